@@ -18,8 +18,8 @@ from tokimori.api.answers import answer, page_of, written
 from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
-from tokimori.clock import format_moment
 from tokimori.api.turns import in_steps
+from tokimori.clock import format_moment
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job, JobState

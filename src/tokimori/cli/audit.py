@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import local, print_json, print_table
+from tokimori.cli.output import print_json
 from tokimori.cli.session import in_service
+from tokimori.cli.table import At, print_table
 
 if TYPE_CHECKING:
     from tokimori.service.audit import Recorded
@@ -30,5 +31,5 @@ def list_entries(limit: int, after: str | None) -> None:
     if options().as_json:
         print_json([entry_view(each) for each in found])
         return
-    rows = [(local(each.entry.at, zone), each.entry.who, each.entry.what, each.entry.of, each.id) for each in found]
+    rows = [(At(each.entry.at, zone), each.entry.who, each.entry.what, each.entry.of, each.id) for each in found]
     print_table(("AT", "WHO", "WHAT", "OF", "ID"), rows)

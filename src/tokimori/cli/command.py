@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -18,13 +20,20 @@ class Options:
     store: str | None
     semaphore_store: str | None
     config: Path | None
-    as_json: bool
+    output: str
+    """One of `OUTPUTS`."""
     debug: bool
+
+    @property
+    def as_json(self) -> bool:
+        """Whether what is printed is for a program that reads JSON."""
+        return self.output in {"json", "jsonl"}
 
 
 def options() -> Options:
     """The global options of the running command."""
-    meta = click.get_current_context().meta
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
     config = meta.get("config")
     return Options(
         server=meta.get("server"),
@@ -32,7 +41,7 @@ def options() -> Options:
         store=meta.get("store"),
         semaphore_store=meta.get("semaphore_store"),
         config=None if config is None else Path(config),
-        as_json=meta.get("json", False),
+        output="json" if meta.get("json", False) else meta.get("output", "table"),
         debug=meta.get("debug", False),
     )
 
@@ -122,6 +131,13 @@ def _global_options() -> list[click.Parameter]:
         ),
         click.Option(
             ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
+        ),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Choice(OUTPUTS),
+            expose_value=False,
+            callback=_keep("output"),
+            help="How to print; wide: whole texts and times.",
         ),
         click.Option(
             ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."

@@ -1,8 +1,9 @@
 """`tokimori config …`"""
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_json, print_lines, print_table
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import load
+from tokimori.cli.table import print_table
 
 config = Group("config", help="The settings of nodes and of this program.")
 

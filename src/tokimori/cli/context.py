@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import print_json, print_lines, print_table
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.table import print_table
 
 context = Group("context", help="Contexts: nodes elsewhere, to which this program sends what it is asked.")
 

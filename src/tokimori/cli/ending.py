@@ -1,6 +1,7 @@
 """How the program ends: every error becomes a message and an exit code here, and nowhere else."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ RUN_FAILED = 1
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 DEBUG = "TOKIMORI_DEBUG"
+_JSON = re.compile(r"(?:^| )(?:--json|(?:-o|--output)[ =]?jsonl?)(?: |$)")
+"""How a line asks for JSON."""
 
 
 def run(program: click.Command, arguments: list[str]) -> int:
@@ -56,7 +59,7 @@ def _usage_error(error: click.UsageError) -> TokimoriError:
 
 def _report(error: TokimoriError, arguments: Sequence[str], cause: Exception | None = None) -> int:
     before_the_command = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--json" in before_the_command:
+    if _JSON.search(" ".join(before_the_command)):
         _print_json(error)
     else:
         _print_text(error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.completing import zones
 from tokimori.cli.output import print_json, print_notice, print_text
 from tokimori.cli.session import in_service
 
@@ -21,7 +22,11 @@ export = Group("export", help="Write jobs as text: all, or those with the given 
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
 @click.option("--system", is_flag=True, help="A system crontab: each line names a user.")
 @click.option(
-    "--timezone", "time_zone", metavar="ZONE", help="The zone of the machine that runs cron; by default this one's."
+    "--timezone",
+    "time_zone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="The zone of the machine that runs cron; by default this one's.",
 )
 def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> None:
     """Write a crontab. A job that cron can't run becomes a comment, with the reason."""

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import click
 
 from tokimori.cli.command import Command
+from tokimori.cli.completing import zones
 from tokimori.cli.importing import Jobs, finish, name_of, read_all, text_of
 from tokimori.cli.machine_zone import machine_zone
 from tokimori.cli.session import user_name
@@ -27,7 +28,11 @@ SPOOL = PurePath("/var/spool/cron")
 @click.option("--anywhere", is_flag=True, help="With --system: let any node run the jobs.")
 @click.option("--user", metavar="NAME", help="The owner of the crontabs; the jobs run as that user.")
 @click.option(
-    "--timezone", "time_zone", metavar="ZONE", help="The zone, instead of this machine's; CRON_TZ comes first."
+    "--timezone",
+    "time_zone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="The zone, instead of this machine's; CRON_TZ comes first.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show, import nothing.")
 def crontab(

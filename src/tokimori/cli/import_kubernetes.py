@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command
+from tokimori.cli.completing import zones
 from tokimori.cli.importing import Jobs, finish, name_of, read_all, text_of
 from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
-    "--timezone", "time_zone", metavar="ZONE", default="UTC", help="The zone of jobs without timeZone; UTC by default."
+    "--timezone",
+    "time_zone",
+    metavar="ZONE",
+    shell_complete=zones,
+    default="UTC",
+    help="The zone of jobs without timeZone; UTC by default.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and show, import nothing.")
 def kubernetes(files: tuple[str, ...], time_zone: str, dry_run: bool) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tokimori.cli.command import options
-from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
+from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import print_table
 from tokimori.clock import Moment, SystemClock, format_moment
 from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition, schedule_of

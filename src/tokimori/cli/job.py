@@ -9,10 +9,13 @@ import click
 from msgspec import structs
 
 from tokimori.cli.command import CommandWithArguments, Group, options
+from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options
-from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
+from tokimori.cli.length import Length
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import At, State, print_table
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 
@@ -51,7 +54,7 @@ _SHOWN = 5
 
 
 @job.command(cls=CommandWithArguments)
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @job_options
 def add(job_id: str, **values: Any) -> None:
     """Add a job: --command TEXT, or a program and its arguments after --."""
@@ -65,7 +68,7 @@ def add(job_id: str, **values: Any) -> None:
 
 
 @job.command(cls=CommandWithArguments)
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @job_options
 @click.option("--unset", multiple=True, metavar="FIELD", help="Set a field back to its default.")
 def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
@@ -102,18 +105,18 @@ def list_jobs(**filters: Any) -> None:
     rows = [
         (
             each.id,
-            each.state.value,
+            State(each.state.value),
             each.definition.schedule,
             _next(each),
             each.definition.name or _command(each),
         )
         for each in jobs
     ]
-    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"), rows)
+    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"), rows, spare=("COMMAND", "SCHEDULE"))
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def show(job_id: str) -> None:
     """Show a job, its next moments and what was skipped lately."""
 
@@ -165,7 +168,7 @@ def show(job_id: str) -> None:
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
 def explain(job_id: str, count: int) -> None:
     """Explain a job's schedule: in English, with its next moments and warnings."""
@@ -186,7 +189,7 @@ def explain(job_id: str, count: int) -> None:
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def skips(job_id: str) -> None:
     """List a job's skipped occurrences, and why they were skipped."""
 
@@ -207,7 +210,7 @@ def skips(job_id: str) -> None:
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def counts(job_id: str) -> None:
     """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
 
@@ -227,7 +230,7 @@ def counts(job_id: str) -> None:
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("--reason", metavar="TEXT", help="Shown with the job while it is paused.")
 @click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
 def pause(job_id: str, reason: str | None, now: bool) -> None:
@@ -240,7 +243,7 @@ def pause(job_id: str, reason: str | None, now: bool) -> None:
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def resume(job_id: str) -> None:
     """Resume a paused job. What it missed is recorded as skipped, and does not run."""
     _print_job("resumed", in_service(lambda service: service.resume(job_id)))
@@ -251,22 +254,22 @@ job.add_command(resume, "enable")
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def resolve(job_id: str) -> None:
     """Enable a job that a failure has parked, once the cause is fixed."""
     _print_job("resolved", in_service(lambda service: service.resolve(job_id)))
 
 
 @job.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
 @click.option(
     "--debounce",
-    type=float,
-    metavar="SECONDS",
+    type=Length(),
+    metavar="LENGTH",
     help="Put the key's run off until so long from now, if it has not started.",
 )
-@click.option("--throttle", type=float, metavar="SECONDS", help="At most one run of the key in this time.")
+@click.option("--throttle", type=Length(), metavar="LENGTH", help="At most one run of the key in this time.")
 @click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
@@ -278,7 +281,7 @@ def resolve(job_id: str) -> None:
 @click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
 @click.option("--no-parent", is_flag=True, help="No run asks for it, even if this is called within one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="How long to wait.")
+@click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait.")
 def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **asked: Any) -> int:
     """Run a job now, or at a given time."""
 
@@ -331,11 +334,11 @@ async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
     return jobs
 
 
-def _next(found: "Job") -> str:
+def _next(found: "Job") -> At | str:
     """Its next moment, or the jobs after which it runs."""
     if found.definition.parents:
         return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
-    return local(found.next_due, found.definition.time_zone)
+    return At(found.next_due, found.definition.time_zone)
 
 
 def masked(name: str, value: object) -> object:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
-from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
+from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
+from tokimori.cli.table import print_table
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput
 
@@ -21,7 +23,7 @@ STEP = 0.5
 
 
 @click.command(cls=Command)
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option(
     "--from", "first", required=True, metavar="TIME", help="The first moment, such as 2030-01-01T00:00:00Z; included."
 )

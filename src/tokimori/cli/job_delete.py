@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
@@ -21,7 +22,7 @@ _NAMED = 10
 
 
 @click.command(cls=Command)
-@click.argument("job_id", metavar="[ID]", required=False)
+@click.argument("job_id", metavar="[ID]", required=False, shell_complete=job_ids)
 @click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
 @click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
 @click.option("--all", "everything", is_flag=True, help="Delete all jobs: shows how many, and asks first.")

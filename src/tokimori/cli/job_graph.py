@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
 from tokimori.cli.output import print_json, print_lines, print_text
 from tokimori.cli.session import in_service
 from tokimori.model.ids import check_job_id
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("job_id", metavar="[ID]", required=False)
+@click.argument("job_id", metavar="[ID]", required=False, shell_complete=job_ids)
 @click.option("--dot", "as_dot", is_flag=True, help="Print it in the DOT language of Graphviz.")
 def graph(job_id: str | None, as_dot: bool) -> None:
     """Print which jobs run after which: all, or those before and after one."""

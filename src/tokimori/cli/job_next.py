@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
+from tokimori.cli.completing import zones
+from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import print_table
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
 
@@ -23,7 +25,13 @@ Row = tuple[str | None, str, Moment]
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
 @click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
 @click.option("--schedule", metavar="TEXT", help="A schedule, even if a job has such an id.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of a schedule, and of the moments shown.")
+@click.option(
+    "--timezone",
+    "time_zone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="The zone of a schedule, and of the moments shown.",
+)
 def next_moments(
     subject: str | None, count: int, after: str | None, schedule: str | None, time_zone: str | None
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from tokimori.cli.command import arguments_given
+from tokimori.cli.completing import zones
+from tokimori.cli.length import Length
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Join, On
 from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
@@ -16,7 +18,7 @@ from tokimori.schedules.schedule import Fold, Gap
 
 
 def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    return click.option(name, field, type=float, metavar="SECONDS", help=help_text)
+    return click.option(name, field, type=Length(), metavar="LENGTH", help=help_text)
 
 
 def _choice(kind: type[StrEnum]) -> click.Choice[str]:
@@ -34,7 +36,13 @@ _OPTIONS = (
     click.option("--url", metavar="URL", help="Send a request to this address; see --method, --header, --body."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
-    click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris."),
+    click.option(
+        "--timezone",
+        "time_zone",
+        metavar="ZONE",
+        shell_complete=zones,
+        help="The zone of the schedule, such as Europe/Paris.",
+    ),
     click.option("--gap", type=_choice(Gap), help="What to do with times that clocks skip."),
     click.option("--fold", type=_choice(Fold), help="What to do with times that clocks show twice."),
     click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs."),
@@ -70,7 +78,9 @@ _OPTIONS = (
     click.option(
         "--lost-attempts", metavar="N", callback=_count_or_unlimited, help="How many lost are repeated; or unlimited."
     ),
-    click.option("--asked-delay", type=float, metavar="SECONDS", help="Least wait where a run asks to be tried again."),
+    click.option(
+        "--asked-delay", type=Length(), metavar="LENGTH", help="Least wait where a run asks to be tried again."
+    ),
     click.option("--asked-retries", type=int, metavar="N", help="How often a run may ask for that; by default 1000."),
     _seconds("--retry-wait", "retry_wait", "How long a run waits that asks for it without a time, or is released."),
     click.option("--payload", metavar="JSON", help="Data for each of its runs; a request may bring others."),

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import At, print_table
 
 if TYPE_CHECKING:
     from tokimori.service.semaphores import Holder, SemaphoreDetails
@@ -80,7 +81,7 @@ def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:
         return "", "", "", ""
     process = f"pid {holder.pid} on {holder.host}" if holder.host is not None else f"node {holder.node_id}"
     who = process if holder.run_id is None else f"run {holder.run_id} ({process})"
-    return who, holder.weight, holder.token, local(holder.since, zone)
+    return who, holder.weight, holder.token, At(holder.since, zone)
 
 
 @lock.command("set")

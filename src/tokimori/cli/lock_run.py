@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import CommandWithArguments, arguments_given
+from tokimori.cli.length import Length
 from tokimori.cli.output import print_notice
 from tokimori.cli.session import load
 from tokimori.errors import InvalidInput
@@ -49,7 +50,7 @@ class _LockCommand(CommandWithArguments):
     "--limit", type=int, metavar="N", help="Fail if its limit is another one; a new one is made with it, or with 1."
 )
 @click.option("--weight", type=int, default=1, show_default=True, metavar="W", help="How many units to hold.")
-@click.option("--wait", type=float, metavar="SECONDS", help="How long to wait; by default as long as it takes.")
+@click.option("--wait", type=Length(), metavar="LENGTH", help="How long to wait; by default as long as it takes.")
 def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int:
     """Run a command while holding units of a semaphore."""
     from tokimori.cli.remote import check_local

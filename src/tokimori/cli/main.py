@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import click
 
 from tokimori.cli.command import Group
+from tokimori.cli.completion import completed
 from tokimori.cli.ending import run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and end the process with its exit code."""
-    code = run(program, sys.argv[1:] if arguments is None else list(arguments))
+    code = completed(program)
+    if code is None:
+        code = run(program, sys.argv[1:] if arguments is None else list(arguments))
     gc.freeze()  # the system takes all the memory back: to look through it first took a fifth of a short command's time
     sys.exit(code)
 
@@ -38,6 +41,7 @@ program = Group(
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "context": ("tokimori.cli.context:context", "Nodes elsewhere, to ask instead of the store: add, use, list."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
+        "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
 )
 click.version_option(package_name="tokimori", message="%(prog)s %(version)s")(program)

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
+from tokimori.cli.table import At, Id, State, print_table
 
 if TYPE_CHECKING:
     from tokimori.ports.nodes import NodeRecord
     from tokimori.service.service import Service
 
 node = Group("node", help="Nodes: the processes that take part.")
+
+_SPARE = ("CONCURRENCY", "PID", "LEFT", "KIND")
+"""What a narrow terminal does without, the first one first."""
 
 
 @node.command("list")
@@ -28,19 +32,19 @@ def list_nodes() -> None:
         return
     rows = [
         (
-            each.id,
+            Id(each.id),
             "program" if each.is_program else "node",
-            each.state.value,
+            State(each.state.value),
             each.host,
             each.pid,
             None if each.is_program else each.concurrency,
-            local(each.started, zone),
-            local(each.left, zone),
+            At(each.started, zone),
+            At(each.left, zone),
             ", ".join(f"{name}={value}" for name, value in each.labels.items()),
         )
         for each in nodes
     ]
-    print_table(("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS"), rows)
+    print_table(("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS"), rows, spare=_SPARE)
 
 
 async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tokimori.cli.command import options
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import clock_text
@@ -20,10 +21,14 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented; on a terminal nothing in it controls that."""
+    """One JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls that."""
 
     from msgspec import json
 
+    if options().output == "jsonl":
+        each = value if isinstance(value, list) else [value]
+        print_lines(*(json.encode(member).decode() for member in each))
+        return
     text = json.format(json.encode(value), indent=2).decode() + "\n"
     sys.stdout.write(visible_json(text) if sys.stdout.isatty() else text)
 
@@ -65,20 +70,7 @@ def print_notice(line: str) -> None:
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     """One `name: value` on each line, values below each other."""
     width = max(len(name) for name, _ in fields) + 1
-    print_lines(*(f"{name + ':':<{width}} {_text(value)}" for name, value in fields))
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table; drawn on a terminal, plain columns elsewhere."""
-    texts = [[_text(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _draw(columns, texts)
-        return
-    table = [list(columns), *texts]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    print_lines(
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
-    )
+    print_lines(*(f"{name + ':':<{width}} {printable(value)}" for name, value in fields))
 
 
 @contextmanager
@@ -107,21 +99,7 @@ def local(moment: Moment | None, zone: str) -> str:
     return NOTHING if moment is None else clock_text(moment, zone)
 
 
-def _draw(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console().print(table)
-
-
-def _text(value: object) -> str:
+def printable(value: object) -> str:
     """The text of a cell: control characters are escaped, so that no job can control the terminal."""
     text = NOTHING if value is None else str(value)
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

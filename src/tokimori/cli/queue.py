@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import local, print_json, print_lines, print_notice, print_table
+from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
+from tokimori.cli.table import At, print_table
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def list_queues() -> None:
     rows = []
     for each in found:
         its = own.get(each.name)
-        told = (None, None, None) if its is None else (local(its.since, zone), its.by, its.reason)
+        told = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
         rows.append((each.name, each.jobs, *told))
     print_table(("NAME", "JOBS", "PAUSED SINCE", "BY", "REASON"), rows)
 

@@ -9,11 +9,15 @@ import click
 from msgspec import structs
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.completing import job_ids, run_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
-from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice, print_table
+from tokimori.cli.length import moment_before
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
+from tokimori.cli.run_id import whole_id, with_run
 from tokimori.cli.session import in_service
+from tokimori.cli.table import At, Id, State, print_table
 from tokimori.cli.terminal import TerminalOutput
-from tokimori.model.ids import RunId, check_job_id, check_uuid
+from tokimori.model.ids import RunId, check_job_id
 from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
@@ -24,6 +28,11 @@ if TYPE_CHECKING:
     from tokimori.service.why.reasons import Reason, Why
 
 Write = Callable[[bytes], None]
+_COLUMNS = ("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON")
+_COLUMNS_OF_ATTEMPTS = ("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR")
+_SPARE = ("NOMINAL", "BY", "ENDED", "EXIT", "DUE", "STARTED")
+_SPARE_OF_ATTEMPTS = ("NODE", "PID", "HOST", "STARTED")
+"""What a narrow terminal does without, the first one first."""
 
 run = Group(
     "run",
@@ -36,7 +45,7 @@ run = Group(
 
 
 @run.command("list")
-@click.option("--job", "job_id", metavar="ID", help="Only runs of this job.")
+@click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only runs of this job.")
 @click.option(
     "--state",
     "states",
@@ -48,8 +57,12 @@ run = Group(
 @click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Of jobs with this label.")
 @click.option("--owner", metavar="TEXT", help="Only runs of jobs of this owner.")
 @click.option("--queue", metavar="NAME", help="Only runs of jobs of this queue.")
-@click.option("--since", metavar="TIME", help="Only runs that were made then or later.")
-@click.option("--until", metavar="TIME", help="Only runs that were made before.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only runs that were made then or later: a time, a day, or how long ago, such as 7d.",
+)
+@click.option("--until", metavar="TIME", help="Only runs that were made before; as --since.")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def list_runs(
@@ -66,23 +79,22 @@ def list_runs(
 
     from tokimori.model.run import asked_by
     from tokimori.service.finding import RunSearch
-    from tokimori.service.given import moment_of
     from tokimori.service.views.runs import run_view
 
     wanted = RunSearch(
         **traits,
         job_id=None if job_id is None else check_job_id(job_id),
         state=frozenset(map(RunState, states)),
-        before=None if before is None else RunId(check_uuid(before, field="before")),
         limit=count,
     )
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
-        zone = service.time_zone
+        now = await service.now()
         search = structs.replace(
             wanted,
-            since=None if since is None else moment_of("since", since, zone),
-            until=None if until is None else moment_of("until", until, zone),
+            before=None if before is None else RunId(await whole_id(service, before, "before")),
+            since=None if since is None else moment_before("since", since, service, now),
+            until=None if until is None else moment_before("until", until, service, now),
         )
         return await service.summaries(await _found(service, search))
 
@@ -92,20 +104,22 @@ def list_runs(
         return
     rows = [
         (
-            each.id,
+            Id(each.id),
             _job(each, deleted=summary.is_job_deleted),
-            each.state.value,
+            State(each.state.value),
             asked_by(each.origin),
-            local(each.nominal, zone),
-            local(each.due, zone),
-            local(each.started, zone),
-            local(each.ended, zone),
+            At(each.nominal, zone),
+            At(each.due, zone),
+            At(each.started, zone),
+            At(each.ended, zone),
             each.exit_code,
             each.error,
         )
         for each, zone, summary in ((summary.run, summary.time_zone, summary) for summary in runs)
     ]
-    print_table(("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"), rows)
+    print_table(
+        ("ID", "JOB", "STATE", "BY", "NOMINAL", "DUE", "STARTED", "ENDED", "EXIT", "REASON"), rows, spare=_SPARE
+    )
 
 
 async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":
@@ -124,7 +138,7 @@ def _job(run: "Run", *, deleted: bool) -> str:
 
 
 @run.command()
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--before", type=int, metavar="N", help="The newest attempts before number N.")
 def show(run_id: str, before: int | None) -> None:
     """Show a run and its newest attempts, at most 100: host, pid, node, start and end."""
@@ -132,11 +146,11 @@ def show(run_id: str, before: int | None) -> None:
     from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.views.runs import run_details_view
 
-    async def act(service: "Service") -> "tuple[RunDetails, Why | None]":
-        found = await service.get_run(run_id, before)
-        return found, await service.why_run(run_id) if found.run.state in STANDING_STILL else None
+    async def act(service: "Service", whole: str) -> "tuple[RunDetails, Why | None]":
+        found = await service.get_run(whole, before)
+        return found, await service.why_run(whole) if found.run.state in STANDING_STILL else None
 
-    details, why = in_service(act)
+    details, why = with_run(run_id, act)
     if options().as_json:
         print_json(run_details_view(details, why))
     else:
@@ -144,7 +158,7 @@ def show(run_id: str, before: int | None) -> None:
 
 
 @run.command()
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--attempt", type=int, metavar="N", help="Which attempt; the newest by default.")
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
@@ -154,23 +168,23 @@ def logs(run_id: str, *, follow: bool, attempt: int | None, raw: bool) -> int:
     On a terminal colours pass, and whatever else would control it is written out; a file or a pipe gets every byte.
     """
 
-    from tokimori.service.outputs import whole
+    from tokimori.service.outputs import whole as whole_output
     from tokimori.service.views.runs import output_view
 
     if follow and not options().as_json:
         with _output(raw=raw) as write:
-            return _ending(in_service(lambda service: _follow(service, run_id, attempt, write)))
+            return _ending(with_run(run_id, lambda service, whole: _follow(service, whole, attempt, write)))
 
-    async def act(service: "Service") -> "tuple[Run | None, Output | None]":
-        ended = await service.wait(run_id) if follow else None
-        return ended, await service.output(run_id, attempt)
+    async def act(service: "Service", whole: str) -> "tuple[Run | None, Output | None]":
+        ended = await service.wait(whole) if follow else None
+        return ended, await service.output(whole, attempt)
 
-    ended, output = in_service(act)
+    ended, output = with_run(run_id, act)
     if options().as_json:
         print_json(None if output is None else output_view(output))
     elif output is not None:
         with _output(raw=raw) as write:
-            write(whole(output))
+            write(whole_output(output))
     return DONE if ended is None else _ending(ended)
 
 
@@ -180,14 +194,14 @@ def _ending(ended: "Run") -> int:
 
 
 @run.command()
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the run.")
 def cancel(run_id: str, reason: str) -> None:
     """Cancel a run; if it is running, its node ends its processes."""
 
     from tokimori.service.views.runs import run_view
 
-    cancelled = in_service(lambda service: service.cancel(run_id, reason))
+    cancelled = with_run(run_id, lambda service, whole: service.cancel(whole, reason))
     if options().as_json:
         print_json(run_view(cancelled))
     elif cancelled.state is RunState.CANCELLED:
@@ -199,18 +213,18 @@ def cancel(run_id: str, reason: str) -> None:
 
 
 @run.command()
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("--reason", metavar="TEXT", default="held by hand", show_default=True, help="Kept with the run.")
 def hold(run_id: str, reason: str) -> None:
     """Hold a run that has not started: it waits until it is resumed."""
-    _print_run(in_service(lambda service: service.hold(run_id, reason)))
+    _print_run(with_run(run_id, lambda service, whole: service.hold(whole, reason)))
 
 
 @run.command()
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 def resume(run_id: str) -> None:
     """Resume a held run."""
-    _print_run(in_service(lambda service: service.resume_run(run_id)))
+    _print_run(with_run(run_id, lambda service, whole: service.resume_run(whole)))
 
 
 def _print_run(changed: "Run") -> None:
@@ -311,12 +325,12 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
     rows = [
         (
             each.attempt.number,
-            each.attempt.outcome,
+            State(each.attempt.outcome),
             each.host,
             each.attempt.pid,
-            each.attempt.node_id,
-            local(each.attempt.started, zone),
-            local(each.attempt.ended, zone),
+            Id(each.attempt.node_id),
+            At(each.attempt.started, zone),
+            At(each.attempt.ended, zone),
             each.attempt.exit_code if each.attempt.signal is None else f"signal {each.attempt.signal}",
             each.attempt.error,
         )
@@ -326,4 +340,8 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
         print_lines("")
         if details.attempts_left_out:
             print_lines(f"{details.attempts_left_out} earlier attempts are not shown: --before {rows[0][0]}", "")
-        print_table(("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"), rows)
+        print_table(
+            ("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"),
+            rows,
+            spare=_SPARE_OF_ATTEMPTS,
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.length import Length
 from tokimori.cli.output import print_json
 from tokimori.errors import InvalidInput, Refused
 
@@ -42,7 +43,7 @@ def failed(error: str) -> None:
 
 @report.command()
 @click.option("--at", metavar="TIME", help="Not before this time, such as 2030-01-01T00:00:00Z.")
-@click.option("--in", "seconds", type=float, metavar="SECONDS", help="Not before so long after the command's end.")
+@click.option("--in", "seconds", type=Length(), metavar="LENGTH", help="Not before so long after the command's end.")
 def retry(at: str | None, seconds: float | None) -> None:
     """The run has to be tried again; this uses up none of the job's attempts, but its --asked-retries."""
 

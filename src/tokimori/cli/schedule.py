@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.completing import zones
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
 from tokimori.clock import Moment, SystemClock, parse_moment
@@ -21,7 +22,13 @@ schedule = Group("schedule", help="Schedules: what a text means.")
 @schedule.command()
 @click.argument("text")
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
-@click.option("--timezone", "time_zone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
+@click.option(
+    "--timezone",
+    "time_zone",
+    metavar="ZONE",
+    shell_complete=zones,
+    help="The zone of the schedule, such as Europe/Paris.",
+)
 @click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
 @click.option(
     "--gap",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service, load
+from tokimori.cli.table import At, print_table
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def list_secrets() -> None:
     if options().as_json:
         print_json([secret_view(each) for each in found])
         return
-    rows = [
-        (each.name, " ".join(f"{prefix}*" for prefix in each.jobs), local(each.at, zone), each.by) for each in found
-    ]
+    rows = [(each.name, " ".join(f"{prefix}*" for prefix in each.jobs), At(each.at, zone), each.by) for each in found]
     print_table(("NAME", "JOBS", "SET", "BY"), rows)
 
 

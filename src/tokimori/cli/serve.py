@@ -7,6 +7,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.daemon import detach
+from tokimori.cli.length import Length
 from tokimori.cli.output import STDOUT, announce, is_for_one_reader
 from tokimori.cli.session import Absent, in_service, load
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 @click.option(
     "--interval-minutes", type=int, metavar="N", help="Look for due jobs only every N whole minutes; 0: at once."
 )
-@click.option("--minimum-interval-seconds", type=float, metavar="S", help="Wait at least S seconds between such looks.")
-@click.option("--update-interval-seconds", type=float, metavar="S", help="Look for edits at least every S seconds.")
+@click.option(
+    "--minimum-interval-seconds", type=Length(), metavar="LENGTH", help="Wait at least so long between such looks."
+)
+@click.option("--update-interval-seconds", type=Length(), metavar="LENGTH", help="Look for edits at least so often.")
 @click.option(
     "--app", "app", metavar="MODULE:NAME", help="Run the functions of this app, too; FILE.py:NAME is one as well."
 )

@@ -1,15 +1,15 @@
 """`tokimori token …`"""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.output import local, print_json, print_lines, print_table
+from tokimori.cli.length import Length
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.errors import InvalidInput
+from tokimori.cli.table import At, print_table
 
 if TYPE_CHECKING:
     from tokimori.model.access_token import AccessToken
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 token = Group("token", help="Tokens: who may come through the doors of the nodes, and as what.")
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_LENGTH = re.compile(r"(\d{1,9})([smhdw])\Z", re.ASCII)
-
 
 @token.command(cls=Command)
 @click.argument("name")
 @click.option("--role", required=True, metavar="ROLE", help="read, operate or admin.")
 @click.option("--jobs", multiple=True, metavar="PREFIX", help="Only jobs whose ids begin so; may be repeated.")
 @click.option("--queues", multiple=True, metavar="NAME", help="Only jobs in this queue; may be repeated.")
-@click.option("--expires", metavar="LENGTH", help="For how long it is good, such as 12h or 30d; by default for ever.")
-def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], expires: str | None) -> None:
+@click.option(
+    "--expires",
+    type=Length(),
+    metavar="LENGTH",
+    help="For how long it is good, such as 12h or 30d; by default for ever.",
+)
+def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], expires: float | None) -> None:
     """Make a token and print it, once. Every node of the store lets in who sends it.
 
     Programs send it as `Authorization: Bearer TOKEN`. The store keeps only a hash of it.
     """
     from tokimori.service.views.tokens import new_token_view
 
-    lasting = None if expires is None else _seconds(expires)
-
     async def act(service: "Service") -> "NewToken":
-        return await service.tokens.create(name, role, jobs=jobs, queues=queues, expires=lasting)
+        return await service.tokens.create(name, role, jobs=jobs, queues=queues, expires=expires)
 
     made = in_service(act, Absent.MADE)
     if options().as_json:
@@ -65,9 +65,9 @@ def list_tokens() -> None:
             each.role.value,
             " ".join(f"{prefix}*" for prefix in each.scope.jobs),
             " ".join(each.scope.queues),
-            local(each.created, zone),
+            At(each.created, zone),
             each.by,
-            local(each.expires, zone),
+            At(each.expires, zone),
         )
         for each in found
     ]
@@ -87,12 +87,3 @@ def revoke(name: str) -> None:
         print_json({"name": name, "revoked": True})
     else:
         print_lines(f"revoked token {name}")
-
-
-def _seconds(text: str) -> int:
-    """The seconds of such a length. Raises `InvalidInput`."""
-    found = _LENGTH.match(text)
-    if found is None:
-        message = f"expires: {text!r} is not a length of time"
-        raise InvalidInput(message, field="expires", value=text, allowed="a number and one of s m h d w, such as 30d")
-    return int(found[1]) * _UNITS[found[2]]

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import options
+from tokimori.cli.completing import job_ids, run_ids
 from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.run_id import with_run
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
@@ -13,14 +15,14 @@ if TYPE_CHECKING:
 
 
 @click.command("why")
-@click.argument("run_id", metavar="ID")
+@click.argument("run_id", metavar="ID", shell_complete=run_ids)
 def why_run(run_id: str) -> None:
     """Say what keeps a run from starting, or from being tried again, and the command that mends it."""
-    _print(in_service(lambda service: service.why_run(run_id)))
+    _print(with_run(run_id, lambda service, whole: service.why_run(whole)))
 
 
 @click.command("why")
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def why_job(job_id: str) -> None:
     """Say what keeps the runs of a job from starting, and the command that mends it."""
     _print(in_service(lambda service: service.why_job(job_id)))

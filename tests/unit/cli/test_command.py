@@ -30,7 +30,9 @@ def test_global_options_may_stand_anywhere(line: str) -> None:
     """Before, between and after the words of a command."""
     group, seen = program()
     assert run(group, line.split()) == 0
-    assert seen == [(Options(store="memory:", semaphore_store=None, config=Path("f"), as_json=True, debug=False), None)]
+    assert seen == [
+        (Options(store="memory:", semaphore_store=None, config=Path("f"), output="json", debug=False), None)
+    ]
 
 
 def test_the_last_word_wins() -> None:
@@ -46,7 +48,7 @@ def test_everything_after_two_dashes_is_the_program() -> None:
     run(group, ["noun", "verb", "--json", "--", "make", "--store", "x", "--", "y"])
     run(group, ["noun", "verb", "--"])
     assert [arguments for _, arguments in seen] == [("make", "--store", "x", "--", "y"), ()]
-    assert seen[0][0] == Options(store=None, semaphore_store=None, config=None, as_json=True, debug=False)
+    assert seen[0][0] == Options(store=None, semaphore_store=None, config=None, output="json", debug=False)
 
 
 def test_stray_words_are_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
-from tokimori.cli.output import is_for_one_reader, local, print_fields, print_table
+from tokimori.cli.output import is_for_one_reader, local, print_fields
 
 
 def test_moments_are_shown_on_the_clocks_of_a_zone() -> None:
@@ -15,12 +15,6 @@ def test_moments_are_shown_on_the_clocks_of_a_zone() -> None:
     assert local(NEW_YEAR, "Europe/Paris") == "2030-01-01 01:00:00+01:00"
     assert local(seconds(0.25), "UTC") == "2030-01-01 00:00:00.250+00:00"
     assert local(None, "UTC") == "-"
-
-
-def test_columns_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    """Off a terminal, in plain text without trailing spaces."""
-    print_table(("ID", "STATE"), [("long-id", None), ("x", 3)])
-    assert capsys.readouterr().out == "ID       STATE\nlong-id  -\nx        3\n"
 
 
 def test_no_job_writes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,50 @@
+"""What may follow on a command line, for a shell that completes it: ids of the store, and zones."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.session import in_service
+from tokimori.errors import TokimoriError
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+
+_MOST = 100
+
+
+def job_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of jobs that begin so."""
+    from tokimori.service.finding import JobSearch
+
+    async def act(service: "Service") -> Sequence[str]:
+        return [job.id for job in (await service.find_jobs(JobSearch(prefix=incomplete or None, limit=_MOST))).jobs]
+
+    return _found(act)
+
+
+def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Of the newest runs, the ids that begin so."""
+    from tokimori.service.finding import RunSearch
+
+    async def act(service: "Service") -> Sequence[str]:
+        found = await service.find_runs(RunSearch(limit=_MOST))
+        return [run.id for run in found.runs if run.id.startswith(incomplete)]
+
+    return _found(act)
+
+
+def zones(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of time zones that begin so, in any case."""
+    from zoneinfo import available_timezones
+
+    return sorted(name for name in available_timezones() if name.lower().startswith(incomplete.lower()))
+
+
+def _found(act: Callable[["Service"], Awaitable[Sequence[str]]]) -> list[str]:
+    """What `act` finds; nothing where the store can't be asked, since a shell shows no errors."""
+    try:
+        return list(in_service(act))
+    except TokimoriError:
+        return []

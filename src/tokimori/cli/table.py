@@ -1,0 +1,196 @@
+"""Tables: drawn to fit on a terminal, whole elsewhere, or as the lines that a program asks for with `--output`."""
+
+import csv
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokimori.cli.command import options
+from tokimori.cli.output import NOTHING, local, print_lines, printable
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_SHORTEST_ID = 13
+"""The part of a run's or a node's id that tells its millisecond."""
+_CUT_TO = 14
+"""A column is cut to this before another is left out."""
+_GAP = 2
+_STATES = {
+    "succeeded": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "running": ("▶", "cyan"),
+    "ready": ("•", "cyan"),
+    "waiting": ("○", "default"),
+    "blocked": ("‖", "yellow"),
+    "held": ("‖", "yellow"),
+    "cancelled": ("-", "default"),
+    "skipped": ("-", "default"),
+    "parked": ("✗", "red"),
+    "paused": ("‖", "yellow"),
+    "enabled": ("✓", "green"),
+    "finished": ("-", "default"),
+}
+"""The sign and the colour of a state; other words have neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A moment: on a terminal how far it is from now, elsewhere on the clocks of its zone."""
+
+    moment: Moment | None
+    zone: str
+
+    def __str__(self) -> str:
+        return local(self.moment, self.zone)
+
+
+@dataclass(frozen=True, slots=True)
+class Id:
+    """A run's or node's id: on a terminal as much of it as tells the rows apart, and at least its millisecond."""
+
+    text: str | None
+
+    def __str__(self) -> str:
+        return NOTHING if self.text is None else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The word of a state: on a terminal with its sign and colour."""
+
+    word: str
+
+    def __str__(self) -> str:
+        return self.word
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spare: Sequence[str] = ()) -> None:
+    """A table; `spare` are the columns that a narrow terminal can do without, the first one first."""
+    match options().output:
+        case "csv":
+            csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *(map(printable, row) for row in rows)])
+        case "ids":
+            print_lines(*dict.fromkeys(printable(row[0]) for row in rows))
+        case "wide":
+            _print_whole(columns, rows)
+        case _ if sys.stdout.isatty():
+            _draw(columns, rows, spare)
+        case _:
+            _print_whole(columns, rows)
+
+
+def _print_whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    table = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    print_lines(
+        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    )
+
+
+def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> None:
+    from rich.console import Console
+
+    from tokimori.clock import SystemClock
+
+    drawn(Console(highlight=False), columns, rows, spare, SystemClock().now())
+
+
+def drawn(
+    console: "Console", columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str], now: Moment
+) -> None:
+    """Draw a line for each row, within the console's width."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = dict(zip(columns, _shown(columns, rows, now), strict=True))
+    widths = {name: max(map(cell_len, (name, *(cell.plain for cell in of)))) for name, of in cells.items()}
+    ids = [
+        name
+        for name, of in zip(columns, zip(*rows, strict=True), strict=False)
+        if any(isinstance(each, Id) for each in of)
+    ]
+    fitted = fit(widths, spare, console.width, ids)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for name, width in fitted.items():
+        table.add_column(Text(name, "bold"), width=width, no_wrap=True, overflow="ellipsis")
+    for row in zip(*(cells[name] for name in fitted), strict=True):
+        table.add_row(*row)
+    console.print(table)
+    if left_out := [name for name in columns if name not in fitted]:
+        console.print(f"[dim]{', '.join(left_out)} and whole texts: --output wide[/dim]")
+
+
+def fit(widths: Mapping[str, int], spare: Sequence[str], room: int, whole: Collection[str] = ()) -> dict[str, int]:
+    """The columns that are shown, and how wide each may be: spare ones go first, then the widest are cut.
+
+    Those that are to be `whole` are cut last.
+    """
+    fitted = dict(widths)
+    for name in spare:
+        if sum((width if each in whole else min(width, _CUT_TO)) + _GAP for each, width in fitted.items()) <= room:
+            break
+        fitted.pop(name, None)
+    while (too_wide := sum(fitted.values()) + _GAP * len(fitted) - room) > 0:
+        cut = {name: width for name, width in fitted.items() if width > 1 and name not in whole} or fitted
+        widest = max(cut, key=cut.__getitem__)
+        if cut[widest] == 1:
+            break
+        next_widest = max((width for name, width in cut.items() if name != widest), default=1)
+        fitted[widest] = max(cut[widest] - too_wide, min(next_widest, cut[widest] - 1), 1)
+    return fitted
+
+
+def _shown(columns: Sequence[str], rows: Sequence[Sequence[object]], now: Moment) -> "list[list[Text]]":
+    """The cells of each column, as a terminal shows them."""
+    shown = []
+    for place in range(len(columns)):
+        of = [row[place] for row in rows]
+        length = shortest([cell.text for cell in of if isinstance(cell, Id) and cell.text is not None])
+        shown.append([_cell(cell, now, length) for cell in of])
+    return shown
+
+
+def _cell(cell: object, now: Moment, length: int) -> "Text":
+    from rich.text import Text
+
+    match cell:
+        case At(moment=moment) if moment is not None:
+            return Text(distance(Moment(moment), now))
+        case Id(text=text) if text is not None:
+            return Text(text[:length])
+        case State(word=word) if word in _STATES:
+            sign, colour = _STATES[word]
+            return Text(f"{sign} {word}", colour)
+        case _:
+            return Text(printable(cell))
+
+
+def shortest(ids: Sequence[str]) -> int:
+    """How many characters of ids tell them apart, at least those of their millisecond."""
+    ordered = sorted(set(ids))
+    longest = 0
+    for one, other in pairwise(ordered):
+        same = next(n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+        longest = max(longest, same)
+    return max(_SHORTEST_ID, longest + 1)
+
+
+def distance(moment: Moment, now: Moment) -> str:
+    """How far a moment is, in its two largest units: `3m 20s ago`, `in 2d 4h`, `now`."""
+    left = abs(moment - now)
+    if left < SECOND:
+        return "now"
+    units = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)]
+    first = next(n for n, (_, unit) in enumerate(units) if left >= unit)
+    parts = []
+    for name, unit in units[first : first + 2]:
+        number, left = divmod(left, unit)
+        parts.append(f"{number}{name}" if number else "")
+    told = " ".join(filter(None, parts if moment - now < 100 * DAY and now - moment < 100 * DAY else parts[:1]))
+    return f"{told} ago" if moment < now else f"in {told}"
