@@ -59,6 +59,7 @@ from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.sets import Applied
 from tokimori.service.shown import Shown
+from tokimori.service.why.reasons import Why
 
 __all__ = [
     "AlreadyExists",
@@ -139,6 +140,7 @@ __all__ = [
     "Task",
     "TokimoriError",
     "Unauthorized",
+    "Why",
     "Worker",
     "current_task",
     "open",

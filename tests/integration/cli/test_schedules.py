@@ -83,11 +83,12 @@ def test_next_of_neither_is_refused(program: Program) -> None:
 
 
 def test_a_job_is_explained(program: Program) -> None:
-    """As a text is, but from the job's own anchor: nothing is said of what a job would decide."""
+    """As a text is, but from the job's own anchor; and what keeps its runs from starting is said."""
     program("job", "add", "ping", "--schedule", "every 10 minutes", "--timezone", "Asia/Tokyo", "--command", "true")
     lines = program("job", "explain", "ping", "-n", "2").splitlines()
     assert lines[0] == "Every 10 minutes, counted from when the job is added. (Asia/Tokyo)"
-    assert (len(lines), lines[1][-9:]) == (3, "09:00 JST")
+    assert (len(lines), lines[1][-9:]) == (4, "09:00 JST")
+    assert "tokimori serve" in lines[3]
     assert (
         program.json("job", "explain", "ping")["moments"][0]["time"] == program.json("job", "next", "ping")[0]["time"]
     )

@@ -86,6 +86,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "db check": "who changes tables opens the store",
         "db copy": "no node may work while it copies",
         **{f"context {what}": "contexts are a file of this user" for what in ("add", "use", "list")},
+        "completion": "it is for the shell of this user",
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",
     }

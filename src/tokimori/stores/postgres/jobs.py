@@ -107,7 +107,7 @@ async def replace_job(
         return str(await db.value(_REPLACE, *terms, declared, family if edges else None))
 
     move = partial(move_runs, db, old.incarnation)
-    await replace(old, new, family, read=partial(get_job, db), write=write, move=move)
+    await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

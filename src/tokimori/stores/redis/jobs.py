@@ -94,7 +94,7 @@ async def replace_job(
         return str(answer)
 
     move = partial(move_runs, db, old.incarnation)
-    await replace(old, new, family, read=partial(get_job, db), write=write, move=move)
+    await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
 async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:

@@ -56,8 +56,10 @@ async def replace(
                 await move(count())
             case "begun":
                 return await move(range(MOST_STEPS))
-            case _:
+            case "replaced":
                 return None
+            case _:
+                pass  # another job than was read
 
 
 def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:

@@ -77,7 +77,7 @@ CREATE TABLE tokimori_history (LIKE tokimori_runs, PRIMARY KEY (id));
 ALTER TABLE tokimori_runs ADD COLUMN claim_id uuid;
 
 CREATE UNIQUE INDEX tokimori_runs_origin ON tokimori_runs (incarnation, origin);
-CREATE INDEX tokimori_runs_ready ON tokimori_runs (lane, "rank", id) WHERE state = 'ready' AND lane IS NOT NULL;
+CREATE INDEX tokimori_runs_ready ON tokimori_runs (lane, "rank", id) WHERE state = 'ready';
 CREATE INDEX tokimori_runs_waiting ON tokimori_runs (due) WHERE state = 'waiting';
 -- The lines: of jobs' limits; of keys and semaphores, by lane; of one key.
 CREATE INDEX tokimori_runs_blocked ON tokimori_runs (incarnation, "rank", id)
