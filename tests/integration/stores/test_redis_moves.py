@@ -26,6 +26,7 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import jobs
 from tokimori.stores.redis.connections import Connections
+from tokimori.stores.rules import edits
 
 MANY = 20_000
 Change = Callable[[Store, Job], Awaitable[None]]
@@ -118,7 +119,7 @@ async def test_a_move_that_fails_hinders_no_other(
     server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beats that come upon one that nobody can read fail; others carry on what another job's runs have to follow."""
-    monkeypatch.setattr(jobs, "MOST_STEPS", 0)
+    monkeypatch.setattr(edits, "MOST_STEPS", 0)
     worker = await Worker.join(store)
     job, _ = await with_many(store, 1500)
     server.command("HSET", "{tokimori}:moves", "0", "no move")
@@ -212,7 +213,7 @@ async def test_runs_follow_though_the_server_is_started_anew(
     """The cursor of a scan means nothing to it: the move begins anew, and leaves none out."""
     worker = await Worker.join(store)
     await with_many(store, 3000)
-    monkeypatch.setattr(jobs, "MOST_STEPS", 3)
+    monkeypatch.setattr(edits, "MOST_STEPS", 3)
     await CHANGES["pause"](store, await store.get_job(JobId("many")))
     server.stop(SIGKILL)
     server.start()
