@@ -59,20 +59,3 @@ async def test_a_transaction_of_a_program_keeps_nobody_waiting(scene: Scene, job
     assert await scene.store.promote(later(2), 10) == 1
     await scene.store.finish_moves()
     assert (await scene.store.get_run(run.id)).state is RunState.CANCELLED
-
-
-async def test_an_orphan_behind_a_move_ends_too(scene: Scene, job: Job, tmp_path: Path) -> None:
-    """The runs of a deleted job have been cancelled up to some origin when one comes that is before it."""
-    with pymysql.connect(**place_of(mariadb.loans.url_of(tmp_path))) as program:
-        run = await add_outside(scene, program, job)
-        await scene.store.delete_job(job.id, NOW)
-        looks = program.cursor()
-        looks.execute(
-            "INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since) "
-            "VALUES (%s, 'z', 0, '[]', 'the job was deleted', 0)",
-            (job.incarnation,),
-        )
-        program.commit()
-    await scene.store.promote(later(2), 10)
-    await scene.store.finish_moves()
-    assert (await scene.store.get_run(run.id)).state is RunState.CANCELLED

@@ -168,6 +168,17 @@ async def test_all_nodes_full(world: World) -> None:
     assert [*await of_run(world, run)] == [Cause.NEXT]
 
 
+async def test_more_run_than_are_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody knows whether the nodes are full, and it is not said that they are."""
+    monkeypatch.setattr("tokimori.service.why.reader.MOST_READ", 1)
+    await world.add({"noop": True}, "other")
+    await world.trigger("other")
+    await world.begin(1)
+    await world.register("free")
+    reason = (await of_run(world, await one_waits_beside(world)))[Cause.NODES_FULL]
+    assert reason.text == "it is ready, and the nodes may be full: 1 runs or more go on"
+
+
 async def one_waits_beside(world: World, **terms: object) -> str:
     """As `one_waits`, where the node is there already."""
     await world.add({"noop": True, **terms}, "j")

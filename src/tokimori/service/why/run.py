@@ -160,9 +160,11 @@ def _about_to_start(reading: Reading, run: Run, job: Job) -> Reason:
     lane = run.lane or lane_of(job.definition)
     able = takers(lane, reading.nodes)
     used, places = Counter(each.node_id for each in reading.running), sum(node.concurrency for node in able)
-    if reading.many or all(used[node.id] >= node.concurrency for node in able):
+    is_full = all(used[node.id] >= node.concurrency for node in able)
+    if is_full or reading.many:
         several = f"{len(able)} nodes that could run it are" if len(able) > 1 else "the node that could run it is"
-        text = f"it is ready, and {several} full: {places} of {places} places are taken"
+        full = f"it is ready, and {several} full: {places} of {places} places are taken"
+        text = full if is_full else f"it is ready, and the nodes may be full: {len(reading.running)} runs or more go on"
         mend = "a larger `node.concurrency`, or `tokimori serve` on one more machine, makes more places"
         return Reason(cause=Cause.NODES_FULL, text=text, mend=mend)
     text = f"it is ready, and {_hosts(able)} could run it, which takes a moment"

@@ -115,7 +115,7 @@ _PROMOTE = f"""WITH promoted AS (
     INSERT INTO tokimori_moves (incarnation, origin, woken, names, reason, since)
     SELECT DISTINCT incarnation, '', 0, '{{}}'::text[], '{JOB_DELETED}', $1::bigint FROM promoted p
     WHERE lane IS NULL AND (SELECT id FROM tokimori_jobs WHERE incarnation = p.incarnation) IS NULL
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (incarnation) DO UPDATE SET origin = ''
 ) SELECT count(*) FROM promoted"""
 
 
