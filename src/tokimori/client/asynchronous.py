@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from tokimori.client.door import is_address
 from tokimori.client.locks import Locking
 from tokimori.client.opening import Stores, load_store, missing_file, session_on, this_program
-from tokimori.client.recording import RecordedPart, Recorder, recorded, who
+from tokimori.client.recording import Recorder, recorded, who
 from tokimori.client.transactions import add_within, check_asked, check_connection, check_job, outside_of
 from tokimori.clock import Clock, SystemClock
 from tokimori.config.secrets import keyring_of
@@ -28,6 +29,7 @@ from tokimori.ports.outside import Outside
 from tokimori.ports.secrets import Cipher
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit
+from tokimori.service.audited import PARTS, AuditedPart
 from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
@@ -156,8 +158,9 @@ class AsyncClient(Service, Locking[Lock]):
     def _act_as(self, author: str | None) -> None:
         super()._act_as(author)
         self._records = Audit(self._store, self._now, self._random, who(author))
-        for part in ("calendars", "queues", "secrets", "semaphores", "tokens"):
-            setattr(self, part, RecordedPart(getattr(self, part), part, self))
+        carry_out = partial(self._recorder.carry_out, self)
+        for part in PARTS:
+            setattr(self, part, AuditedPart(getattr(self, part), f"{part}.", carry_out))
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
         """Copy everything to the store at `url`, which must be empty or hold a part of this copy. See `copy_store`."""

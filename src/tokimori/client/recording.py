@@ -4,11 +4,10 @@ Programs may change a lot: so many changes are recorded as a person can look at,
 that are asked for are not recorded: each is a row that says itself who has asked, and when.
 """
 
-import inspect
 import os
 import pwd
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
@@ -16,7 +15,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 from tokimori.clock import Clock
 from tokimori.model.rate import Bucket, Rate
 from tokimori.service.audit import Audit, record
-from tokimori.service.audited import CHANGES, Change, carried_out
+from tokimori.service.audited import Change, carried_out
 from tokimori.service.service import Service
 
 MOST: Final = Rate(limit=100, period=100 * 10**9)
@@ -85,32 +84,6 @@ def recorded(
         return result
 
     return changed
-
-
-class RecordedPart:
-    """A part of a client, such as its calendars; what is changed by it is recorded."""
-
-    def __init__(self, inner: object, part: str, client: _Client) -> None:
-        self._inner = inner
-        self._part = part
-        self._client = client
-
-    def __getattr__(self, name: str) -> Any:
-        """The method, whose changes are recorded; whatever else it is as it is."""
-        method: Any = getattr(self._inner, name)
-        what = f"{self._part}.{name}"
-        if what not in CHANGES or not inspect.iscoroutinefunction(method):
-            return method
-
-        @wraps(method)
-        async def changed(*args: object, **kwargs: object) -> Any:
-            return await self._client._recorder.carry_out(self._client, Change(what, method, args, kwargs))
-
-        return changed
-
-    def __dir__(self) -> Iterable[str]:
-        """What the part has."""
-        return dir(self._inner)
 
 
 def who(author: str | None) -> str:

@@ -1,9 +1,9 @@
 """The service, whose changes are written into the audit log: what doors and the command line use."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
@@ -76,6 +76,8 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     }
 )
 """What a method changes, and how that is looked at before and after."""
+PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tokens")
+"""The parts of a service whose methods are recorded."""
 _SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since"})
 
@@ -100,13 +102,13 @@ def audited(service: Service) -> Service:
     return cast(Service, _AuditedService(service))
 
 
-class _Audited:
-    """One part of the service; its methods are called `part` and their name."""
+class AuditedPart:
+    """A part of a service, whose methods are called `part` and their name; `carry_out` is given those that change."""
 
-    def __init__(self, inner: object, part: str, service: Service) -> None:
+    def __init__(self, inner: object, part: str, carry_out: Callable[[Change], Awaitable[Any]]) -> None:
         self._inner = inner
         self._part = part
-        self._service = service
+        self._carry_out = carry_out
 
     def __getattr__(self, name: str) -> Any:
         """The method, whose changes are recorded; whatever else it is as it is."""
@@ -114,26 +116,30 @@ class _Audited:
         full = self._part + name
         if full not in CHANGES or not inspect.iscoroutinefunction(method):
             return method
-        service = self._service
 
         @wraps(method)
         async def changed(*args: object, **kwargs: object) -> object:
-            return await carried_out(service, service.audit, Change(full, method, args, kwargs))
+            return await self._carry_out(Change(full, method, args, kwargs))
 
         return changed
 
+    def __dir__(self) -> Iterable[str]:
+        """What the part has."""
+        return dir(self._inner)
 
-class _AuditedService(_Audited):
+
+class _AuditedService(AuditedPart):
     """The service itself, and its parts."""
 
     def __init__(self, service: Service) -> None:
-        super().__init__(service, "", service)
-        for part in ("calendars", "queues", "secrets", "semaphores", "tokens"):
-            setattr(self, part, _Audited(getattr(service, part), f"{part}.", service))
+        carry_out = partial(carried_out, service, service.audit)
+        super().__init__(service, "", carry_out)
+        for part in PARTS:
+            setattr(self, part, AuditedPart(getattr(service, part), f"{part}.", carry_out))
 
     def acting_as(self, author: str | None) -> Service:
         """For another author."""
-        return audited(self._service.acting_as(author))
+        return audited(cast(Service, self._inner).acting_as(author))
 
 
 async def carried_out(service: Service, audit: Audit, change: Change) -> object:
