@@ -75,7 +75,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
         case "csv":
             csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *(map(printable, row) for row in rows)])
         case "ids":
-            print_lines(*dict.fromkeys(printable(row[0]) for row in rows))
+            place = next((columns.index(name) for name in ("ID", "NAME") if name in columns), 0)
+            print_lines(*dict.fromkeys(printable(row[place]) for row in rows))
         case "wide":
             _print_whole(columns, rows)
         case _ if sys.stdout.isatty():

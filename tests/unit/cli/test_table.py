@@ -103,6 +103,15 @@ def test_distances_have_two_units() -> None:
     assert {length: distance(Moment(NOW + length * 1_000_000), NOW) for length in told} == told
 
 
+def test_ids_are_those_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever their column stands; without one, the first one is what tells rows apart. Each is printed once."""
+    with click.Context(click.Command("list")) as context:
+        context.meta["output"] = "ids"
+        print_table(("AT", "ID"), [("now", "a"), ("then", "b"), ("then", "b")])
+        print_table(("DAY", "COUNT"), [("monday", 3)])
+    assert capsys.readouterr().out == "a\nb\nmonday\n"
+
+
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
