@@ -104,7 +104,7 @@ def test_distances_have_two_units() -> None:
 
 
 def test_ids_are_those_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    """Wherever their column stands; without one, the first one is what tells rows apart. Each is printed once."""
+    """Wherever their column stands, and each once; without one, the first column tells rows apart."""
     with click.Context(click.Command("list")) as context:
         context.meta["output"] = "ids"
         print_table(("AT", "ID"), [("now", "a"), ("then", "b"), ("then", "b")])
