@@ -28,6 +28,7 @@ from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.logs import Logs
 from tokimori.api.nodes import Nodes
+from tokimori.api.ledger import Ledgers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
 from tokimori.api.path_prefix import PathPrefix
@@ -52,7 +53,7 @@ from tokimori.service.variants import within
 log = logging.getLogger(__name__)
 
 PARTS = (
-    *(Jobs, Occurrences, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
+    *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
     *(Secrets, Audit),
 )
 """The parts of the API; each has its own operations."""

@@ -38,6 +38,7 @@ job = Group(
             "tokimori.cli.why:why_job",
             "Say what keeps a job's runs from starting, and the command that mends it.",
         ),
+        "ledger": ("tokimori.cli.ledger:ledger", "Say of each occurrence what became of it."),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
         "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all of them."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),

@@ -30,6 +30,7 @@ program = Group(
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),
         "queue": ("tokimori.cli.queue:queue", "Queues: list, pause, resume; --all for everything."),
+        "verify": ("tokimori.cli.ledger:verify", "Check that each occurrence is a run or a skip, or was pruned."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),

@@ -134,6 +134,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     pauses_of = synchronous(AsyncClient.pauses_of)
     too_heavy = synchronous(AsyncClient.too_heavy)
     skips = synchronous(AsyncClient.skips)
+    ledger = synchronous(AsyncClient.ledger)
+    verify = synchronous(AsyncClient.verify)
     graph = synchronous(AsyncClient.graph)
     counts = synchronous(AsyncClient.counts)
     get_run = synchronous(AsyncClient.get_run)

@@ -217,6 +217,8 @@ class HttpClient(AsyncClient):
     pauses_of = asked(AsyncClient.pauses_of)
     too_heavy = asked(AsyncClient.too_heavy)
     skips = asked(AsyncClient.skips)
+    ledger = asked(AsyncClient.ledger)
+    verify = asked(AsyncClient.verify)
     graph = asked(AsyncClient.graph)
     counts = asked(AsyncClient.counts)
     get_run = asked(AsyncClient.get_run)

@@ -15,13 +15,12 @@ from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import checked
 from tokimori.service.bounds import Bounds
+from tokimori.service.scheduled import scheduled_runs
 from tokimori.service.store_time import Now
 
 BATCH = 200
 """How many runs the store is asked for at once."""
 PAGE = 1_000
-LOOKED_AT = 20
-"""Runs among which a scheduled one is looked for."""
 MOST_RUNNING = 1_000_000
 CANCELLED = "the backfill was cancelled"
 QUIET = 1.0
@@ -43,7 +42,7 @@ class Backfills:
         schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
         moments = occurrences(schedule, first, last, bounds.occurrences)
         page = list(islice(moments, PAGE))
-        fired = await _scheduled(self._store, job, page[0], last, await self._now()) if page else {}
+        fired = await scheduled_runs(self._store, job, page[0], last, await self._now()) if page else {}
         parts = [backfill_of(job, first, last, (), ())]
         while page:
             made = await self._store.runs_of(job.incarnation, [backfill_origin(moment) for moment in page])
@@ -134,36 +133,3 @@ async def _all(calls: Iterable[Awaitable[Run]]) -> list[Run]:
             raise result
         runs.append(result)
     return runs
-
-
-async def _scheduled(store: Store, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
-    """The scheduled runs of the occurrences from `first` to `last`. No run is made before its nominal time."""
-    oldest = first_id_at(first)
-    found: dict[Moment, Run] = {}
-    before = await _behind(store, job, last, now)
-    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
-        found |= {run.nominal: run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last}
-        before = page[-1].id
-        if before < oldest:
-            break
-    return found
-
-
-async def _behind(store: Store, job: Job, last: Moment, now: Moment) -> RunId | None:
-    """No run of the job for an occurrence up to `last` has this id or a greater one.
-
-    Occurrences are decided in their order, however late: the runs of later ones are not older, but for what clocks
-    differ. Runs of other origin may be between them. None: no later one was found.
-    """
-    away = MINUTE
-    while last + away < now:
-        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT)
-        later = [run for run in await store.list_runs(newest) if _is_scheduled(run, job) and run.nominal > last]
-        if later:
-            return first_id_at(Moment(later[-1].created + MINUTE))
-        away *= 2
-    return None
-
-
-def _is_scheduled(run: Run, job: Job) -> bool:
-    return run.incarnation == job.incarnation and run.origin.startswith("s:")

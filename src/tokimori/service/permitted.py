@@ -268,7 +268,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "next_times", "pauses_of", "shown", "skips", "too_heavy"),
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "too_heavy", "verify"),
             (Role.READ, _of_job),
         ),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),

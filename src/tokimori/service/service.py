@@ -13,6 +13,7 @@ from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState, edges_of
+from tokimori.model.ledger import known_since
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Skip
@@ -31,6 +32,7 @@ from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch,
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
+from tokimori.service.ledger import LedgerPage, Verified, check_range, read_page, verify
 from tokimori.service.queues import binding
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.why.job import what_is_lost, why_job
@@ -199,6 +201,30 @@ class Service(DeletingService):
         if (await self.get(job_id)).state is JobState.DELETED:
             return ()
         return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
+
+    async def ledger(
+        self, job_id: str, first: When | None = None, last: When | None = None, limit: int = 100
+    ) -> LedgerPage:
+        """What became of the occurrences from `first` (the oldest that may be known) to `last` (now), oldest first."""
+        job, since, until, now = await self._range(job_id, first, last)
+        return await read_page(self._store, job, since, until, now, checked("limit", limit, MOST_LISTED))
+
+    async def verify(self, job_id: str, first: When | None = None, last: When | None = None) -> Verified:
+        """Whether each occurrence in that range is a run or a skip, or was pruned; at most 10,000 occurrences a call."""
+        job, since, until, now = await self._range(job_id, first, last)
+        return await verify(self._store, job, since, until, now)
+
+    async def _range(
+        self, job_id: str, first: When | None, last: When | None
+    ) -> tuple[Job, Moment, Moment, Moment]:
+        """The job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a one."""
+        job, now = await self.get(job_id), await self._now()
+        zone = job.definition.time_zone
+        since = known_since(job, now) if first is None else moment_of("from", first, zone)
+        until = now if last is None else moment_of("to", last, zone)
+        check_range(since, until)
+        self._bounds.check_years(since, until)
+        return job, since, until, now
 
     async def graph(self, job_id: str | None = None) -> Sequence[Edge]:
         """The edges between jobs, by parent; with an id only those above and below that job."""

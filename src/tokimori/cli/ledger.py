@@ -1,0 +1,128 @@
+"""`tokimori job ledger` and `tokimori verify`: what became of each occurrence, and whether all of it fits."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.length import moment_before
+from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.session import in_service
+from tokimori.cli.table import print_table
+from tokimori.clock import Moment
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.model.ledger import Line
+    from tokimori.service.ledger import LedgerPage, Verified
+    from tokimori.service.service import Service
+
+PAGE = 1_000
+FAILED = 1
+"""The exit code where something does not fit."""
+
+_first = click.option("--from", "first", metavar="TIME", help="The first moment, or how long ago; the oldest known.")
+_last = click.option("--to", "last", metavar="TIME", help="The last moment, or how long ago; now by default.")
+
+
+@click.command("ledger", cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+@_first
+@_last
+@click.option("-n", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="How many.")
+def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None:
+    """Say of each occurrence of a job's schedule what became of it: its run, or why there is none.
+
+    With `-o jsonl` each line is a JSON object.
+    """
+    from tokimori.service.views.ledger import line_view
+
+    async def act(service: "Service") -> "tuple[Job, list[Line], Moment | None]":
+        since, until = await _range(service, first, last)
+        lines: list[Line] = []
+        left, page = count, await service.ledger(job_id, since, until, min(count, PAGE))
+        while True:
+            lines += page.lines
+            left -= sum(line.count for line in page.lines)
+            if page.next is None or left <= 0:
+                return await service.get(job_id), lines, page.next
+            page = await service.ledger(job_id, page.next, until, min(left, PAGE))
+
+    job, lines, following = in_service(act)
+    if options().as_json:
+        print_json([line_view(line) for line in lines])
+        return
+    zone = job.definition.time_zone
+    print_table(("FIRST", "LAST", "COUNT", "BECAME", "RUN"), [_row(line, zone) for line in lines])
+    if following is not None:
+        print_notice(f"there are more, from {local(following, zone)} on: --from and -n say which")
+
+
+def _row(line: "Line", zone: str) -> tuple[object, ...]:
+    last = "" if line.count == 1 else local(line.last, zone)
+    became = line.fate.value if line.reason is None else f"{line.fate.value}: {line.reason}"
+    became = became if line.state is None else f"{became}, {line.state.value}"
+    return local(line.first, zone), last, line.count, became, line.run_id or ""
+
+
+async def _range(service: "Service", first: str | None, last: str | None) -> tuple[Moment | None, Moment | None]:
+    now = await service.now()
+    since = None if first is None else moment_before("from", first, service, now)
+    return since, None if last is None else moment_before("to", last, service, now)
+
+
+@click.command("verify", cls=Command)
+@click.argument("job_ids", metavar="[ID]…", nargs=-1, shell_complete=job_ids)
+@_first
+@_last
+def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> None:
+    """Check that each occurrence of these jobs, or of all, is a run or a skip, or was pruned.
+
+    What does not fit is named, and the exit code is then 1. What is older than the last change of a job can't be
+    judged, as its schedule of then is not known.
+    """
+    from tokimori.service.views.ledger import verified_view
+
+    async def act(service: "Service") -> "list[Verified]":
+        since, until = await _range(service, first, last)
+        named = list(job_ids) or [job.id async for job in _all(service)]
+        return [part for job_id in named for part in await _verified(service, job_id, since, until)]
+
+    found = in_service(act)
+    wrong = sum(each.wrong for each in found)
+    if options().as_json:
+        print_json([verified_view(each) for each in found])
+    else:
+        _print_verified(found, wrong)
+    if wrong:
+        raise click.exceptions.Exit(FAILED)
+
+
+async def _all(service: "Service") -> "AsyncIterator[Job]":
+    after: str | None = None
+    while page := await service.list(after, PAGE):
+        for job in page:
+            yield job
+        after = page[-1].id
+
+
+async def _verified(service: "Service", job_id: str, since: Moment | None, until: Moment | None) -> "list[Verified]":
+    parts = [await service.verify(job_id, since, until)]
+    while (following := parts[-1].next) is not None:
+        parts.append(await service.verify(job_id, following, until))
+    return parts
+
+
+def _print_verified(found: "list[Verified]", wrong: int) -> None:
+    total: Counter[str] = Counter()
+    for each in found:
+        total.update(each.fates)
+        for line in each.faults:
+            print_lines(f"{each.job_id}: {_row(line, 'UTC')[0]} {line.fate.value} {line.run_id or ''}".rstrip())
+    jobs = len({each.job_id for each in found})
+    told = ", ".join(f"{count:,} {fate}" for fate, count in sorted(total.items())) or "none"
+    print_lines(f"occurrences of {jobs} jobs: {told}")
+    print_lines(f"{wrong:,} do not fit" if wrong else "all of them fit")

@@ -1,0 +1,142 @@
+"""The ledger of a job: what became of each occurrence that its schedule names, and what of that does not fit. Pure.
+
+schedule = runs ∪ skips ∪ what was pruned. Only the newest definition of a job is known: what its schedule named before
+the job was changed last can't be told, and is no fault.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import DAY, Moment
+from tokimori.model.ids import RunId
+from tokimori.model.job import Job
+from tokimori.model.policies import retention_of
+from tokimori.model.run import Run, Skip, asked_by
+from tokimori.model.transitions import RunState
+
+
+class Fate(StrEnum):
+    """What became of an occurrence."""
+
+    RUN = "run"
+    """It is a run, of its own or of a backfill."""
+    SKIPPED = "skipped"
+    """It was skipped, for the reason that is told."""
+    PRUNED = "pruned"
+    """It is older than runs and skips of the job are kept: what is left of it is in the job's counts."""
+    OPEN = "open"
+    """It has not been decided yet."""
+    UNKNOWN = "unknown"
+    """It has neither run nor skip, and the job was changed after it: perhaps its schedule did not name it then."""
+    MISSING = "missing"
+    """It has neither run nor skip: a fault."""
+    UNSCHEDULED = "unscheduled"
+    """It is a scheduled run at a moment that the schedule does not name: a fault."""
+
+
+FAULTS = frozenset({Fate.MISSING, Fate.UNSCHEDULED})
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One occurrence, or several in a row that became the same and are no runs: `count` from `first` to `last`."""
+
+    first: Moment
+    last: Moment
+    count: int
+    fate: Fate
+    run_id: RunId | None = None
+    state: RunState | None = None
+    origin: str | None = None
+    reason: str | None = None
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """What the store keeps of a job's occurrences: scheduled runs and runs of backfills by moment, skips by their first.
+
+    `skips_from`: older skips were not read.
+    """
+
+    fired: Mapping[Moment, Run]
+    backfilled: Mapping[Moment, Run]
+    skips: Sequence[Skip]
+    skips_from: Moment | None = None
+
+
+def ledger(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
+    """What became of these occurrences, in their order; runs that belong to none of them are between them."""
+    return _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
+
+
+def without_runs(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
+    """The same, but for occurrences that have a scheduled run: they are most, and there is no more to say of them."""
+    left = [moment for moment in moments if moment not in kept.fired]
+    return _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
+
+
+def _others(job: Job, moments: Sequence[Moment], kept: Kept) -> Sequence[Moment]:
+    """The moments of scheduled runs that are none of these; those of before the last change had another schedule."""
+    return [moment for moment in kept.fired.keys() - set(moments) if kept.fired[moment].created > job.updated]
+
+
+def known_since(job: Job, now: Moment) -> Moment:
+    """From when the store may keep what became of occurrences: since the job was added, and as long as rows are kept."""
+    return Moment(max(job.created + 1, now - retention_of(job.definition.retention)))
+
+
+def _each(
+    job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: Kept, now: Moment
+) -> Iterator[Line]:
+    pruned_before = now - retention_of(job.definition.retention)
+    firsts = [skip.first for skip in kept.skips]
+    for moment in moments:
+        if moment not in known:
+            yield _of_run(moment, kept.fired[moment], Fate.UNSCHEDULED)
+        elif (run := kept.fired.get(moment) or kept.backfilled.get(moment)) is not None:
+            yield _of_run(moment, run, Fate.RUN)
+        elif (skip := _covering(kept.skips, firsts, moment)) is not None:
+            yield Line(first=moment, last=moment, count=1, fate=Fate.SKIPPED, reason=skip.reason)
+        else:
+            yield Line(first=moment, last=moment, count=1, fate=_without(job, moment, kept, pruned_before))
+
+
+def _of_run(moment: Moment, run: Run, fate: Fate) -> Line:
+    origin = asked_by(run.origin)
+    return Line(first=moment, last=moment, count=1, fate=fate, run_id=run.id, state=run.state, origin=origin)
+
+
+def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -> Skip | None:
+    """The skip whose range has the moment; `skips` are in order and do not overlap, `firsts` are their first moments."""
+    place = bisect_left(firsts, moment + 1) - 1
+    return skips[place] if place >= 0 and moment <= skips[place].last else None
+
+
+def _without(job: Job, moment: Moment, kept: Kept, pruned_before: int) -> Fate:
+    if moment > job.fired_through:
+        return Fate.OPEN
+    if moment < pruned_before:
+        return Fate.PRUNED
+    if moment <= job.updated or (kept.skips_from is not None and moment < kept.skips_from):
+        return Fate.UNKNOWN
+    return Fate.MISSING
+
+
+def _together(lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines without a run join those before them that say the same."""
+    row: Line | None = None
+    for line in lines:
+        if row is not None and _alike(row, line):
+            row = replace(row, last=line.last, count=row.count + 1)
+            continue
+        if row is not None:
+            yield row
+        row = line
+    if row is not None:
+        yield row
+
+
+def _alike(row: Line, line: Line) -> bool:
+    return row.run_id is line.run_id is None and row.fate is line.fate and row.reason == line.reason

@@ -1,0 +1,123 @@
+"""Reads what a store keeps of a job's occurrences, a bounded number of them at a time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+
+from tokimori.clock import Moment, format_moment
+from tokimori.errors import InvalidInput
+from tokimori.model.job import Job
+from tokimori.model.ledger import FAULTS, Fate, Kept, Line, ledger, without_runs
+from tokimori.model.run import Skip, backfill_origin
+from tokimori.ports.store import Jobs, Runs
+from tokimori.schedules.schedule import each_moment
+from tokimori.service.jobs import schedule_for
+from tokimori.service.scheduled import scheduled_runs
+
+MOST_SKIPS = 100_000
+"""So many of the newest skips of a job are read at most: what would be in older ones is not known."""
+FEW_SKIPS = 100
+MORE = 10
+"""So many skips are read first, and so many times as many each time that they don't reach far enough back."""
+VERIFIED, PARTS = 5_000, 2
+"""So many occurrences are verified at once, and so many times for one answer."""
+MOST_FAULTS = 100
+"""So many lines that do not fit are told."""
+
+
+class LedgerStore(Jobs, Runs, Protocol):
+    """The part of the store that is asked."""
+
+
+class LedgerPage(Struct, frozen=True, kw_only=True):
+    """The lines of some occurrences, oldest first. `next`: from where to ask for the others; None: there are none."""
+
+    lines: tuple[Line, ...]
+    next: Moment | None = None
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """How many occurrences of a job became what, and the first lines that do not fit. `next`: as in `LedgerPage`."""
+
+    job_id: str
+    fates: dict[str, int]
+    faults: tuple[Line, ...] = ()
+    next: Moment | None = None
+
+    @property
+    def wrong(self) -> int:
+        """How many do not fit."""
+        return sum(self.fates.get(fate, 0) for fate in FAULTS)
+
+
+def check_range(first: Moment, last: Moment) -> None:
+    """Refuse a range that is empty. Raises `InvalidInput`."""
+    if last < first:
+        allowed = f"{format_moment(first)} (`from`) or later"
+        raise InvalidInput("to: it is before `from`", field="to", value=format_moment(last), allowed=allowed)
+
+
+async def read_page(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment, limit: int) -> LedgerPage:
+    """What became of at most `limit` occurrences from `first` to `last`, both included."""
+    part = await _read(store, job, first, last, now, limit)
+    return LedgerPage(lines=tuple(ledger(job, part.moments, part.kept, now)), next=part.next)
+
+
+async def verify(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment) -> Verified:
+    """Whether occurrences from `first` to `last` are runs or skips, or were pruned; at most 10,000 of them."""
+    fates: Counter[str] = Counter()
+    faults: list[Line] = []
+    following: Moment | None = first
+    for _ in range(PARTS):
+        part = await _read(store, job, following, last, now, VERIFIED)
+        lines = list(without_runs(job, part.moments, part.kept, now))
+        fates[Fate.RUN] += sum(moment in part.kept.fired for moment in part.moments)
+        for line in lines:
+            fates[line.fate] += line.count
+        faults += [line for line in lines if line.fate in FAULTS]
+        if (following := part.next) is None:
+            break
+        await asyncio.sleep(0)
+    return Verified(job_id=job.id, fates=dict(+fates), faults=tuple(faults[:MOST_FAULTS]), next=following)
+
+
+class _Part(NamedTuple):
+    """Some occurrences, what is kept of them, and the first that is not among them."""
+
+    moments: Sequence[Moment]
+    kept: Kept
+    next: Moment | None
+
+
+async def _read(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment, limit: int) -> _Part:
+    following = each_moment(schedule_for(job), Moment(first - 1))
+    moments = list(islice(takewhile(lambda moment: moment <= last, following), limit + 1))
+    rest = moments.pop() if len(moments) > limit else None
+    until = last if rest is None else Moment(rest - 1)
+    return _Part(moments, await _kept(store, job, moments, first, until, now), rest)
+
+
+async def _kept(
+    store: LedgerStore, job: Job, moments: Sequence[Moment], first: Moment, last: Moment, now: Moment
+) -> Kept:
+    fired = await scheduled_runs(store, job, first, last, now)
+    without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
+    if not without:
+        return Kept(fired=fired, backfilled={}, skips=())
+    made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
+    skips, oldest = await _skips(store, job, without[0])
+    return Kept(fired=fired, backfilled={run.nominal: run for run in made}, skips=skips, skips_from=oldest)
+
+
+async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:
+    """The skips of the job from that moment on and some before, the oldest first; from when all of them are there."""
+    limit = FEW_SKIPS
+    while len(found := await store.skips(job.id, limit=limit)) == limit and found[-1].first > since:
+        if limit == MOST_SKIPS:
+            return found[::-1], found[-1].first
+        limit *= MORE
+    return found[::-1], None

@@ -1,0 +1,45 @@
+"""Which scheduled runs a job has for a range of occurrences, found without an index by moments."""
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.model.ids import RunId
+from tokimori.model.job import Job
+from tokimori.model.retention import first_id_at
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter, Runs
+
+PAGE = 1_000
+LOOKED_AT = 20
+"""Runs among which a scheduled one is looked for."""
+
+
+async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
+    """The scheduled runs of the occurrences from `first` to `last`. No run is made before its nominal time."""
+    oldest = first_id_at(first)
+    found: dict[Moment, Run] = {}
+    before = await _behind(store, job, last, now)
+    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
+        found |= {run.nominal: run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last}
+        before = page[-1].id
+        if before < oldest:
+            break
+    return found
+
+
+async def _behind(store: Runs, job: Job, last: Moment, now: Moment) -> RunId | None:
+    """No run of the job for an occurrence up to `last` has this id or a greater one.
+
+    Occurrences are decided in their order, however late: the runs of later ones are not older, but for what clocks
+    differ. Runs of other origin may be between them. None: no later one was found.
+    """
+    away = MINUTE
+    while last + away < now:
+        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT)
+        later = [run for run in await store.list_runs(newest) if _is_scheduled(run, job) and run.nominal > last]
+        if later:
+            return first_id_at(Moment(later[-1].created + MINUTE))
+        away *= 2
+    return None
+
+
+def _is_scheduled(run: Run, job: Job) -> bool:
+    return run.incarnation == job.incarnation and run.origin.startswith("s:")
