@@ -26,9 +26,9 @@ from tokimori.api.docs import Docs
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
+from tokimori.api.ledger import Ledgers
 from tokimori.api.logs import Logs
 from tokimori.api.nodes import Nodes
-from tokimori.api.ledger import Ledgers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
 from tokimori.api.path_prefix import PathPrefix

@@ -1,6 +1,5 @@
 """The paths under `/api/v2/jobs` that tell of a job's time: when it runs, what became of that, and after which jobs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -16,8 +15,8 @@ from tokimori.api.schedules import NextView
 from tokimori.clock import format_moment, parse_moment
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.jobs import CountView, EdgeView, SkipView, count_view, edge_view, skip_view
-from tokimori.service.views.runs import RunView, run_view
 from tokimori.service.views.schedules import ExplanationView, explanation_view
+from tokimori.service.views.statistics import StatisticsView, statistics_view
 from tokimori.service.why.reasons import Why
 
 
@@ -32,18 +31,6 @@ class SkipQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many of the newest skips are wanted."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
-
-
-class JobStats(Struct, frozen=True, kw_only=True):
-    """How often a job did what, by outcome: runs that ended, and occurrences that were skipped, pruned ones too.
-
-    `more`: the job has more rows than are counted. `last_run` is its newest run.
-    """
-
-    job_id: str
-    outcomes: dict[str, int]
-    more: bool
-    last_run: RunView | None
 
 
 class Occurrences:
@@ -61,7 +48,7 @@ class Occurrences:
             ("job_why", f"{job}/why", self.why, Why),
             ("job_skips", f"{job}/skips", self.skips, list[SkipView]),
             ("job_counts", f"{job}/counts", self.counts, list[CountView]),
-            ("job_stats", f"{job}/stats", self.stats, JobStats),
+            ("job_stats", f"{job}/stats", self.stats, StatisticsView),
             ("job_graph", f"{job}/graph", self.graph, list[EdgeView]),
             ("graph", graph, self.graph, list[EdgeView]),
         )
@@ -92,15 +79,8 @@ class Occurrences:
         return answer([count_view(count) for count in await self._service(request).counts(job_id_of(request))])
 
     async def stats(self, request: Request) -> Response:
-        """How often the job did what, over all days, and its newest run."""
-        job_id, service = job_id_of(request), self._service(request)
-        counts = await service.counts(job_id)
-        outcomes: Counter[str] = Counter()
-        for count in counts:
-            outcomes[count.outcome] += count.count
-        last = [run for runs in (await service.last_runs([job_id])).values() for run in runs]
-        more, newest = any(count.more for count in counts), run_view(last[0]) if last else None
-        return answer(JobStats(job_id=job_id, outcomes=dict(outcomes), more=more, last_run=newest))
+        """How the job has done: its success rate, how long its runs take and how late they start."""
+        return answer(statistics_view(await self._service(request).statistics(job_id_of(request))))
 
     async def graph(self, request: Request) -> Response:
         """The edges between jobs: all, or those above and below one job."""

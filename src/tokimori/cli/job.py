@@ -39,6 +39,7 @@ job = Group(
             "Say what keeps a job's runs from starting, and the command that mends it.",
         ),
         "ledger": ("tokimori.cli.ledger:ledger", "Say of each occurrence what became of it."),
+        "stats": ("tokimori.cli.job_stats:stats", "Say how often a job succeeds, how long it takes, and how late."),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
         "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all of them."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),

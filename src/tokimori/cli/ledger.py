@@ -17,7 +17,7 @@ from tokimori.clock import Moment
 if TYPE_CHECKING:
     from tokimori.model.job import Job
     from tokimori.model.ledger import Line
-    from tokimori.service.ledger import LedgerPage, Verified
+    from tokimori.service.ledger import Verified
     from tokimori.service.service import Service
 
 PAGE = 1_000

@@ -136,6 +136,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     skips = synchronous(AsyncClient.skips)
     ledger = synchronous(AsyncClient.ledger)
     verify = synchronous(AsyncClient.verify)
+    statistics = synchronous(AsyncClient.statistics)
     graph = synchronous(AsyncClient.graph)
     counts = synchronous(AsyncClient.counts)
     get_run = synchronous(AsyncClient.get_run)

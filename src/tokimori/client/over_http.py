@@ -219,6 +219,7 @@ class HttpClient(AsyncClient):
     skips = asked(AsyncClient.skips)
     ledger = asked(AsyncClient.ledger)
     verify = asked(AsyncClient.verify)
+    statistics = asked(AsyncClient.statistics)
     graph = asked(AsyncClient.graph)
     counts = asked(AsyncClient.counts)
     get_run = asked(AsyncClient.get_run)

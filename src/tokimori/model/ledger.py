@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import DAY, Moment
+from tokimori.clock import Moment
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job
 from tokimori.model.policies import retention_of
@@ -55,7 +55,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What the store keeps of a job's occurrences: scheduled runs and runs of backfills by moment, skips by their first.
+    """What the store keeps of a job's occurrences: runs by moment, and skips in their order.
 
     `skips_from`: older skips were not read.
     """
@@ -83,13 +83,11 @@ def _others(job: Job, moments: Sequence[Moment], kept: Kept) -> Sequence[Moment]
 
 
 def known_since(job: Job, now: Moment) -> Moment:
-    """From when the store may keep what became of occurrences: since the job was added, and as long as rows are kept."""
+    """From when the store may keep what became of occurrences: since it was added, and as long as rows are kept."""
     return Moment(max(job.created + 1, now - retention_of(job.definition.retention)))
 
 
-def _each(
-    job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: Kept, now: Moment
-) -> Iterator[Line]:
+def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
     pruned_before = now - retention_of(job.definition.retention)
     firsts = [skip.first for skip in kept.skips]
     for moment in moments:
@@ -109,7 +107,7 @@ def _of_run(moment: Moment, run: Run, fate: Fate) -> Line:
 
 
 def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -> Skip | None:
-    """The skip whose range has the moment; `skips` are in order and do not overlap, `firsts` are their first moments."""
+    """The skip whose range has the moment; `firsts` are the first moments of the skips, in order."""
     place = bisect_left(firsts, moment + 1) - 1
     return skips[place] if place >= 0 and moment <= skips[place].last else None
 

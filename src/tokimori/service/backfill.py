@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from itertools import islice
 
-from tokimori.clock import MINUTE, Moment
+from tokimori.clock import Moment
 from tokimori.model.backfill import Backfill, after_making, backfill_of, next_to_make, occurrences, together
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
-from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import Store
 from tokimori.service.asking import checked
 from tokimori.service.bounds import Bounds
 from tokimori.service.scheduled import scheduled_runs

@@ -1,6 +1,5 @@
 """Reads what a store keeps of a job's occurrences, a bounded number of them at a time."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice, takewhile
@@ -61,30 +60,6 @@ def check_range(first: Moment, last: Moment) -> None:
         raise InvalidInput("to: it is before `from`", field="to", value=format_moment(last), allowed=allowed)
 
 
-async def read_page(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment, limit: int) -> LedgerPage:
-    """What became of at most `limit` occurrences from `first` to `last`, both included."""
-    part = await _read(store, job, first, last, now, limit)
-    return LedgerPage(lines=tuple(ledger(job, part.moments, part.kept, now)), next=part.next)
-
-
-async def verify(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment) -> Verified:
-    """Whether occurrences from `first` to `last` are runs or skips, or were pruned; at most 10,000 of them."""
-    fates: Counter[str] = Counter()
-    faults: list[Line] = []
-    following: Moment | None = first
-    for _ in range(PARTS):
-        part = await _read(store, job, following, last, now, VERIFIED)
-        lines = list(without_runs(job, part.moments, part.kept, now))
-        fates[Fate.RUN] += sum(moment in part.kept.fired for moment in part.moments)
-        for line in lines:
-            fates[line.fate] += line.count
-        faults += [line for line in lines if line.fate in FAULTS]
-        if (following := part.next) is None:
-            break
-        await asyncio.sleep(0)
-    return Verified(job_id=job.id, fates=dict(+fates), faults=tuple(faults[:MOST_FAULTS]), next=following)
-
-
 class _Part(NamedTuple):
     """Some occurrences, what is kept of them, and the first that is not among them."""
 
@@ -93,24 +68,52 @@ class _Part(NamedTuple):
     next: Moment | None
 
 
-async def _read(store: LedgerStore, job: Job, first: Moment, last: Moment, now: Moment, limit: int) -> _Part:
-    following = each_moment(schedule_for(job), Moment(first - 1))
-    moments = list(islice(takewhile(lambda moment: moment <= last, following), limit + 1))
-    rest = moments.pop() if len(moments) > limit else None
-    until = last if rest is None else Moment(rest - 1)
-    return _Part(moments, await _kept(store, job, moments, first, until, now), rest)
+class LedgerOf:
+    """The ledger of one job, as the store keeps it."""
 
+    def __init__(self, store: LedgerStore, job: Job, now: Moment) -> None:
+        self._store = store
+        self._job = job
+        self._now = now
 
-async def _kept(
-    store: LedgerStore, job: Job, moments: Sequence[Moment], first: Moment, last: Moment, now: Moment
-) -> Kept:
-    fired = await scheduled_runs(store, job, first, last, now)
-    without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
-    if not without:
-        return Kept(fired=fired, backfilled={}, skips=())
-    made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
-    skips, oldest = await _skips(store, job, without[0])
-    return Kept(fired=fired, backfilled={run.nominal: run for run in made}, skips=skips, skips_from=oldest)
+    async def page(self, first: Moment, last: Moment, limit: int) -> LedgerPage:
+        """What became of at most `limit` occurrences from `first` to `last`, both included."""
+        part = await self._read(first, last, limit)
+        return LedgerPage(lines=tuple(ledger(self._job, part.moments, part.kept, self._now)), next=part.next)
+
+    async def verify(self, first: Moment, last: Moment) -> Verified:
+        """Whether occurrences from `first` to `last` are runs or skips, or were pruned; at most 10,000 of them."""
+        fates: Counter[str] = Counter()
+        faults: list[Line] = []
+        following: Moment | None = first
+        for _ in range(PARTS):
+            if following is None:
+                break
+            part = await self._read(following, last, VERIFIED)
+            lines = list(without_runs(self._job, part.moments, part.kept, self._now))
+            fates[Fate.RUN] += sum(moment in part.kept.fired for moment in part.moments)
+            for line in lines:
+                fates[line.fate] += line.count
+            faults += [line for line in lines if line.fate in FAULTS]
+            following = part.next
+        told = {fate: count for fate, count in fates.items() if count}
+        return Verified(job_id=self._job.id, fates=told, faults=tuple(faults[:MOST_FAULTS]), next=following)
+
+    async def _read(self, first: Moment, last: Moment, limit: int) -> _Part:
+        following = each_moment(schedule_for(self._job), Moment(first - 1))
+        moments = list(islice(takewhile(lambda moment: moment <= last, following), limit + 1))
+        rest = moments.pop() if len(moments) > limit else None
+        return _Part(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
+
+    async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> Kept:
+        job, store = self._job, self._store
+        fired = await scheduled_runs(store, job, first, last, self._now)
+        without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
+        if not without:
+            return Kept(fired=fired, backfilled={}, skips=())
+        made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
+        skips, oldest = await _skips(store, job, without[0])
+        return Kept(fired=fired, backfilled={run.nominal: run for run in made}, skips=skips, skips_from=oldest)
 
 
 async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:

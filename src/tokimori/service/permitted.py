@@ -268,9 +268,10 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "too_heavy", "verify"),
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "statistics"),
             (Role.READ, _of_job),
         ),
+        **dict.fromkeys(("too_heavy", "verify"), (Role.READ, _of_job)),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
         **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
         "list": (Role.READ, _jobs),

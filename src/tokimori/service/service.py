@@ -17,9 +17,11 @@ from tokimori.model.ledger import known_since
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Skip
+from tokimori.model.statistics import Statistics, statistics
+from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.nodes import NodeRecord
-from tokimori.ports.store import SchemaStatus
+from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.explain import Explanation, explain, explained
 from tokimori.schedules.schedule import Fold, Gap
@@ -32,7 +34,7 @@ from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch,
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
-from tokimori.service.ledger import LedgerPage, Verified, check_range, read_page, verify
+from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.queues import binding
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.why.job import what_is_lost, why_job
@@ -207,16 +209,14 @@ class Service(DeletingService):
     ) -> LedgerPage:
         """What became of the occurrences from `first` (the oldest that may be known) to `last` (now), oldest first."""
         job, since, until, now = await self._range(job_id, first, last)
-        return await read_page(self._store, job, since, until, now, checked("limit", limit, MOST_LISTED))
+        return await LedgerOf(self._store, job, now).page(since, until, checked("limit", limit, MOST_LISTED))
 
     async def verify(self, job_id: str, first: When | None = None, last: When | None = None) -> Verified:
-        """Whether each occurrence in that range is a run or a skip, or was pruned; at most 10,000 occurrences a call."""
+        """Whether each occurrence in that range is a run or a skip, or was pruned; at most 10,000 of them a call."""
         job, since, until, now = await self._range(job_id, first, last)
-        return await verify(self._store, job, since, until, now)
+        return await LedgerOf(self._store, job, now).verify(since, until)
 
-    async def _range(
-        self, job_id: str, first: When | None, last: When | None
-    ) -> tuple[Job, Moment, Moment, Moment]:
+    async def _range(self, job_id: str, first: When | None, last: When | None) -> tuple[Job, Moment, Moment, Moment]:
         """The job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a one."""
         job, now = await self.get(job_id), await self._now()
         zone = job.definition.time_zone
@@ -244,6 +244,13 @@ class Service(DeletingService):
         if not counts:
             await self._store.get_job(checked)
         return counts
+
+    async def statistics(self, job_id: str) -> Statistics:
+        """How the job has done: by its counts over all days, and by its newest 1,000 ended runs."""
+        job = await self.get(job_id)
+        ended = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED, RunState.FAILED}), limit=MOST_LISTED)
+        counts, runs = await asyncio.gather(self._store.counts(job.id), self._store.list_runs(ended))
+        return statistics(job.id, counts, runs, job.definition.time_zone)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """All nodes and programs: the living ones first, then those that left or died."""

@@ -148,7 +148,9 @@ async def test_many_skips_are_read_as_far_back_as_is_needed(world: World) -> Non
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(["minute", "late", "day", "pause", "resume", "edit", "backfill", "trigger"]), max_size=8))
+@given(
+    st.lists(st.sampled_from(["minute", "late", "day", "pause", "resume", "edit", "backfill", "trigger"]), max_size=8)
+)
 def test_whatever_happens_to_a_job_its_ledger_fits(deeds: list[str]) -> None:
     """Nothing that people and nodes do leaves an occurrence without a run, a skip or a reason."""
 
@@ -188,5 +190,3 @@ async def _do(world: World, deed: str) -> None:
             await world.trigger("job")
         case _:
             world.pass_seconds(1)
-
-

@@ -1,0 +1,118 @@
+"""How a job has done: its success rate, how long its runs take and how late they start, by hour and by day. Pure.
+
+Counts of days survive pruning; lengths and lateness are those of the newest ended runs.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from tokimori.clock import DAY, SECOND, Moment
+from tokimori.model.retention import DailyCount
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+
+DAYS = 30
+"""Of so many days each is told."""
+_OUTCOMES = (RunState.SUCCEEDED, RunState.FAILED)
+
+
+class Quantiles(Struct, frozen=True, kw_only=True):
+    """Seconds that half, 95 and 99 of a hundred of some runs did not exceed (by the nearest rank), and the most."""
+
+    p50: float
+    p95: float
+    p99: float
+    most: float
+
+
+class Day(Struct, frozen=True, kw_only=True):
+    """How many runs ended so on one day (midnight UTC), and how many occurrences were skipped."""
+
+    day: Moment
+    succeeded: int
+    failed: int
+    cancelled: int
+    skipped: int
+
+
+class Statistics(Struct, frozen=True, kw_only=True):
+    """How a job has done.
+
+    `outcomes` counts ends of runs and reasons of skips over all days; `more`: the job has more rows than are counted.
+    `success_rate` (0 to 1) is that of the runs that succeeded or failed. `measured` is how many of the newest ended
+    runs `duration` (seconds of the last attempt), `lateness` (first start minus due) and `by_hour` (how many started in
+    each hour on the clocks of the job's zone) are of. `by_day`: the newest days on which anything happened.
+    """
+
+    job_id: str
+    outcomes: Mapping[str, int]
+    more: bool
+    success_rate: float | None
+    measured: int
+    duration: Quantiles | None
+    lateness: Quantiles | None
+    by_hour: tuple[int, ...]
+    by_day: tuple[Day, ...]
+
+
+def statistics(job_id: str, counts: Sequence[DailyCount], runs: Sequence[Run], zone: str) -> Statistics:
+    """The statistics of these counts, and of these ended runs, newest first."""
+    outcomes: Counter[str] = Counter()
+    for count in counts:
+        outcomes[count.outcome] += count.count
+    succeeded, failed = (outcomes[state] for state in _OUTCOMES)
+    started = [run for run in runs if run.started is not None and run.ended is not None]
+    return Statistics(
+        job_id=job_id,
+        outcomes=dict(outcomes),
+        more=any(count.more for count in counts),
+        success_rate=succeeded / (succeeded + failed) if succeeded + failed else None,
+        measured=len(started),
+        duration=quantiles([(run.ended or 0) - (run.started or 0) for run in started]),
+        lateness=quantiles([(run.started or 0) - run.due for run in started if run.attempt == 1]),
+        by_hour=_by_hour(started, zone),
+        by_day=_by_day(counts),
+    )
+
+
+def quantiles(lengths: Sequence[int]) -> Quantiles | None:
+    """Of lengths in microseconds; None for none. A length below zero, by clocks that differ, counts as zero."""
+    if not lengths:
+        return None
+    ordered = [max(0, each) / SECOND for each in sorted(lengths)]
+
+    def reached(percent: int) -> float:
+        return ordered[-(-len(ordered) * percent // 100) - 1]
+
+    return Quantiles(p50=reached(50), p95=reached(95), p99=reached(99), most=ordered[-1])
+
+
+def _by_hour(runs: Sequence[Run], zone: str) -> tuple[int, ...]:
+    clock = ZoneInfo(zone)
+    hours = Counter(datetime.fromtimestamp((run.started or 0) / SECOND, UTC).astimezone(clock).hour for run in runs)
+    return tuple(hours[hour] for hour in range(24))
+
+
+def _by_day(counts: Sequence[DailyCount]) -> tuple[Day, ...]:
+    days: dict[Moment, Counter[str]] = {}
+    for count in counts:
+        days.setdefault(count.day, Counter())[count.outcome] += count.count
+    return tuple(_day(day, days[day]) for day in sorted(days)[-DAYS:])
+
+
+def _day(day: Moment, of: Counter[str]) -> Day:
+    ends = {state: of.pop(state, 0) for state in (*_OUTCOMES, RunState.CANCELLED)}
+    succeeded, failed, cancelled = ends.values()
+    return Day(day=day, succeeded=succeeded, failed=failed, cancelled=cancelled, skipped=of.total())
+
+
+def last_days(statistics: Statistics, now: Moment) -> Sequence[Day]:
+    """The `DAYS` days up to now, also those on which nothing happened."""
+    known = {day.day: day for day in statistics.by_day}
+    today = now - now % DAY
+    wanted = [Moment(today - n * DAY) for n in range(DAYS - 1, -1, -1)]
+    return [known.get(day) or Day(day=day, succeeded=0, failed=0, cancelled=0, skipped=0) for day in wanted]
