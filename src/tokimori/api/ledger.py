@@ -11,6 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.jobs import job_id_of
 from tokimori.api.operation import Operation
+from tokimori.clock import Moment, parse_moment
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.ledger import LedgerView, VerifiedView, ledger_view, verified_view
 
@@ -44,9 +45,17 @@ class Ledgers:
 
     async def ledger(self, request: Request, query: LedgerQuery) -> Response:
         """What became of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
-        found = await self._service(request).ledger(job_id_of(request), query.first, query.last, query.limit)
+        found = await self._service(request).ledger(job_id_of(request), *_range(query), query.limit)
         return answer(ledger_view(found))
 
     async def verify(self, request: Request, query: RangeQuery) -> Response:
         """Whether each occurrence is a run or a skip, or was pruned: at most 10,000 of them; go on with `next`."""
-        return answer(verified_view(await self._service(request).verify(job_id_of(request), query.first, query.last)))
+        return answer(verified_view(await self._service(request).verify(job_id_of(request), *_range(query))))
+
+
+def _range(query: RangeQuery) -> tuple[Moment | None, Moment | None]:
+    return _moment("from", query.first), _moment("to", query.last)
+
+
+def _moment(field: str, text: str | None) -> Moment | None:
+    return None if text is None else parse_moment(text, field=field)

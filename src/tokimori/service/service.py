@@ -220,8 +220,8 @@ class Service(DeletingService):
         """The job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a one."""
         job, now = await self.get(job_id), await self._now()
         zone = job.definition.time_zone
-        since = known_since(job, now) if first is None else moment_of("from", first, zone)
-        until = now if last is None else moment_of("to", last, zone)
+        since = known_since(job, now) if first is None else moment_of("first", first, zone)
+        until = now if last is None else moment_of("last", last, zone)
         check_range(since, until)
         self._bounds.check_years(since, until)
         return job, since, until, now
