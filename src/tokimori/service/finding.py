@@ -27,8 +27,6 @@ MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
 MOST_JOBS = 1_000
 """The jobs of so many runs are looked at for one answer: each is asked for by itself."""
-FEW_HELD = 200
-"""Where fewer runs are held than that, those of a job are looked for among all of them."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
 ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
@@ -133,16 +131,6 @@ async def find_jobs(
             return FoundJobs(jobs=found)
         size = PAGE
     return FoundJobs(jobs=found, next=after)
-
-
-async def newest_runs(list_runs: ListRuns, wanted: RunFilter) -> Sequence[Run]:
-    """The runs of a list. All that is held is in an index of the store; for a job's it would look at all that wait."""
-    if wanted.job_id is not None and wanted.states == {RunState.HELD}:
-        held = await list_runs(RunFilter(states=wanted.states, limit=FEW_HELD))
-        if len(held) < FEW_HELD:
-            of_job = [run for run in held if run.job_id == wanted.job_id]
-            return [run for run in of_job if wanted.before is None or run.id < wanted.before][: wanted.limit]
-    return await list_runs(wanted)
 
 
 async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None) -> FoundRuns:

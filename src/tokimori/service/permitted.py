@@ -185,7 +185,17 @@ async def _job_ids(asked: Asked) -> Any:
 
 
 async def _queues(asked: Asked) -> Any:
-    return [queue for queue in await asked.go() if asked.sight.scope.owns_queue(queue.name)]
+    """Each queue of the scope is asked for by itself: they are few."""
+    limit, after = checked("limit", asked.argument("limit"), MOST_LISTED), asked.argument("after") or ""
+    owned = [name for name in sorted(asked.sight.scope.queues) if asked.sight.scope.owns_queue(name) and name > after]
+    found = [await asked.service.queues.get(name) for name in owned]
+    return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:limit]
+
+
+async def _queue(asked: Asked) -> Any:
+    if not asked.sight.scope.owns_queue(asked.first):
+        raise NotFound(f"there is no queue {asked.first!r}", field="queue", value=asked.first)
+    return await asked.go()
 
 
 async def _pauses(asked: Asked) -> Any:
@@ -284,6 +294,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
         "queues.list": (Role.READ, _queues),
+        "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),

@@ -1,6 +1,5 @@
 """Queues: the list of them, and pausing one of them or everything."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +16,12 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import DOTS, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.asking import MOST_LISTED, all_jobs, retried
+from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.given import flag_of
 from tokimori.service.store_time import Now
+
+_BEHIND = "!"
+"""Less than all that is in words: a word and this stand before whatever else begins with the word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,22 @@ class Queues:
         self._author = author
         self._cancel = cancel
 
-    async def list(self) -> Sequence[Queue]:
-        """The queues that jobs are in, and those that are paused, by name."""
-        jobs = Counter([job.definition.queue async for job in all_jobs(self._store)])
+    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
+        """The queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name `after`."""
+        if after is not None:
+            check_word("after", after)
+        most, first = checked("limit", limit, MOST_LISTED), "" if after is None else f"{after}{_BEHIND}"
+        jobs = dict(await retried(lambda: self._store.list_queues(first, most), StoreUnavailable))
         pauses = await self.pauses()
-        names = {*jobs, *(pause.queue for pause in pauses if pause.queue != EVERYTHING)}
-        return [Queue(name=name, jobs=jobs[name], pauses=binding(name, pauses)) for name in sorted(names)]
+        paused = {pause.queue for pause in pauses if pause.queue != EVERYTHING and pause.queue >= first}
+        names = sorted({*jobs, *paused})[:most]
+        return [Queue(name=name, jobs=jobs.get(name, 0), pauses=binding(name, pauses)) for name in names]
+
+    async def get(self, queue: str) -> Queue:
+        """The queue of that name; there need not be a job in it. Raises `InvalidInput`."""
+        check_word("queue", queue)
+        found = dict(await self._store.list_queues(queue, 1))
+        return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
 
     async def pauses(self) -> Sequence[Pause]:
         """All pauses, by queue; the pause of everything (`*`) comes first."""

@@ -48,6 +48,22 @@ async def test_queues_are_those_of_jobs_and_of_pauses(world: World) -> None:
     ]
 
 
+async def test_queues_are_listed_a_page_at_a_time(world: World) -> None:
+    """Each page begins behind a name; a queue that is paused and has no job stands among the others."""
+    for job_id, queue in (("a", "mail"), ("b", "mail-2"), ("c", "web"), ("d", "mail")):
+        await add(world, job_id, queue)
+    await world.service.queues.pause("nobody")
+    queues = world.service.queues
+    assert [each.name for each in await queues.list(limit=2)] == ["mail", "mail-2"]
+    assert [each.name for each in await queues.list("mail", 2)] == ["mail-2", "nobody"]
+    assert [(each.name, each.jobs) for each in await queues.list("mail-2")] == [("nobody", 0), ("web", 1)]
+    assert [(await queues.get(name)).jobs for name in ("mail", "mai", "nobody")] == [2, 0, 0]
+    for after, limit, field in (("a b", 9, "after"), (None, 0, "limit"), (None, 1001, "limit")):
+        with pytest.raises(InvalidInput) as fault:
+            await queues.list(after, limit)
+        assert fault.value.field == field
+
+
 async def test_a_resume_tells_what_it_ended(world: World) -> None:
     """The pause that there was, and nothing where there was none; that of everything leaves that of a queue."""
     assert await world.service.queues.resume("mail") is None
