@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import format_moment
-from tokimori.errors import NotFound, StoreUnavailable
+from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
@@ -57,7 +57,9 @@ class Queues:
         pauses = await self.pauses()
         paused = {pause.queue for pause in pauses if pause.queue != EVERYTHING and pause.queue >= first}
         names = sorted({*jobs, *paused})[:most]
-        return [Queue(name=name, jobs=jobs.get(name, 0), pauses=binding(name, pauses)) for name in names]
+        by_queue = {pause.queue: pause for pause in pauses}
+        own = {name: tuple(by_queue[queue] for queue in (EVERYTHING, name) if queue in by_queue) for name in names}
+        return [Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]) for name in names]
 
     async def get(self, queue: str) -> Queue:
         """The queue of that name; there need not be a job in it. Raises `InvalidInput`."""
@@ -73,15 +75,27 @@ class Queues:
         """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
         Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
-        Raises `InvalidInput`.
+        Raises `InvalidInput`, and `Refused` where 1,000 queues are paused: each claim reads the names of all.
         """
         check_reason("reason", "" if reason is None else reason)
         flag_of("now", now)
         wanted = Pause(queue=_name(queue), since=await self._now(), reason=reason, by=self._author)
+        await self._check_few(wanted)
         pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)
         if now:
             await self._cancel_running(pause)
         return pause
+
+    async def _check_few(self, wanted: Pause) -> None:
+        paused = {pause.queue for pause in await self.pauses()}
+        if wanted.queue != EVERYTHING and wanted.queue not in paused and len(paused) >= MOST_LISTED:
+            raise Refused(
+                f"queue: {wanted.queue!r} can't be paused, because {MOST_LISTED:,} are: `tokimori queue pause --all` "
+                "pauses everything",
+                field="queue",
+                value=wanted.queue,
+                allowed="one of those that are paused, or everything",
+            )
 
     async def _cancel_running(self, pause: Pause) -> None:
         what = "everything" if pause.queue == EVERYTHING else f"its queue {pause.queue}"

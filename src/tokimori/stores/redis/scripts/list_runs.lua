@@ -14,7 +14,7 @@ for _, id in ipairs(few or call('ZREVRANGEBYLEX', P .. where, from, '-', 'LIMIT'
     if #found == ask.limit then
         return {seen, found}
     end
-    if not few or id < (ask.before or '~') then
+    if not (few and ask.before) or id < ask.before then
         seen = id
         local state, job = unpack(call('HMGET', P .. 'run:' .. id, 'state', 'job_id'))
         if (not ask.states or ask.states[state]) and (not ask.job or job == ask.job) then
