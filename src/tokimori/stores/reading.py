@@ -23,9 +23,10 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""
-NODES = """
-SELECT {} FROM (SELECT * FROM tokimori_nodes WHERE "left" IS NULL AND state = 'alive' UNION ALL SELECT * FROM (
-    SELECT * FROM tokimori_nodes WHERE "left" IS NOT NULL AND state <> 'alive' ORDER BY "left" DESC LIMIT %s) gone) n {}
+_FROM_NODES = "SELECT * FROM tokimori_nodes /*! FORCE INDEX (tokimori_nodes_gone) */ WHERE"
+NODES = f"""
+SELECT {{}} FROM ({_FROM_NODES} "left" IS NULL AND state = 'alive' UNION ALL SELECT * FROM (
+    {_FROM_NODES} "left" IS NOT NULL AND state <> 'alive' ORDER BY "left" DESC LIMIT %s) gone) n {{}}
 ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT %s"""
 """Of those that are gone, which are many, an index finds the last ones."""
 RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"

@@ -198,3 +198,20 @@ async def test_a_wrong_search_is_refused(world: World, wanted: Any, field: str) 
     with pytest.raises(InvalidInput) as fault:
         await world.service.find_jobs(wanted)
     assert fault.value.field == field
+
+
+async def test_an_answer_has_so_much_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the run whose payload makes it large, and says where to go on: all are found, and each once."""
+    monkeypatch.setattr(finding, "MOST_TEXT", 50)
+    await world.add({"noop": True}, "mail")
+    ids = []
+    for size in (5, 60, 20, 40, 5):
+        ids.append((await world.service.trigger("mail", payload="x" * size)).id)
+        world.pass_seconds(1)
+    pages: list[list[str]] = []
+    search = RunSearch()
+    while not pages or search.before is not None:
+        found = await world.service.find_runs(search)
+        pages.append([run.id for run in found.runs])
+        search = structs.replace(search, before=found.next)
+    assert pages == [[ids[4], ids[3], ids[2]], [ids[1]], [ids[0]]]
