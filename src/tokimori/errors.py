@@ -29,7 +29,6 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
-
 MOST_MESSAGE = 16_000
 """Characters of a message. What was wrong may have a megabyte: of a longer one the beginning and the end are told."""
 _HALF = MOST_MESSAGE // 2

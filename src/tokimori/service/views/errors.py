@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from tokimori.errors import TokimoriError
 
-
 MOST_VALUE = 1_000
 """So many characters of a wrong value are shown."""
 
