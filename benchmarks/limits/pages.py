@@ -48,6 +48,7 @@ def _lists(bench: Bench) -> Mapping[str, tuple[str, Sequence[Query]]]:
             "jobs",
             [{"prefix": some}, {"prefix": some, "after": f"{some}499"}, {"prefix": some, "after": f"{some}899"}],
         ),
+        "100 queues": ("queues", [{}, {"after": "q000499"}, {"after": f"q{size.queues - 101:06}"}]),
         "100 runs": ("runs", [{}, _behind(days=300), _oldest(bench, LIMIT)]),
         "100 runs of the job": ("runs", [big, big | _behind(days=300), big | _oldest(bench, LIMIT)]),
         "100 waiting runs": ("runs", [ready, ready | _behind(days=30 / 1440), ready | _behind(days=1.02)]),

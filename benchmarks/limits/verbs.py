@@ -111,7 +111,7 @@ async def all_verbs(bench: Bench) -> None:
 
 async def _lists(bench: Bench) -> None:
     store, big = bench.store, bench.filled.big
-    failed, held = frozenset({RunState.FAILED}), frozenset({RunState.HELD})
+    failed, held, blocked = (frozenset({state}) for state in (RunState.FAILED, RunState.HELD, RunState.BLOCKED))
     listed = {
         "list: 100 newest runs": RunFilter(limit=100),
         "list: 100 newest runs of the job": RunFilter(job_id=big.id, limit=100),
@@ -119,11 +119,14 @@ async def _lists(bench: Bench) -> None:
         "list: 100 newest failed runs of the job": RunFilter(job_id=big.id, states=failed, limit=100),
         "list: held runs, of which there are none": RunFilter(states=held, limit=100),
         "list: held runs of the job": RunFilter(job_id=big.id, states=held, limit=100),
+        "list: blocked runs, of which there are none": RunFilter(states=blocked, limit=100),
+        "list: blocked runs of the job": RunFilter(job_id=big.id, states=blocked, limit=100),
     }
     for verb, wanted in listed.items():
         await bench.measure(verb, lambda wanted=wanted: bench.service.list_runs(wanted), SELDOM)  # type: ignore[misc]
     await bench.measure("list: 100 jobs", lambda: store.list_jobs(limit=100), SELDOM)
-    await bench.measure("list: queues", bench.service.queues.list, 1)
+    await bench.measure("list: 1,000 queues", bench.service.queues.list, SELDOM)
+    await bench.measure("list: nodes", store.list_nodes, SELDOM)
     await bench.measure("count: ends of the job by day", lambda: bench.service.counts(big.id), 1)
 
 

@@ -29,6 +29,10 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
+MOST_MESSAGE = 16_000
+"""Characters of a message. What was wrong may have a megabyte: of a longer one the beginning and the end are told."""
+_HALF = MOST_MESSAGE // 2
+
 
 class TokimoriError(Exception):
     """The root of the tree.
@@ -44,8 +48,8 @@ class TokimoriError(Exception):
     def __init__(
         self, message: str, *, field: str | None = None, value: object = None, allowed: str | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = message if len(message) <= MOST_MESSAGE else f"{message[:_HALF]} … {message[-_HALF:]}"
+        super().__init__(self.message)
         self.field = field
         self.value = value
         self.allowed = allowed

@@ -1,16 +1,25 @@
 """The paths under `/api/v2/queues`, `/api/v2/pauses`, and those that pause and resume everything."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
-from tokimori.api.answers import answer
+from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Operation
 from tokimori.api.requests import NoRequest, PauseRequest
+from tokimori.service.asking import MOST_LISTED
 from tokimori.service.views.queues import PauseView, QueueView, pause_view, queue_view
+
+
+class QueueQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Queues by name, from the first one behind `after`."""
+
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = MOST_LISTED
 
 
 class ResumedView(Struct, frozen=True, kw_only=True):
@@ -32,6 +41,7 @@ class Queues:
         why = {"reason": "repairs"}
         return [
             Operation("queue_list", "GET", "/api/v2/queues", self.list, list[QueueView]),
+            Operation("queue_show", "GET", queue, self.show, QueueView),
             Operation("pause_list", "GET", "/api/v2/pauses", self.pauses, list[PauseView]),
             *(
                 Operation(f"{name}_pause", "POST", f"{path}/pause", self.pause, PauseView, example=why)
@@ -43,9 +53,15 @@ class Queues:
             ),
         ]
 
-    async def list(self, request: Request) -> Response:
-        """All queues, by name."""
-        return answer([queue_view(queue) for queue in await self._service(request).queues.list()])
+    async def list(self, request: Request, query: QueueQuery) -> Response:
+        """Queues by name, a page at a time: those that jobs are in, and those that are paused."""
+        found = await self._service(request).queues.list(query.after, query.limit)
+        views = [queue_view(queue) for queue in found]
+        return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
+
+    async def show(self, request: Request) -> Response:
+        """One queue: how many jobs are in it, and what keeps its runs from starting."""
+        return answer(queue_view(await self._service(request).queues.get(request.path_params["queue"])))
 
     async def pauses(self, request: Request) -> Response:
         """All pauses; the pause of everything comes first."""

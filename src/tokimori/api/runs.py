@@ -122,7 +122,7 @@ class Runs:
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
-        """Runs, newest first, a page at a time. A page looks at 20,000 runs at most: it may be short, and go on."""
+        """Runs, newest first, a page at a time. It looks at 20,000 runs or 8 MB at most: it may be short and go on."""
         service = self._service(request)
         found = await service.find_runs(query.search(service.time_zone))
         views = await in_steps(run_view, found.runs)

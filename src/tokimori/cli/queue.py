@@ -26,11 +26,15 @@ _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything
 def list_queues() -> None:
     """List the queues, how many jobs are in each, and what is paused."""
     from tokimori.model.pause import EVERYTHING
+    from tokimori.service.asking import MOST_LISTED
     from tokimori.service.queues import sentence
     from tokimori.service.views.queues import queue_view
 
     async def act(service: "Service") -> "tuple[Sequence[Queue], Sequence[Pause], str]":
-        return await service.queues.list(), await service.queues.pauses(), service.time_zone
+        found = list(page := await service.queues.list())
+        while len(page) == MOST_LISTED:
+            found += (page := await service.queues.list(page[-1].name))
+        return found, await service.queues.pauses(), service.time_zone
 
     found, pauses, zone = in_service(act)
     for pause in pauses:
@@ -60,11 +64,12 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 
     chosen = _chosen(name, everything=everything)
 
-    async def act(service: "Service") -> "tuple[Pause, Sequence[Queue]]":
-        return await service.queues.pause(chosen, reason, now=now), await service.queues.list()
+    async def act(service: "Service") -> "tuple[Pause, object]":
+        paused = await service.queues.pause(chosen, reason, now=now)
+        return paused, await service.list(limit=1) if chosen is None else (await service.queues.get(chosen)).jobs
 
-    paused, queues = in_service(act)
-    if not any(each.jobs for each in queues if chosen in (None, each.name)):
+    paused, jobs = in_service(act)
+    if not jobs:
         what = "there is no job yet" if chosen is None else f"no job is in the queue {chosen}"
         print_notice(f"{what}: `tokimori queue list` shows the queues that jobs are in")
     if options().as_json:

@@ -49,6 +49,7 @@ class Queues(Facade[AsyncQueues]):
     """Queues: the list of them, and pausing one of them or everything."""
 
     list = synchronous(AsyncQueues.list)
+    get = synchronous(AsyncQueues.get)
     pauses = synchronous(AsyncQueues.pauses)
     pause = synchronous(AsyncQueues.pause)
     resume = synchronous(AsyncQueues.resume)

@@ -113,6 +113,7 @@ class HttpQueues(Queues):
         self._call = door.part("queues")
 
     list = asked(Queues.list)
+    get = asked(Queues.get)
     pauses = asked(Queues.pauses)
     pause = asked(Queues.pause)
     resume = asked(Queues.resume)

@@ -132,6 +132,10 @@ class Jobs(Protocol):
         """Jobs whose ids are greater than `after`, in order of ids. `idle`: only enabled ones without a next moment."""
         ...
 
+    async def list_queues(self, first: str, limit: int) -> list[tuple[str, int]]:
+        """Queues that jobs are in, in order of their names from `first` on, each with the number of its jobs."""
+        ...
+
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 

@@ -25,10 +25,12 @@ PAGE = 200
 """So many rows are read at once: others have their turn between two pages."""
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
+FIRST_RUNS = 100
+"""So many runs are read at first, which may have payloads of a megabyte."""
+MOST_TEXT = 8_000_000
+"""The runs of one answer, and those that were looked at for it, have payloads and results of so many characters."""
 MOST_JOBS = 1_000
 """The jobs of so many runs are looked at for one answer: each is asked for by itself."""
-FEW_HELD = 200
-"""Where fewer runs are held than that, those of a job are looked for among all of them."""
 _LABEL = "KEY=VALUE, or KEY for any value"
 
 ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
@@ -135,31 +137,23 @@ async def find_jobs(
     return FoundJobs(jobs=found, next=after)
 
 
-async def newest_runs(list_runs: ListRuns, wanted: RunFilter) -> Sequence[Run]:
-    """The runs of a list. All that is held is in an index of the store; for a job's it would look at all that wait."""
-    if wanted.job_id is not None and wanted.states == {RunState.HELD}:
-        held = await list_runs(RunFilter(states=wanted.states, limit=FEW_HELD))
-        if len(held) < FEW_HELD:
-            of_job = [run for run in held if run.job_id == wanted.job_id]
-            return [run for run in of_job if wanted.before is None or run.id < wanted.before][: wanted.limit]
-    return await list_runs(wanted)
-
-
 async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None) -> FoundRuns:
     """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`."""
     wanted = _checked_runs(given)
     jobs = _Jobs(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
-    size = min(PAGE, wanted.limit)
+    size = min(FIRST_RUNS, PAGE, wanted.limit)
     found: list[Run] = []
+    written = 0
     for _ in range(MOST_LOOKED_AT // PAGE):
         page = await list_runs(RunFilter(job_id=wanted.job_id, states=wanted.state, before=before, limit=size))
         for run in page:
             if oldest is not None and run.id < oldest:
                 return FoundRuns(runs=found)
             before = run.id
+            written += _size_of(run)
             found += [run] if _is_within(run, wanted) and await jobs.admit(run) else []
-            if len(found) == wanted.limit or jobs.asked >= MOST_JOBS:
+            if len(found) == wanted.limit or jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
                 return FoundRuns(runs=found, next=before)
         if len(page) < size:
             return FoundRuns(runs=found)
@@ -214,6 +208,11 @@ async def _named(job_of: JobOf, wanted: JobSearch) -> list[Job]:
 def _is_wanted(job: Job, wanted: JobSearch, sees: Sees | None) -> bool:
     is_listed = job.state in wanted.state if wanted.state else job.state is not JobState.DELETED
     return is_listed and wanted.are_of(job) and (sees is None or sees(job))
+
+
+def _size_of(run: Run) -> int:
+    """How long its texts are that may be long."""
+    return sum(len(text) for text in (run.payload, run.details.payload, run.result, run.error) if text is not None)
 
 
 def _is_within(run: Run, wanted: RunSearch) -> bool:

@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
-from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, edges_of
+from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, Sight, needs_role, no_job, out_of_scope
+from tokimori.service.access import Access, Sight, judge_of, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import audited
@@ -185,7 +184,17 @@ async def _job_ids(asked: Asked) -> Any:
 
 
 async def _queues(asked: Asked) -> Any:
-    return [queue for queue in await asked.go() if asked.sight.scope.owns_queue(queue.name)]
+    """Each queue of the scope is asked for by itself: they are few."""
+    limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
+    owned = [name for name in sorted(scope.queues) if scope.owns_queue(name) and name > (asked.argument("after") or "")]
+    found = [await asked.service.queues.get(name) for name in owned]
+    return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:limit]
+
+
+async def _queue(asked: Asked) -> Any:
+    if not asked.sight.scope.owns_queue(asked.first):
+        raise NotFound(f"there is no queue {asked.first!r}", field="queue", value=asked.first)
+    return await asked.go()
 
 
 async def _pauses(asked: Asked) -> Any:
@@ -284,6 +293,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
         "queues.list": (Role.READ, _queues),
+        "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
@@ -327,24 +337,6 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
 def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims:
     """The claims for who has this access."""
     return cast(Claims, _Permitted(claims, "claims.", service, access))
-
-
-def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
-    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
-    sight = Sight(service, access.scope)
-
-    async def judge(job_id: JobId, definition: Definition) -> None:
-        allowed.check(definition.target, access.role)
-        if sight.scope.is_everything:
-            return
-        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
-            raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
-        for edge in edges_of(job_id, definition):
-            for other in {edge.parent, edge.child} - {job_id}:
-                if not await sight.sees_id(other):
-                    raise out_of_scope(f"{other!r}, before or after which it runs", other)
-
-    return judge
 
 
 def permitted_in_zone(service: Service, time_zone: str) -> Service:

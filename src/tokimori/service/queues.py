@@ -1,6 +1,5 @@
 """Queues: the list of them, and pausing one of them or everything."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import format_moment
-from tokimori.errors import NotFound, StoreUnavailable
+from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
@@ -17,9 +16,12 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import DOTS, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.asking import MOST_LISTED, all_jobs, retried
+from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.given import flag_of
 from tokimori.service.store_time import Now
+
+_BEHIND = "!"
+"""Less than all that is in words: a word and this stand before whatever else begins with the word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,24 @@ class Queues:
         self._author = author
         self._cancel = cancel
 
-    async def list(self) -> Sequence[Queue]:
-        """The queues that jobs are in, and those that are paused, by name."""
-        jobs = Counter([job.definition.queue async for job in all_jobs(self._store)])
+    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
+        """The queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name `after`."""
+        if after is not None:
+            check_word("after", after)
+        most, first = checked("limit", limit, MOST_LISTED), "" if after is None else f"{after}{_BEHIND}"
+        jobs = dict(await retried(lambda: self._store.list_queues(first, most), StoreUnavailable))
         pauses = await self.pauses()
-        names = {*jobs, *(pause.queue for pause in pauses if pause.queue != EVERYTHING)}
-        return [Queue(name=name, jobs=jobs[name], pauses=binding(name, pauses)) for name in sorted(names)]
+        paused = {pause.queue for pause in pauses if pause.queue != EVERYTHING and pause.queue >= first}
+        names = sorted({*jobs, *paused})[:most]
+        by_queue = {pause.queue: pause for pause in pauses}
+        own = {name: tuple(by_queue[queue] for queue in (EVERYTHING, name) if queue in by_queue) for name in names}
+        return [Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]) for name in names]
+
+    async def get(self, queue: str) -> Queue:
+        """The queue of that name; there need not be a job in it. Raises `InvalidInput`."""
+        check_word("queue", queue)
+        found = dict(await self._store.list_queues(queue, 1))
+        return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
 
     async def pauses(self) -> Sequence[Pause]:
         """All pauses, by queue; the pause of everything (`*`) comes first."""
@@ -61,15 +75,27 @@ class Queues:
         """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
         Runs are still made, and wait. Running runs go on; with `now` they are cancelled, on whatever node they are.
-        Raises `InvalidInput`.
+        Raises `InvalidInput`, and `Refused` where 1,000 queues are paused: each claim reads the names of all.
         """
         check_reason("reason", "" if reason is None else reason)
         flag_of("now", now)
         wanted = Pause(queue=_name(queue), since=await self._now(), reason=reason, by=self._author)
+        await self._check_few(wanted)
         pause = await retried(lambda: self._store.add_pause(wanted), StoreUnavailable)
         if now:
             await self._cancel_running(pause)
         return pause
+
+    async def _check_few(self, wanted: Pause) -> None:
+        paused = {pause.queue for pause in await self.pauses()}
+        if wanted.queue != EVERYTHING and wanted.queue not in paused and len(paused) >= MOST_LISTED:
+            raise Refused(
+                f"queue: {wanted.queue!r} can't be paused, because {MOST_LISTED:,} are: `tokimori queue pause --all` "
+                "pauses everything",
+                field="queue",
+                value=wanted.queue,
+                allowed="one of those that are paused, or everything",
+            )
 
     async def _cancel_running(self, pause: Pause) -> None:
         what = "everything" if pause.queue == EVERYTHING else f"its queue {pause.queue}"

@@ -25,7 +25,6 @@ from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
-from tokimori.service.finding import newest_runs
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -272,7 +271,7 @@ class RunService:
 
     async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
         """The runs that the filter wants, newest first."""
-        return await newest_runs(self._store.list_runs, _checked_filter(wanted))
+        return await self._store.list_runs(_checked_filter(wanted))
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
         """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""

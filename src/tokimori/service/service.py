@@ -62,7 +62,7 @@ class Service(DeletingService):
         return await find_jobs(self.list, self.get, wanted)
 
     async def find_runs(self, wanted: RunSearch) -> FoundRuns:
-        """The runs that are wanted, newest first. At most 20,000 are looked at, and 1,000 jobs of them."""
+        """The runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs."""
         return await find_runs(self.list_runs, self.get, wanted)
 
     async def next_times(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:

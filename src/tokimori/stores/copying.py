@@ -6,28 +6,8 @@ from typing import NamedTuple, assert_never
 from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports.copying import Arrival, BareSemaphore, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
-from tokimori.stores.rows import (
-    ARRIVAL,
-    ATTEMPT,
-    DOCUMENT,
-    OUTPUT,
-    RUN,
-    SKIP,
-    Row,
-    arrival_of,
-    arrival_row,
-    attempt_of,
-    attempt_row,
-    document_of,
-    document_row,
-    output_of,
-    output_row,
-    prefixed,
-    run_of,
-    run_row,
-    skip_of,
-    skip_row,
-)
+from tokimori.stores import rows
+from tokimori.stores.rows import Row
 
 COUNT = "job_id, incarnation, day, outcome, count"
 
@@ -44,24 +24,24 @@ class Source(NamedTuple):
 SEMAPHORE = 'name, "limit", granted'
 
 SOURCES = {
-    Kind.DOCUMENTS: Source(DOCUMENT, "tokimori_documents", ("kind", "name")),
+    Kind.DOCUMENTS: Source(rows.DOCUMENT, "tokimori_documents", ("kind", "name")),
     Kind.SEMAPHORES: Source(SEMAPHORE, "tokimori_semaphores", ("name",)),
     Kind.SKIPS: Source(
-        f"j.id, s.incarnation, {prefixed(SKIP, 's')}",
+        f"j.id, s.incarnation, {rows.prefixed(rows.SKIP, 's')}",
         "tokimori_skips s JOIN tokimori_jobs j ON j.incarnation = s.incarnation",
         ("j.id", "s.first"),
     ),
     Kind.DELETED_JOBS: Source("incarnation, job_id", "tokimori_deleted_jobs", ("incarnation",)),
     Kind.DELETED_SKIPS: Source(
-        f"s.incarnation, {prefixed(SKIP, 's')}",
+        f"s.incarnation, {rows.prefixed(rows.SKIP, 's')}",
         "tokimori_skips s JOIN tokimori_deleted_jobs d ON d.incarnation = s.incarnation",
         ("s.incarnation", "s.first"),
     ),
-    Kind.HISTORY: Source(RUN, "tokimori_history", ("id",)),
-    Kind.ATTEMPTS: Source(ATTEMPT, "tokimori_attempts", ("run_id", "number")),
-    Kind.OUTPUTS: Source(OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
-    Kind.ARRIVALS: Source(ARRIVAL, "tokimori_arrivals", ("incarnation", "root")),
-    Kind.RUNS: Source(RUN, "tokimori_runs", ("id",)),
+    Kind.HISTORY: Source(rows.RUN, "tokimori_history", ("id",)),
+    Kind.ATTEMPTS: Source(rows.ATTEMPT, "tokimori_attempts", ("run_id", "number")),
+    Kind.OUTPUTS: Source(rows.OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
+    Kind.ARRIVALS: Source(rows.ARRIVAL, "tokimori_arrivals", ("incarnation", "root")),
+    Kind.RUNS: Source(rows.RUN, "tokimori_runs", ("id",)),
     Kind.COUNTS: Source(COUNT, "tokimori_counts", ("job_id", "incarnation", "day", "outcome")),
 }
 
@@ -89,23 +69,23 @@ def value_of(kind: Kind, row: Row) -> Copied:
     """From the columns of the kind's source."""
     match kind:
         case Kind.DOCUMENTS:
-            return document_of(row)
+            return rows.document_of(row)
         case Kind.SEMAPHORES:
             return BareSemaphore(name=row[0], limit=row[1], granted=row[2])
         case Kind.SKIPS:
-            return JobSkip(job_id=row[0], incarnation=row[1], skip=skip_of(row[2:]))
+            return JobSkip(job_id=row[0], incarnation=row[1], skip=rows.skip_of(row[2:]))
         case Kind.DELETED_JOBS:
             return DeletedJob(incarnation=row[0], job_id=row[1])
         case Kind.DELETED_SKIPS:
-            return DeletedSkip(incarnation=row[0], skip=skip_of(row[1:]))
+            return DeletedSkip(incarnation=row[0], skip=rows.skip_of(row[1:]))
         case Kind.HISTORY | Kind.RUNS:
-            return run_of(row)
+            return rows.run_of(row)
         case Kind.ATTEMPTS:
-            return attempt_of(row)
+            return rows.attempt_of(row)
         case Kind.OUTPUTS:
-            return output_of(row)
+            return rows.output_of(row)
         case Kind.ARRIVALS:
-            return arrival_of(row)
+            return rows.arrival_of(row)
         case Kind.COUNTS:
             return PrunedCount(job_id=row[0], incarnation=row[1], day=row[2], outcome=row[3], count=row[4])
         case Kind.JOBS | Kind.PAUSES:
@@ -114,11 +94,11 @@ def value_of(kind: Kind, row: Row) -> Copied:
             assert_never(kind)
 
 
-_SKIPS = ("tokimori_skips", f"incarnation, {SKIP}")
+_SKIPS = ("tokimori_skips", f"incarnation, {rows.SKIP}")
 TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.items()} | {
     Kind.SKIPS: _SKIPS,
     Kind.DELETED_SKIPS: _SKIPS,
-    Kind.OUTPUTS: ("tokimori_outputs", f"{OUTPUT}, settled"),
+    Kind.OUTPUTS: ("tokimori_outputs", f"{rows.OUTPUT}, settled"),
 }
 """Where the rows of a kind are written: the table, and its columns."""
 
@@ -127,21 +107,21 @@ def row_of(value: Copied) -> Row:
     """The columns of the kind's target. Nobody writes on to an output that was copied, but to notes."""
     match value:
         case Document():
-            return document_row(value)
+            return rows.document_row(value)
         case BareSemaphore():
             return value.name, value.limit, value.granted
         case JobSkip() | DeletedSkip():
-            return value.incarnation, *skip_row(value.skip)
+            return value.incarnation, *rows.skip_row(value.skip)
         case Run():
-            return run_row(value)
+            return rows.run_row(value)
         case Attempt():
-            return attempt_row(value)
+            return rows.attempt_row(value)
         case DeletedJob():
             return value.incarnation, value.job_id
         case Output():
-            return *output_row(value), value.attempt > 0
+            return *rows.output_row(value), value.attempt > 0
         case Arrival():
-            return arrival_row(value)
+            return rows.arrival_row(value)
         case PrunedCount():
             return value.job_id, value.incarnation, value.day, value.outcome, value.count
         case _:

@@ -16,7 +16,7 @@ JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '
     "runs_remaining, tzdata, days_off"
 )
-JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority, head_start, concurrency_key"
+JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority, head_start, concurrency_key, queue"
 """What the store keeps of the definition in columns of its own."""
 TOMBSTONE = "version, definition, created, deleted"
 """What is kept of a deleted job besides its id."""
@@ -91,6 +91,7 @@ def job_row(job: Job) -> Row:
         job.definition.priority,
         head_start(job.definition.priority),
         job.definition.concurrency_key,
+        job.definition.queue,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 from tokimori.ports.store import RunFilter
 
 Select = tuple[str, str | None, str]
@@ -10,21 +10,26 @@ Select = tuple[str, str | None, str]
 RUNNING = "tokimori_runs_owned"
 """The index of what runs, which is sorted."""
 STATE_LIVE = "tokimori_runs_state_live"
+_OF_A_JOB = STANDING_STILL | {RunState.RUNNING, RunState.SUCCEEDED}
+"""The states of one select each that find all runs of a job: that of those that succeeded finds whatever has ended."""
 _NOT_RUNNING = "state <> 'running' AND created >= 0"
 """What all say who may use an index of the others: no statement of nodes, whose plans it would change, does."""
 
 
-def listed(wanted: RunFilter, job: str, before: str) -> Iterator[Select]:
+def listed(wanted: RunFilter, job: str, before: str, *, apart: bool = True) -> Iterator[Select]:
     """The selects of a list; `job` and `before` stand for the values of the filter.
 
     No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
+    `apart`: the indexes of what waits have it by state.
     """
     terms = [f"job_id = {job}"] * (wanted.job_id is not None) + [f"id < {before}"] * (wanted.before is not None)
     by_job = wanted.job_id is not None
-    states = [(f"{_form(state, by_job=by_job)} = '{state}'", state) for state in sorted(wanted.states)]
-    if not states and by_job:
-        states = [("true", RunState.SUCCEEDED), ("true", RunState.WAITING), ("state = 'running'", RunState.RUNNING)]
-    for condition, (table, index, of_index) in [(each, _place(state, by_job=by_job)) for each, state in states]:
+    states = wanted.states or (_OF_A_JOB if by_job else frozenset())
+    together = [] if apart else sorted(states & STANDING_STILL)
+    for group in filter(None, [together, *([state] for state in sorted(states.difference(together)))]):
+        table, index, of_index = _place(group[0], by_job=by_job)
+        words = " OR ".join(f"{_form(state, by_job=by_job)} = '{state}'" for state in group)
+        condition = f"({words})" if wanted.states or group[0] not in ENDS else "true"
         yield f"tokimori_{table}", index, " AND ".join([condition, of_index, *terms])
     for table in () if states else ("runs", "history"):
         yield f"tokimori_{table}", None, " AND ".join(terms) or "true"

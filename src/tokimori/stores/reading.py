@@ -13,32 +13,22 @@ from tokimori.model.retention import DailyCount, daily_counts
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.nodes import NodeRecord
+from tokimori.stores import rows
 from tokimori.stores.copying import SOURCES, page, value_of
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.pruning import COUNTS
-from tokimori.stores.rows import (
-    ATTEMPT,
-    DOCUMENT,
-    NODE,
-    OUTPUT,
-    PAUSE,
-    RUN,
-    SKIP,
-    Row,
-    attempt_of,
-    document_of,
-    document_row,
-    node_of,
-    output_of,
-    pause_of,
-    run_of,
-    skip_of,
-)
+from tokimori.stores.rows import Row
 from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job, no_run
 from tokimori.stores.rules.holding import may_hold, may_resume
 
-GET_RUN = " UNION ALL ".join(f"SELECT {RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
+GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""
+_FROM_NODES = "SELECT * FROM tokimori_nodes /*! FORCE INDEX (tokimori_nodes_gone) */ WHERE"
+NODES = f"""
+SELECT {{}} FROM ({_FROM_NODES} "left" IS NULL AND state = 'alive' UNION ALL SELECT * FROM (
+    {_FROM_NODES} "left" IS NOT NULL AND state <> 'alive' ORDER BY "left" DESC LIMIT %s) gone) n {{}}
+ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT %s"""
+"""Of those that are gone, which are many, an index finds the last ones."""
 RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
 
 
@@ -51,8 +41,7 @@ class TableReader:
 
     _if_new = "ON CONFLICT DO NOTHING"
     _due: str
-    _nodes = f"""SELECT {NODE} FROM tokimori_nodes
-        ORDER BY state <> 'alive', coalesce("left", started) DESC, id DESC LIMIT %s"""
+    _nodes = NODES.format(rows.NODE, "")
     _sources = SOURCES
 
     @abstractmethod
@@ -89,6 +78,12 @@ class TableReader:
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
         return [job_of(row) for row in await self._select(statement, after or "", limit)]
 
+    async def list_queues(self, first: str, limit: int) -> list[tuple[str, int]]:
+        """See `Jobs.list_queues`. An entry of an index is read for each job, or on PostgreSQL each row."""
+        statement = """SELECT queue, count(*) FROM tokimori_jobs /*! FORCE INDEX (tokimori_jobs_queue) */
+            WHERE queue >= %s GROUP BY queue ORDER BY queue LIMIT %s"""
+        return [(row[0], row[1]) for row in await self._select(statement, first, limit)]
+
     async def get_due(self, job_id: JobId) -> Due:
         return due_of(existing(await self._row(f"{self._due} WHERE j.id = %s", job_id), no_job(job_id)))
 
@@ -101,11 +96,11 @@ class TableReader:
 
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
         job = await self.get_job(job_id)
-        statement = f"SELECT {SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
-        return [skip_of(row) for row in await self._select(statement, job.incarnation, limit)]
+        statement = f"SELECT {rows.SKIP} FROM tokimori_skips WHERE incarnation = %s ORDER BY first DESC LIMIT %s"
+        return [rows.skip_of(row) for row in await self._select(statement, job.incarnation, limit)]
 
     async def get_run(self, run_id: RunId) -> Run:
-        return run_of(existing(await self._row(GET_RUN, run_id, run_id), no_run(run_id)))
+        return rows.run_of(existing(await self._row(GET_RUN, run_id, run_id), no_run(run_id)))
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:
         await self._cancel_run(run_id, reason, now)
@@ -126,13 +121,13 @@ class TableReader:
         return await self.get_run(run_id)
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
-        statement = f"SELECT {ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
-        return [attempt_of(row) for row in await self._select(statement, run_id)]
+        statement = f"SELECT {rows.ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"
+        return [rows.attempt_of(row) for row in await self._select(statement, run_id)]
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
-        statement = f"SELECT {OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
+        statement = f"SELECT {rows.OUTPUT} FROM tokimori_outputs WHERE run_id = %s AND attempt = %s"
         row = await self._row(statement, run_id, attempt)
-        return None if row is None else output_of(row)
+        return None if row is None else rows.output_of(row)
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:
         return daily_counts(await self._select(COUNTS, *4 * (job_id,)))
@@ -145,23 +140,23 @@ class TableReader:
         return existing(await self._document(kind, name), no_document(kind, name))
 
     async def _document(self, kind: str, name: str) -> Document | None:
-        statement = f"SELECT {DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
+        statement = f"SELECT {rows.DOCUMENT} FROM tokimori_documents WHERE kind = %s AND name = %s"
         row = await self._row(statement, kind, name)
-        return None if row is None else document_of(row)
+        return None if row is None else rows.document_of(row)
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
         """See `Documents.list_documents`. One bound on each side, for an index; names are not as long as `last`."""
         last = prefix + "\U0010ffff" * LONGEST_NAME
         comparison, first = (">", after) if after >= prefix else (">=", prefix)
-        statement = f"""SELECT {DOCUMENT} FROM tokimori_documents
+        statement = f"""SELECT {rows.DOCUMENT} FROM tokimori_documents
             WHERE kind = %s AND name {comparison} %s AND name <= %s ORDER BY name LIMIT %s"""
-        return [document_of(row) for row in await self._select(statement, kind, first, last, limit)]
+        return [rows.document_of(row) for row in await self._select(statement, kind, first, last, limit)]
 
     async def put_document(self, document: Document, replaces: int | None) -> None:
         """See `Documents.put_document`. What one statement did not write another one looks at: nobody waits between."""
-        kind, name, text, version = document_row(document)
+        kind, name, text, version = rows.document_row(document)
         if replaces is None:
-            statement = f"INSERT INTO tokimori_documents ({DOCUMENT}) VALUES (%s, %s, %s, %s) {self._if_new}"
+            statement = f"INSERT INTO tokimori_documents ({rows.DOCUMENT}) VALUES (%s, %s, %s, %s) {self._if_new}"
             written = await self._change(statement, kind, name, text, version)
         else:
             statement = "UPDATE tokimori_documents SET text = %s, version = %s WHERE kind = %s AND name = %s"
@@ -181,8 +176,8 @@ class TableReader:
 
     async def list_pauses(self) -> list[Pause]:
         """See `Pausing.list_pauses`. Without the row of no queue, which MariaDB locks."""
-        statement = f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue <> '' ORDER BY queue"
-        return [pause_of(row) for row in await self._select(statement)]
+        statement = f"SELECT {rows.PAUSE} FROM tokimori_pauses WHERE queue <> '' ORDER BY queue"
+        return [rows.pause_of(row) for row in await self._select(statement)]
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:
-        return [node_of(row) for row in await self._select(self._nodes, limit)]
+        return [rows.node_of(row) for row in await self._select(self._nodes, limit, limit)]

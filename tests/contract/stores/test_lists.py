@@ -2,6 +2,8 @@
 
 from itertools import product
 
+from msgspec.structs import replace
+
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
@@ -57,3 +59,18 @@ async def test_every_filter_finds_the_newest_that_it_wants(store: Store) -> None
         ]
         asked = RunFilter(job_id=job_id, states=states, before=before, limit=3)
         assert await store.list_runs(asked) == wanted[:3], (job_id, states, before)
+
+
+async def test_queues_are_those_that_jobs_are_in(store: Store) -> None:
+    """By name, each with the number of its jobs, from any name on; a job that is edited or deleted leaves its queue."""
+    for job_id, queue in (("a", "mail"), ("b", "mail"), ("c", "mail-2"), ("d", "Mail"), ("e", "mail.x"), ("f", "web")):
+        await add_job(store, job_id, queue=queue)
+    assert await store.list_queues("", 9) == [("Mail", 1), ("mail", 2), ("mail-2", 1), ("mail.x", 1), ("web", 1)]
+    assert await store.list_queues("", 2) == [("Mail", 1), ("mail", 2)]
+    assert await store.list_queues("mail", 1) == [("mail", 2)]
+    assert await store.list_queues("mail!", 2) == [("mail-2", 1), ("mail.x", 1)]
+    moved = await store.get_job(JobId("b"))
+    await store.replace_job(moved, replace(moved, version=2, definition=replace(moved.definition, queue="web")))
+    await store.delete_job(JobId("c"), NOW)
+    assert await store.list_queues("", 9) == [("Mail", 1), ("mail", 1), ("mail.x", 1), ("web", 2)]
+    assert await store.list_queues("wec", 9) == []

@@ -1,6 +1,7 @@
 """MariaDB finds what it needs by an index, also while its statistics say that there is nothing."""
 
 from collections.abc import AsyncIterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
+from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
@@ -19,6 +21,9 @@ MOST_READ = 12
 """Rows and index entries read for each run, in all: a scan for each of them would be RUNS."""
 FEW = 60
 """Rows and index entries that a look at thousands of runs may read."""
+_GONE = """INSERT INTO tokimori_nodes
+    SELECT CONCAT('gone-', seq), host, boot_id, pid, labels, concurrency, version, started, beat, 'left', seq
+    FROM tokimori_nodes, seq_1_to_1000 WHERE id = '{}'"""
 TABLES = ("jobs", "runs", "history")
 
 
@@ -104,6 +109,7 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     await dead.claim(RUNS // 4)
     await dead.die(by=worker)
     await store.add_jobs([a_job(f"later-{n}", schedule=EVERY_SECOND, next_due=later(60 + n)) for n in range(RUNS)])
+    await ask(store, _GONE.format(worker.id))
     await ask(store, "ANALYZE TABLE tokimori_runs")
     costs = Costs(store, await read(store))
     assert (await store.survey(NOW)).lanes == ("a||", "b||")
@@ -122,6 +128,13 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     await costs.note("get run")
     assert len(await store.list_runs(RunFilter(limit=10))) == 10
     await costs.note("list runs")
+    for job_id, state in product((None, jobs[0].id), STANDING_STILL - {RunState.READY}):
+        assert await store.list_runs(RunFilter(job_id=job_id, states=frozenset({state}))) == []
+        await costs.note(f"list {state} of {job_id}")
+    assert (await store.list_nodes(limit=5))[0].id == worker.id
+    await costs.note("list nodes")
+    assert len(await store.list_queues("b", 1)) == 1
+    await costs.note("list the second queue")
     assert len(await worker.claim(2)) == 2
     await costs.note("claim two")
     assert max(costs.noted.values()) <= FEW, costs.noted

@@ -26,7 +26,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import JobId
 from tokimori.model.lanes import lane_of
 from tokimori.model.outcome import Released
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
@@ -288,6 +288,7 @@ async def test_no_statement_reads_a_whole_table(store: Store) -> None:
     await reader.attempts(run.id)
     for idle in (True, False):
         await reader.list_jobs(limit=100, idle=idle)
+    await reader.list_nodes(limit=10)
     await runs.get_run(db, run.id)
     for wanted in (RunFilter(), RunFilter(job_id=job.id), RunFilter(before=run.id)):
         await runs.list_runs(db, wanted)
@@ -311,6 +312,8 @@ async def test_a_list_walks_the_index_of_what_it_wants(store: Store, analysed: b
         (plan,) = db.plans.values()
         db.plans.clear()
         assert f"tokimori_{index}".format("state" if job_id is None else "job") in plan, plan
+        if job_id is not None and state in STANDING_STILL:
+            assert f"(TRIM(BOTH FROM state) = '{state}'::text)" in plan.partition("Index Cond:")[2].split("\n")[0], plan
     await db.close()
 
 

@@ -25,6 +25,19 @@ async def test_a_queue_is_paused_and_resumed(door: Asker) -> None:
     assert [reason["cause"] for reason in why] == ["no node"]
 
 
+async def test_a_list_of_queues_has_pages(door: Asker) -> None:
+    """A `Link` names the next page, and the last one has none; one queue is shown by itself."""
+    for queue in ("a", "b", "c"):
+        await door.post("/api/v2/jobs", {"id": f"job-{queue}", "noop": True, "queue": queue})
+    first = await door.get("/api/v2/queues?limit=2")
+    assert [each["name"] for each in first.json] == ["a", "b"]
+    assert first.headers["link"] == '</api/v2/queues?limit=2&after=b>; rel="next"'
+    last = await door.get("/api/v2/queues?limit=2&after=b")
+    assert ([each["name"] for each in last.json], "link" in last.headers) == (["c"], False)
+    assert (await door.get("/api/v2/queues/b")).json == {"name": "b", "jobs": 1, "pauses": []}
+    assert (await door.get("/api/v2/queues?after=a%20b")).error["field"] == "after"
+
+
 async def test_everything_is_paused_and_resumed(door: Asker) -> None:
     """Its pause has an asterisk in place of a queue."""
     pause = (await door.post("/api/v2/pause", {"now": True})).json

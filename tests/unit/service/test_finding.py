@@ -10,7 +10,7 @@ from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.access_token import Role, Scope
-from tokimori.model.ids import JobId, RunId
+from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Succeeded
 from tokimori.model.run import Run
@@ -200,23 +200,18 @@ async def test_a_wrong_search_is_refused(world: World, wanted: Any, field: str) 
     assert fault.value.field == field
 
 
-@pytest.mark.parametrize("held", [3, finding.FEW_HELD])
-async def test_held_runs_of_a_job_are_looked_for_among_few(world: World, held: int) -> None:
-    """Where few runs are held, all of them are asked for: no store has an index of those of one job."""
-    for job_id in ("mail", "other"):
-        await world.add({"noop": True}, job_id)
-    ids = [(await world.trigger(job_id)).id for job_id in ("mail", "other", *("mail",) * (held - 2))]
-    for run_id in ids:
-        await world.service.hold(run_id)
-    asked: list[RunFilter] = []
-    list_runs = world.store.list_runs
-
-    async def watched(wanted: RunFilter) -> list[Run]:
-        asked.append(wanted)
-        return await list_runs(wanted)
-
-    world.store.list_runs = watched  # type: ignore[method-assign]
-    wanted = RunFilter(job_id=JobId("mail"), states=frozenset({RunState.HELD}), before=RunId(ids[-1]), limit=2)
-    found = await world.service.list_runs(wanted)
-    assert [run.id for run in found] == [each for each in reversed(ids) if each not in (ids[1], ids[-1])][:2]
-    assert [each.job_id for each in asked] == ([None] if held < finding.FEW_HELD else [None, "mail"])
+async def test_an_answer_has_so_much_text(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the run whose payload makes it large, and says where to go on: all are found, and each once."""
+    monkeypatch.setattr(finding, "MOST_TEXT", 50)
+    await world.add({"noop": True}, "mail")
+    ids = []
+    for size in (5, 60, 20, 40, 5):
+        ids.append((await world.service.trigger("mail", payload="x" * size)).id)
+        world.pass_seconds(1)
+    pages: list[list[str]] = []
+    search = RunSearch()
+    while not pages or search.before is not None:
+        found = await world.service.find_runs(search)
+        pages.append([run.id for run in found.runs])
+        search = structs.replace(search, before=found.next)
+    assert pages == [[ids[4], ids[3], ids[2]], [ids[1]], [ids[0]]]

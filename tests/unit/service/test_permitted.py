@@ -87,6 +87,7 @@ async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: S
     assert await service.graph() == [] != await two.service.graph()
     assert await service.calendars.jobs("cal") == ["mail-in"]
     assert [queue.name for queue in await service.queues.list()] == (["web"] if scope is WEB else [])
+    assert await service.queues.list("web") == []
     assert isinstance(await service.calendars.get("cal"), Calendar)
 
 
@@ -118,6 +119,8 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
             await of_run(run.id)
     with pytest.raises(NotFound):
         await service.summaries([run])
+    with pytest.raises(NotFound, match="there is no queue 'default'"):
+        await service.queues.get("default")
 
 
 @SCOPES

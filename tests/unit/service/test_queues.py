@@ -4,10 +4,11 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, Refused
 from tokimori.model.outcome import Succeeded
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.transitions import RunState
+from tokimori.service import queues
 from tokimori.service.queues import Queue, sentence
 from tokimori.service.why.stops import queue_paused
 
@@ -46,6 +47,36 @@ async def test_queues_are_those_of_jobs_and_of_pauses(world: World) -> None:
         (everything,),
         (everything, pause),
     ]
+
+
+async def test_queues_are_listed_a_page_at_a_time(world: World) -> None:
+    """Each page begins behind a name; a queue that is paused and has no job stands among the others."""
+    for job_id, queue in (("a", "mail"), ("b", "mail-2"), ("c", "web"), ("d", "mail")):
+        await add(world, job_id, queue)
+    await world.service.queues.pause("nobody")
+    listed = world.service.queues
+    assert [each.name for each in await listed.list(limit=2)] == ["mail", "mail-2"]
+    assert [each.name for each in await listed.list("mail", 2)] == ["mail-2", "nobody"]
+    assert [(each.name, each.jobs) for each in await listed.list("mail-2")] == [("nobody", 0), ("web", 1)]
+    assert [(await listed.get(name)).jobs for name in ("mail", "mai", "nobody")] == [2, 0, 0]
+    for after, limit, field in (("a b", 9, "after"), (None, 0, "limit"), (None, 1001, "limit")):
+        with pytest.raises(InvalidInput) as fault:
+            await listed.list(after, limit)
+        assert fault.value.field == field
+
+
+async def test_pauses_have_an_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where as many queues are paused as one answer shows, no other one is; a known pause stays, all may be paused."""
+    monkeypatch.setattr(queues, "MOST_LISTED", 2)
+    for name in ("a", "b", "a"):
+        await world.service.queues.pause(name)
+    with pytest.raises(Refused, match="queue pause --all") as fault:
+        await world.service.queues.pause("c")
+    assert (fault.value.field, fault.value.value) == ("queue", "c")
+    assert (await world.service.queues.pause()).queue == EVERYTHING
+    await world.service.queues.resume("b")
+    await world.service.queues.resume()
+    assert (await world.service.queues.pause("c")).queue == "c"
 
 
 async def test_a_resume_tells_what_it_ended(world: World) -> None:

@@ -95,6 +95,18 @@ def test_an_error_has_one_shape(error: TokimoriError, shown: dict[str, object]) 
     assert printed(error_view(error)) == {"error": shown}
 
 
+def test_a_wrong_text_of_a_megabyte_is_not_told_whole() -> None:
+    """Of what is long an error tells the beginning, of its message the end, too; what raised it still has the value."""
+    text = "\0" * 1_000_000
+    error = InvalidInput(f"label: {text!r} is no label", field="label", value=text)
+    shown = error_view(error).error
+    assert len(shown.message) < 16_100
+    assert shown.message.startswith("label: '\\x00")
+    assert shown.message.endswith("is no label")
+    assert shown.value == text[:1000] + "…"
+    assert (error.value, str(error)) == (text, error.message)
+
+
 @pytest.mark.parametrize(
     ("blocked_on", "words"),
     [(None, "max_running"), ("key", "key 'tenant'"), ("semaphore:api", "units of the semaphore api")],

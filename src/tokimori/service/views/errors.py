@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from tokimori.errors import TokimoriError
 
+MOST_VALUE = 1_000
+"""So many characters of a wrong value are shown."""
+
 
 class Fault(Struct, frozen=True, kw_only=True):
     """A mistake: its code and message, the field, its value, and what is allowed there."""
@@ -39,8 +42,10 @@ def problem_of(error: Fault, status: int) -> Problem:
 
 
 def error_view(error: TokimoriError) -> ErrorView:
-    """The error as JSON shows it; a value that JSON can't express is shown as text."""
+    """The error as JSON shows it; a value that JSON can't express is shown as text, and of a long one the beginning."""
     value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
+    if isinstance(value, str) and len(value) > MOST_VALUE:
+        value = f"{value[:MOST_VALUE]}…"
     return ErrorView(
         error=Fault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
     )

@@ -6,18 +6,8 @@ from itertools import islice
 from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS
-from tokimori.ports.copying import (
-    Arrival,
-    BareSemaphore,
-    Copied,
-    DeletedJob,
-    DeletedSkip,
-    JobSkip,
-    Key,
-    Kind,
-    PrunedCount,
-    key_of,
-)
+from tokimori.ports import copying as port
+from tokimori.ports.copying import Copied, Key, Kind, key_of
 from tokimori.stores.memory.tables import OutputRow, RunRow, SemaphoreRow, Tables
 
 
@@ -32,7 +22,7 @@ def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
             yield from tables.documents.values()
         case Kind.SEMAPHORES:
             for name, semaphore in tables.semaphores.items():
-                yield BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted)
+                yield port.BareSemaphore(name=name, limit=semaphore.limit, granted=semaphore.granted)
         case Kind.SKIPS | Kind.DELETED_SKIPS | Kind.DELETED_JOBS:
             yield from _ledger(tables, kind)
         case Kind.HISTORY | Kind.RUNS:
@@ -46,7 +36,7 @@ def _all(tables: Tables, kind: Kind) -> Iterator[Copied]:
             yield from tables.arrived.values()
         case Kind.COUNTS:
             for (job_id, life, day, outcome), count in tables.pruned.items():
-                yield PrunedCount(job_id=job_id, incarnation=life, day=day, outcome=str(outcome), count=count)
+                yield port.PrunedCount(job_id=job_id, incarnation=life, day=day, outcome=str(outcome), count=count)
         case _:
             raise ValueError(kind)
 
@@ -55,15 +45,15 @@ def _ledger(tables: Tables, kind: Kind) -> Iterator[Copied]:
     match kind:
         case Kind.SKIPS:
             yield from (
-                JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
+                port.JobSkip(job_id=job.id, incarnation=job.incarnation, skip=skip)
                 for job in tables.jobs.values()
                 for skip in tables.skips.get(job.incarnation, {}).values()
             )
         case Kind.DELETED_JOBS:
-            yield from (DeletedJob(incarnation=life, job_id=job_id) for life, job_id in tables.deleted.items())
+            yield from (port.DeletedJob(incarnation=life, job_id=job_id) for life, job_id in tables.deleted.items())
         case _:
             yield from (
-                DeletedSkip(incarnation=life, skip=skip)
+                port.DeletedSkip(incarnation=life, skip=skip)
                 for life in tables.deleted
                 for skip in tables.skips.get(life, {}).values()
             )
@@ -74,11 +64,11 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
         match row:
             case Document():
                 tables.documents.setdefault((row.kind, row.name), row)
-            case BareSemaphore():
+            case port.BareSemaphore():
                 tables.semaphores.setdefault(row.name, SemaphoreRow(row.limit, row.granted))
-            case DeletedJob():
+            case port.DeletedJob():
                 tables.deleted.setdefault(row.incarnation, row.job_id)
-            case JobSkip() | DeletedSkip():
+            case port.JobSkip() | port.DeletedSkip():
                 tables.skips.setdefault(row.incarnation, {}).setdefault(row.skip.first, row.skip)
             case Run():
                 _import_run(tables, row)
@@ -86,9 +76,9 @@ def import_rows(tables: Tables, kind: Kind, rows: Sequence[Copied]) -> None:
                 tables.attempts.setdefault(row.run_id, {}).setdefault(row.number, row)
             case Output():
                 tables.outputs.setdefault((row.run_id, row.attempt), OutputRow(row, settled=row.attempt > 0))
-            case Arrival():
+            case port.Arrival():
                 tables.arrived.setdefault((row.incarnation, row.root), row)
-            case PrunedCount():
+            case port.PrunedCount():
                 tables.pruned.setdefault((row.job_id, row.incarnation, row.day, row.outcome), row.count)
 
 

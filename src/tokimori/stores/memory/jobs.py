@@ -1,5 +1,6 @@
 """Definitions, in memory."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
@@ -49,6 +50,11 @@ def list_jobs(tables: Tables, *, after: JobId | None = None, limit: int = 1000, 
     jobs = (tables.jobs[job_id] for job_id in ids)
     wanted = (job for job in jobs if not idle or (job.state is JobState.ENABLED and job.next_due is None))
     return list(islice(wanted, limit))
+
+
+def list_queues(tables: Tables, first: str, limit: int) -> list[tuple[str, int]]:
+    queues = Counter(job.definition.queue for job in tables.jobs.values() if job.definition.queue >= first)
+    return sorted(queues.items())[:limit]
 
 
 def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:

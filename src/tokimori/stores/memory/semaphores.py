@@ -4,18 +4,9 @@ from itertools import islice
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
+from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import (
-    MOST_COUNTED,
-    MOST_HOLDERS,
-    Answer,
-    Grant,
-    InLine,
-    NodeGone,
-    Permit,
-    Semaphore,
-    Wish,
-)
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, Wish
 from tokimori.stores.memory import lines
 from tokimori.stores.memory.tables import SemaphoreRow, Tables
 from tokimori.stores.rules.claiming import joining
@@ -55,17 +46,17 @@ def delete_semaphore(tables: Tables, name: str) -> None:
     tables.newest_token = max(tables.newest_token, row.granted)
 
 
-def acquire(tables: Tables, wish: Wish, now: Moment) -> Answer:
+def acquire(tables: Tables, wish: Wish, now: Moment) -> port.Answer:
     node = tables.nodes.get(wish.node)
     if node is None or node.state is not NodeState.ALIVE:
-        return NodeGone()
+        return port.NodeGone()
     if wish.id not in tables.permits:
         _join(tables, wish, now)
     permit = tables.permits[wish.id]
     if permit.token is None and lines.grant_programs(tables, wish.semaphore):
         lines.wake_runs(tables, wish.semaphore)
         permit = tables.permits[wish.id]
-    return InLine(ahead=_ahead(tables, permit)) if permit.token is None else Grant(token=permit.token)
+    return port.InLine(ahead=_ahead(tables, permit)) if permit.token is None else port.Grant(token=permit.token)
 
 
 def _join(tables: Tables, wish: Wish, now: Moment) -> None:

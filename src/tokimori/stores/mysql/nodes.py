@@ -17,6 +17,7 @@ from tokimori.stores.mysql.moves import move_runs
 from tokimori.stores.mysql.pauses import MAKE_GATE, PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import Answer, insert, sql
+from tokimori.stores.reading import NODES
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, prefixed, pulse_of
 from tokimori.stores.rules.turns import Freed
 
@@ -48,10 +49,8 @@ SELECT {_NOW}, {_NEXT_DUE},
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_ready) WHERE state = 'ready' AND lane > '')
     OR EXISTS (SELECT 1 FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on > '{line_of("")}')
     OR EXISTS (SELECT 1 FROM tokimori_moves)"""
-NODES = f"""
-SELECT {prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")}
-FROM tokimori_nodes n LEFT JOIN tokimori_beats b ON b.id = n.id
-ORDER BY n.state <> 'alive', COALESCE(n."left", n.started) DESC, n.id DESC LIMIT %s"""
+_COLUMNS = prefixed(NODE, "n").replace("n.beat", "COALESCE(b.beat, n.beat)")
+NODES_HERE = NODES.format(_COLUMNS, "LEFT JOIN tokimori_beats b ON b.id = n.id")
 
 
 async def now(db: Sessions) -> Moment:

@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
@@ -21,6 +21,10 @@ from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.holding import may_hold
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
+_LIVES = """SELECT incarnation FROM tokimori_jobs WHERE id = %s
+    UNION ALL SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s"""
+MOST_SORTED = 10_000
+"""So many index entries are read and sorted for one list."""
 _GATE = "gate.state, gate.lane, gate.most_active"
 # Chosen without a lock, then locked: of two that share a gate and then want it alone neither would get it.
 _FREE_GATE = f"""
@@ -62,7 +66,25 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
+    """See `Runs.list_runs`. Few that wait in these states are sorted; many are soon met by a walk in their order."""
+    if wanted.states and wanted.states <= STANDING_STILL:
+        few = _waiting(wanted)
+        if len(await db.rows(f"SELECT 1 FROM ({few} LIMIT 1 OFFSET {MOST_SORTED}) few")) == 0:
+            newest = f"{few} ORDER BY id DESC LIMIT {wanted.limit:d}"
+            rows = await db.rows(f"SELECT {RUN} FROM ({newest}) few JOIN {_LIVE} USING (id) ORDER BY id DESC")
+            return list(map(run_of, rows))
     return [run_of(row) for row in await db.rows(_list(wanted))]
+
+
+def _waiting(wanted: RunFilter) -> str:
+    """The ids of runs in these states, by an index of which the ids are no key, but a part."""
+    before = "true" if wanted.before is None else sql("id < %s", wanted.before)
+    condition = f"{sql('state IN (%s)', sorted(wanted.states))} AND {before}"
+    if wanted.job_id is None:
+        return f"SELECT id FROM {_LIVE} FORCE INDEX (tokimori_runs_waiting) WHERE {condition}"
+    return f"""SELECT run.id FROM ({sql(_LIVES, wanted.job_id, wanted.job_id)}) life
+        STRAIGHT_JOIN {_LIVE} run FORCE INDEX (tokimori_runs_line) ON run.incarnation = life.incarnation
+        WHERE {condition}"""
 
 
 async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int) -> list[Run]:
@@ -87,13 +109,9 @@ _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
 
 def _list(wanted: RunFilter) -> str:
     newest = f"ORDER BY id DESC LIMIT {wanted.limit:d}"
-    if wanted.job_id is None and wanted.states == {RunState.HELD}:  # few among what waits
-        before = "true" if wanted.before is None else sql("id < %s", wanted.before)
-        held = f"SELECT id FROM {_LIVE} FORCE INDEX (tokimori_runs_waiting) WHERE state = 'held' AND {before} {newest}"
-        return f"SELECT {RUN} FROM ({held}) held JOIN {_LIVE} USING (id) ORDER BY id DESC"
     parts = (
         f"(SELECT {RUN} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
-        for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before))
+        for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before), apart=False)
     )
     return f"{' UNION ALL '.join(parts)} {newest}"
 

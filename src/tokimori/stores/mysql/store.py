@@ -59,7 +59,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     These servers notify nobody: only what this object's own callers ask wakes at once.
     """
 
-    _due, _nodes = jobs.DUE, nodes.NODES
+    _due, _nodes = jobs.DUE, nodes.NODES_HERE
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
 
     def __init__(self, address: Address, clock: Clock) -> None:

@@ -36,7 +36,7 @@ LEFT JOIN LATERAL (
 _TYPES = (
     *("text", "bigint", "int", "text", "text", "text", "text"),
     *("bigint", "bigint", "bigint", "bigint", "bigint", "int", "text", "text"),
-    *("int", "text", "int", "text", "int", "int", "bigint", "text"),
+    *("int", "text", "int", "text", "int", "int", "bigint", "text", "text"),
 )
 """Of the columns `JOB` and `JOB_STAMPS`."""
 _COLUMNS = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(_TYPES, start=1))
@@ -48,7 +48,7 @@ _ADD_FAMILY = f"""
 WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}, ${len(_TYPES) + 3}) AS done),
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared"""
-_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 31))})"
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 32))})"
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:

@@ -10,18 +10,8 @@ from tokimori.clock import Moment
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
-from tokimori.ports.copying import (
-    Arrival,
-    BareSemaphore,
-    Copied,
-    DeletedJob,
-    DeletedSkip,
-    JobSkip,
-    Key,
-    Kind,
-    PrunedCount,
-    key_of,
-)
+from tokimori.ports import copying as port
+from tokimori.ports.copying import Copied, Key, Kind, key_of
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.documents import all_documents, document_key
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
@@ -38,7 +28,7 @@ async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int
             return [*await all_documents(db, None if after is None else (str(after[0]), str(after[1])), limit)]
         case Kind.DELETED_JOBS:
             found = await deleted_jobs(db, None if after is None else Incarnation(int(after[0])), limit)
-            return [DeletedJob(incarnation=incarnation, job_id=job_id) for incarnation, job_id in found]
+            return [port.DeletedJob(incarnation=incarnation, job_id=job_id) for incarnation, job_id in found]
         case Kind.ARRIVALS:
             rows = [row for row in await _arrivals(db) if after is None or key_of(row) > after]
             return [*sorted(rows, key=key_of)[:limit]]
@@ -70,13 +60,13 @@ async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
     match kind:
         case Kind.SEMAPHORES:
             name, limit, granted = words
-            return BareSemaphore(name=name, limit=int(limit), granted=int(granted))
+            return port.BareSemaphore(name=name, limit=int(limit), granted=int(granted))
         case Kind.SKIPS:
             job_id, incarnation, text = words
-            return JobSkip(job_id=job_id, incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
+            return port.JobSkip(job_id=job_id, incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
         case Kind.DELETED_SKIPS:
             incarnation, _, text = words
-            return DeletedSkip(incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
+            return port.DeletedSkip(incarnation=Incarnation(int(incarnation)), skip=skips_of([text])[0])
         case Kind.HISTORY | Kind.RUNS:
             return run_of(words)
         case Kind.ATTEMPTS:
@@ -100,7 +90,7 @@ async def _names(db: Connections, begin: str) -> list[str]:
     return sorted(names)
 
 
-async def _arrivals(db: Connections) -> list[Arrival]:
+async def _arrivals(db: Connections) -> list[port.Arrival]:
     """All of them: of children that wait for all of their parents, one for each root."""
     found = []
     for name in await _names(db, "arrivals:"):
@@ -108,13 +98,13 @@ async def _arrivals(db: Connections) -> list[Arrival]:
         for root, latest in zip(flat[::2], flat[1::2], strict=True):
             parents = tuple(sorted(await db.do("SMEMBERS", f"{db.address.prefix}arrived:{name}:{root}")))
             life, moment = Incarnation(int(name)), Moment(int(latest))
-            found.append(Arrival(incarnation=life, root=root, parents=parents, latest=moment))
+            found.append(port.Arrival(incarnation=life, root=root, parents=parents, latest=moment))
     return found
 
 
-async def _counts(db: Connections, after: Key | None, limit: int) -> list[PrunedCount]:
+async def _counts(db: Connections, after: Key | None, limit: int) -> list[port.PrunedCount]:
     """Job by job. Of jobs that were forgotten nothing else is left."""
-    rows: list[PrunedCount] = []
+    rows: list[port.PrunedCount] = []
     for name in await _names(db, "counts:"):
         if len(rows) >= limit:
             break
@@ -123,13 +113,13 @@ async def _counts(db: Connections, after: Key | None, limit: int) -> list[Pruned
     return rows[:limit]
 
 
-async def _counts_of(db: Connections, job_id: JobId) -> list[PrunedCount]:
+async def _counts_of(db: Connections, job_id: JobId) -> list[port.PrunedCount]:
     flat = await db.do("HGETALL", f"{db.address.prefix}counts:{job_id}")
     found = []
     for key, number in zip(flat[::2], flat[1::2], strict=True):
         incarnation, day, outcome = key.split(" ")
-        life, midnight = Incarnation(int(incarnation)), Moment(int(day))
-        found.append(PrunedCount(job_id=job_id, incarnation=life, day=midnight, outcome=outcome, count=int(number)))
+        life, at = Incarnation(int(incarnation)), Moment(int(day))
+        found.append(port.PrunedCount(job_id=job_id, incarnation=life, day=at, outcome=outcome, count=int(number)))
     return sorted(found, key=key_of)
 
 
@@ -141,11 +131,11 @@ def _words(row: Copied) -> tuple[object, ...]:
     match row:
         case Document():
             return document_key(row.kind, row.name), row.text, str(row.version)
-        case BareSemaphore():
+        case port.BareSemaphore():
             return row.name, row.limit, row.granted
-        case JobSkip() | DeletedSkip():
+        case port.JobSkip() | port.DeletedSkip():
             return (str(row.incarnation), *skip_pairs([row.skip])[0])
-        case DeletedJob():
+        case port.DeletedJob():
             return str(row.incarnation), row.job_id
         case Run():
             return (born_map(row),)
@@ -153,9 +143,9 @@ def _words(row: Copied) -> tuple[object, ...]:
             return row.run_id, row.number, msgspec.json.encode(row).decode()
         case Output():
             return (output_map(row),)
-        case Arrival():
+        case port.Arrival():
             return str(row.incarnation), row.root, row.parents, row.latest
-        case PrunedCount():
+        case port.PrunedCount():
             return row.job_id, f"{row.incarnation} {row.day} {row.outcome}", row.count
         case _:
             assert_never(row)

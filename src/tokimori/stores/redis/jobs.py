@@ -35,6 +35,7 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
                 "state": job.state,
                 "next_due": job.next_due,
                 "tzdata": job.tzdata,
+                "queue": job.definition.queue,
                 "row": job_hash(job),
             }
             for job in jobs
@@ -70,6 +71,10 @@ async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int =
     return [job_of(flat) for flat in found]
 
 
+async def list_queues(db: Connections, first: str, limit: int) -> list[tuple[str, int]]:
+    return [(queue, jobs) for queue, jobs in await db.run("list_queues", first=first, limit=limit)]
+
+
 async def replace_job(
     db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
@@ -84,6 +89,7 @@ async def replace_job(
             state=new.state,
             next_due=new.next_due,
             tzdata=new.tzdata,
+            queue=new.definition.queue,
             lane=lane_for(new),
             forced_lane=lane_of_forced(old, new),
             row=job_hash(structs.replace(new, fired_through=max(old.fired_through, new.fired_through))),

@@ -11,13 +11,14 @@ schema                  hash    version, oldest: `SCHEMA` and `OLDEST` of the ne
 job:<inc>               hash    a job: the columns of a row, and of its definition max_running, most_active (absent: any
                                 number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1),
                                 priority, head_start (how much it takes from the rank of a run), concurrency_key,
-                                and lane unless its runs wait nowhere
+                                queue, and lane unless its runs wait nowhere
                                 in: add_jobs, add_run, apply, births, delete_job, get_job, lines, list_jobs, outdated,
                                     prelude, replace_job, settle
 job_ids                 hash    id -> incarnation
                                 in: add_jobs, births, counts, delete_job, export_rows, get_due, get_job, list_jobs,
                                     prune, skips
 jobs                    zset    ids: by name; in: add_jobs, delete_job, export_rows, list_jobs
+queues                  zset    "queue id" of each job: by name; in: add_jobs, delete_job, list_queues, replace_job
 idle                    zset    ids of enabled jobs that no moment wakes: by name; in: prelude, list_jobs
 due                     zset    enabled jobs by next_due; the member is the incarnation, padded to 19 digits, so that
                                 those of one moment are in the order of numbers; in: due, prelude
@@ -71,9 +72,10 @@ output:<run>:<attempt>  hash    size, head, tail; settled: it came with the atte
 
 A live run stands in the index of its state:
 
-waiting                 zset    by due; in: lines, prelude, promote
+waiting                 zset    by due; in: lines, list_runs, prelude, promote
 ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
 lanes                   set     lanes that may have ready runs; in: lines, prelude
+blocked                 zset    ids of blocked runs: by name; in: lines, list_runs
 blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines
 blocked:<inc>:<key>     zset    the line of a full key, by rank, then id; in: lines
 running:<inc>           set     running runs of a job; in: claim, delete_job, lines, moves, settle

@@ -20,7 +20,8 @@ from tokimori.stores.rules.holding import may_hold, may_resume
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
-_AMONG = {"held": frozenset({RunState.HELD}), "live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
+_AMONG = {"held": frozenset({RunState.HELD}), "blocked": frozenset({RunState.BLOCKED})}
+_AMONG |= {"live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
 """The indexes of runs of some states alone."""
 
 
@@ -98,6 +99,7 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
             job=wanted.job_id,
             states=dict.fromkeys(wanted.states, True) or None,
             among=next((name for name, states in _AMONG.items() if wanted.states and wanted.states <= states), None),
+            waiting=wanted.states == {RunState.WAITING},
             before=before,
             limit=wanted.limit - len(runs),
             most=PAGE,

@@ -39,6 +39,7 @@ class RedisStore(NotifyingStore[Connections]):
     family = forwarded(jobs.family)
     get_job = forwarded(jobs.get_job)
     list_jobs = forwarded(jobs.list_jobs)
+    list_queues = forwarded(jobs.list_queues)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
     deleted_job = forwarded(jobs.deleted_job)

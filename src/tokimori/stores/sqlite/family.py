@@ -7,19 +7,8 @@ from itertools import groupby
 
 from tokimori.model.ids import JobId, RunId
 from tokimori.ports.store import Family
+from tokimori.stores import rows
 from tokimori.stores.job_rows import EDGE, FOLLOWER, edge_of, follower_of
-from tokimori.stores.rows import (
-    RUN,
-    RUN_COLUMNS,
-    SKIP,
-    arrival_of,
-    arrival_row,
-    marks,
-    prefixed,
-    run_of,
-    run_row,
-    skip_row,
-)
 from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family, is_parent
@@ -27,17 +16,17 @@ from tokimori.stores.rules.lines import has_room
 from tokimori.stores.sqlite import lines
 
 _CHILDREN = f"""
-SELECT {prefixed(RUN, "h")}, {FOLLOWER}
+SELECT {rows.prefixed(rows.RUN, "h")}, {FOLLOWER}
 FROM tokimori_history h JOIN tokimori_jobs p ON p.incarnation = h.incarnation
 JOIN tokimori_edges e ON e.parent = h.job_id JOIN tokimori_jobs j ON j.id = e.child
 WHERE h.id IN (SELECT value FROM json_each(?)) ORDER BY h.id, j.created, j.id, e."on"
 """
 _ADD = f"""
-INSERT INTO tokimori_runs ({RUN}) SELECT {marks(RUN)} WHERE NOT EXISTS (
+INSERT INTO tokimori_runs ({rows.RUN}) SELECT {rows.marks(rows.RUN)} WHERE NOT EXISTS (
     SELECT 1 FROM tokimori_history WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%')
 ON CONFLICT (incarnation, origin) DO NOTHING"""
 _SKIP = f"""
-INSERT INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})
+INSERT INTO tokimori_skips (incarnation, {rows.SKIP}) VALUES (?, {rows.marks(rows.SKIP)})
 ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = count + 1, reason = excluded.reason"""
 
 
@@ -49,7 +38,7 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
         check_family(_version(db), family)
     db.executemany("DELETE FROM tokimori_edges WHERE declared_by = ?", [(job_id,) for job_id in before])
     db.executemany(
-        f"INSERT INTO tokimori_edges ({EDGE}) VALUES ({marks(EDGE)})",
+        f"INSERT INTO tokimori_edges ({EDGE}) VALUES ({rows.marks(EDGE)})",
         [edge for edges in after.values() for edge in edges],
     )
     db.execute("INSERT INTO tokimori_family VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET version = version + 1")
@@ -70,19 +59,19 @@ def _version(db: sqlite3.Connection) -> int:
 
 def whole_family(db: sqlite3.Connection) -> Family:
     """See `Jobs.family`."""
-    rows = db.execute(f'SELECT {EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
-    return Family(version=_version(db), edges=tuple(map(edge_of, rows)))
+    found = db.execute(f'SELECT {EDGE} FROM tokimori_edges ORDER BY parent, child, "on", joins, declared_by')
+    return Family(version=_version(db), edges=tuple(map(edge_of, found)))
 
 
 def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
     """Give each child of these runs its run."""
     if db.execute("SELECT 1 FROM tokimori_edges LIMIT 1").fetchone() is None:
         return
-    rows = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
+    found = db.execute(_CHILDREN, (json.dumps(ended),)).fetchall()
     births: list[Child] = []
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        pairs = [(row[:RUN_COLUMNS], follower_of(row[RUN_COLUMNS:])) for row in group]
-        births += children_of(run_of(pairs[0][0]), [follower for _, follower in pairs])
+    for _, group in groupby(found, key=lambda row: row[0]):
+        pairs = [(row[: rows.RUN_COLUMNS], follower_of(row[rows.RUN_COLUMNS :])) for row in group]
+        births += children_of(rows.run_of(pairs[0][0]), [follower for _, follower in pairs])
     for child in in_order(births):
         if _joined(db, child):
             _bear(db, child)
@@ -93,8 +82,8 @@ def _joined(db: sqlite3.Connection, child: Child) -> bool:
     if not child.follower.edge.joins:
         return True
     known = db.execute("SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root = ?", child.key).fetchone()
-    arrival, complete = arrive(child, None if known is None else arrival_of(known))
-    db.execute("INSERT OR REPLACE INTO tokimori_arrivals VALUES (?, ?, ?, ?)", arrival_row(arrival))
+    arrival, complete = arrive(child, None if known is None else rows.arrival_of(known))
+    db.execute("INSERT OR REPLACE INTO tokimori_arrivals VALUES (?, ?, ?, ?)", rows.arrival_row(arrival))
     return complete
 
 
@@ -103,6 +92,6 @@ def _bear(db: sqlite3.Connection, child: Child) -> None:
     reason = child.reason(has_room=most is None or has_room(lines.count_active(db, incarnation), 1, most))
     if reason is None:
         run = child.run()
-        db.execute(_ADD, (*run_row(run), run.incarnation, run.origin))
+        db.execute(_ADD, (*rows.run_row(run), run.incarnation, run.origin))
         return
-    db.execute(_SKIP, (incarnation, *skip_row(child_skip(child.parent, reason))))
+    db.execute(_SKIP, (incarnation, *rows.skip_row(child_skip(child.parent, reason))))

@@ -4,18 +4,9 @@ import sqlite3
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
+from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import (
-    MOST_COUNTED,
-    MOST_HOLDERS,
-    Answer,
-    Grant,
-    InLine,
-    NodeGone,
-    Permit,
-    Semaphore,
-    Wish,
-)
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, Wish
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
@@ -74,17 +65,17 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
     db.executemany(_KEEP_NEWEST, deleted)
 
 
-def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> Answer:
+def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> port.Answer:
     if state_of(db, wish.node) is not NodeState.ALIVE:
-        return NodeGone()
+        return port.NodeGone()
     permit = _permit(db, wish.id) or _join(db, wish, now)
     if permit.token is None and grant_programs(db, wish.semaphore):
         wake_runs(db, wish.semaphore)
         permit = _permit(db, wish.id) or permit
     if permit.token is not None:
-        return Grant(token=permit.token)
+        return port.Grant(token=permit.token)
     (ahead,) = db.execute(_AHEAD, (permit.semaphore, permit.rank, permit.id)).fetchone()
-    return InLine(ahead=min(ahead, MOST_COUNTED))
+    return port.InLine(ahead=min(ahead, MOST_COUNTED))
 
 
 def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:

@@ -13,10 +13,11 @@ from tests.contract.stores.actors import NOW, Worker, a_claim, a_job, a_node, a_
 from tokimori.errors import NotFound
 from tokimori.model.decide import Due
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId, Lane, PermitId
+from tokimori.model.ids import JobId, Lane, PermitId, RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run
+from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.store import RunFilter
@@ -97,6 +98,8 @@ async def read_seldom(store: Reader, job: Job, run: Run) -> None:
     await store.skips(job.id, limit=10)
     await store.list_jobs(limit=10)
     await store.list_jobs(limit=10, idle=True)
+    await store.list_queues("", 10)
+    await store.list_nodes(limit=10)
     with pytest.raises(NotFound):
         await store.deleted_job(JobId("never"))
 
@@ -154,6 +157,18 @@ def test_no_statement_walks_a_table(db: sqlite3.Connection) -> None:
     assert len(statements) > 60
     walks = [statement for statement in statements if any(map(is_walk, steps(db, statement)))]
     assert walks == []
+
+
+@pytest.mark.parametrize("state", sorted(STANDING_STILL))
+def test_what_waits_of_a_job_is_found_by_its_state(db: sqlite3.Connection, state: RunState) -> None:
+    """A list of a job's runs in a state that waits searches for both, and sorts nothing: others may be a million."""
+    seen: set[str] = set()
+    db.set_trace_callback(seen.add)
+    runs.list_runs(db, RunFilter(job_id=JobId("job"), states=frozenset({state}), before=RunId("0")))
+    db.set_trace_callback(None)
+    (statement,) = seen
+    (step,) = steps(db, statement)
+    assert step.endswith("INDEX tokimori_runs_job_live (job_id=? AND <expr>=? AND id<?)")
 
 
 def steps(db: sqlite3.Connection, statement: str) -> list[str]:

@@ -17,8 +17,8 @@ CREATE TABLE tokimori_jobs (
     max_per_key INTEGER, -- NULL: 1
     priority INTEGER NOT NULL,
     head_start BIGINT NOT NULL, -- how much the priority takes from the rank of a run
-    concurrency_key VARCHAR(255),
-    UNIQUE KEY tokimori_jobs_id (id),
+    concurrency_key VARCHAR(255), queue VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    UNIQUE KEY tokimori_jobs_id (id), KEY tokimori_jobs_queue (queue),
     KEY tokimori_jobs_due (state, next_due, incarnation),
     KEY tokimori_jobs_tzdata (state, tzdata, incarnation)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4 COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;

@@ -7,7 +7,8 @@ CREATE OR REPLACE FUNCTION tokimori_replace_job(
     _definition text, _state text, _reason text, _by text, _created bigint, _updated bigint, _anchor bigint,
     _fired_through bigint, _next_due bigint, _runs_remaining integer, _tzdata text, _days_off text,
     _max_running integer, _lane text, _most_active integer, _semaphores text, _max_per_key integer, _priority integer,
-    _head_start bigint, _concurrency_key text, _skips jsonb, _forced_lane text, _edges jsonb, _family bigint
+    _head_start bigint, _concurrency_key text, _queue text, _skips jsonb, _forced_lane text, _edges jsonb,
+    _family bigint
 ) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -37,7 +38,7 @@ BEGIN
         anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
         max_running = _max_running, lane = _lane, runs_remaining = _runs_remaining, tzdata = _tzdata,
         days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active,
-        priority = _priority, head_start = _head_start, concurrency_key = _concurrency_key
+        priority = _priority, head_start = _head_start, concurrency_key = _concurrency_key, queue = _queue
     WHERE incarnation = _incarnation;
     PERFORM tokimori_keep_skips(_skips);
     -- Nothing that runs settles by the old limit once this is done.

@@ -18,7 +18,8 @@ CREATE TABLE tokimori_jobs (
     semaphores text,                                -- JSON: [[name, weight], ...] by name; NULL: none
     priority integer NOT NULL,
     head_start bigint NOT NULL,                     -- how much the priority takes from the rank of a run
-    concurrency_key text COLLATE "C"
+    concurrency_key text COLLATE "C",
+    queue text COLLATE "C" NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Jobs that are due at the same moment are planned in the order of the primary key: neighbours share pages.
@@ -91,11 +92,11 @@ WHERE concurrency_key IS NOT NULL;
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
 -- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
--- Promotions write little: what is ready is not in the first. The second has the state, since an entry that stays the
--- same makes the server look for old ones to delete.
+-- Promotions write little: what is ready is not in the first.
 CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id)
 WHERE state <> 'running' AND lower(state) <> 'ready' AND created >= 0;
-CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id, state) WHERE state <> 'running' AND created >= 0;
+CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, trim(state), id)
+WHERE state <> 'running' AND created >= 0;
 
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
 CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';

@@ -22,6 +22,7 @@ for _, job in ipairs(ask.jobs) do
     if call('HSETNX', P .. 'job_ids', job.id, job.inc) == 1 then
         call('HSET', P .. 'job:' .. job.inc, unpack(job.row))
         call('ZADD', P .. 'jobs', 0, job.id)
+        call('ZADD', P .. 'queues', 0, job.queue .. ' ' .. job.id)
         index(job.id, job.inc, false, job.state, job.next_due, job.tzdata)
     end
 end

@@ -13,6 +13,7 @@ end
 declare({ask.id}, {})
 call('HDEL', P .. 'job_ids', ask.id)
 call('ZREM', P .. 'jobs', ask.id)
+call('ZREM', P .. 'queues', (call('HGET', P .. 'job:' .. inc, 'queue') or '') .. ' ' .. ask.id)
 index(ask.id, inc, call('HGET', P .. 'job:' .. inc, 'tzdata'), 'deleted')
 local move = begin_move(inc, false, ask.reason, ask.now)
 if call('EXISTS', P .. 'running:' .. inc) == 1 then

@@ -20,6 +20,7 @@ end
 
 local function leave_line(id, inc, lane, constraint, key)
     local name = semaphore_in(constraint)
+    later('ZREM', P .. 'blocked', id)
     if name and lane then
         later('ZREM', P .. 'heavy:' .. name, id)
     end
@@ -92,6 +93,7 @@ end
 local known_lines = {}
 local function join_line(id, inc, lane, rank, constraint, key)
     local name = semaphore_in(constraint)
+    later('ZADD', P .. 'blocked', 0, id)
     if name and not lane then
         return
     end
@@ -166,6 +168,7 @@ local function wake(line, heads, constraint)
         local id, run = heads[n], P .. 'run:' .. heads[n]
         local lane, inc = unpack(call('HMGET', run, 'lane', 'incarnation'))
         later('ZREM', line, id)
+        later('ZREM', P .. 'blocked', id)
         call('HSET', run, 'state', 'ready')
         if constraint ~= '' then
             call('HDEL', run, 'blocked_on')

@@ -16,6 +16,8 @@ if ask.edges then
     declare({ask.id}, ask.edges)
 end
 local move = begin_move(ask.inc, true, nil, nil, ask.forced_lane)
+call('ZREM', P .. 'queues', (call('HGET', key, 'queue') or '') .. ' ' .. ask.id)
+call('ZADD', P .. 'queues', 0, ask.queue .. ' ' .. ask.id)
 call('DEL', key)
 call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)

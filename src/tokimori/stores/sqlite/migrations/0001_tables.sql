@@ -15,8 +15,9 @@ CREATE TABLE tokimori_jobs (
     max_per_key INTEGER,             -- NULL: 1
     priority INTEGER NOT NULL,
     head_start INTEGER NOT NULL,     -- how much the priority takes from the rank of a run
-    concurrency_key TEXT
+    concurrency_key TEXT, queue TEXT NOT NULL
 );
+CREATE INDEX tokimori_jobs_queue ON tokimori_jobs (queue);
 -- What is due at the same moment is planned in the order of the table: neighbours share pages.
 CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
@@ -66,7 +67,8 @@ WHERE state = 'running' AND concurrency_key IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WHERE state = 'running';
 -- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
 CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id) WHERE state <> 'running' AND created >= 0;
-CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, id) WHERE state <> 'running' AND created >= 0;
+CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, trim(state), id)
+WHERE state <> 'running' AND created >= 0;
 
 -- Finished runs. `blocked_on` is NULL in all of them.
 CREATE TABLE tokimori_history (
