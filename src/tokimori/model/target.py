@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
+from tokimori.model.build import check_digest
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.policies import Seconds
 from tokimori.model.templates import OPENING, check_no_secret, check_secrets, check_template
@@ -111,6 +112,23 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         yield from ()
 
 
+class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="build"):
+    """A task as code that was frozen: `digest` is that of a build in the store (`tokimori.model.build`)."""
+
+    handler: ClassVar[str] = ""
+    can_report: ClassVar[bool] = True
+
+    digest: str
+
+    def check(self) -> None:
+        """Raises `InvalidInput` for what is no digest. Whether there is such a build shows when it is fetched."""
+        check_digest(self.digest, field="build")
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets: none."""
+        yield from ()
+
+
 class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
     """A request to a service: `method` (by default GET, or POST with a body) to `url`, with these headers.
 
@@ -195,7 +213,7 @@ def _check_header(name: str, value: str) -> None:
     check_template(f"headers.{name}", value)
 
 
-Target = Command | Function | Http | Noop
+Target = Build | Command | Function | Http | Noop
 """Every kind that this program runs."""
 
 

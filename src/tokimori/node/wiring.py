@@ -105,7 +105,7 @@ async def serve(
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = _service_of(store, semaphore_store, settings, clock, lambda: True)
-        executor: Executor = _executors(settings, clock, functions, callbacks, vault=Vault(service.secrets), hide=hide)
+        executor: Executor = _executors(settings, clock, functions, callbacks, service=service, hide=hide)
         source: WorkSource = store
         app = await functions.load()
         if app is not None:
@@ -150,11 +150,13 @@ def _executors(
     functions: FunctionExecutor,
     callbacks: Callbacks,
     *,
-    vault: Vault,
+    service: Service,
     hide: Hide,
 ) -> Executor:
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
-    return SecretExecutor(executors_of(clock, settings.state_dir, functions, requests), vault, clock, hide)
+    builds, tasks_dir = service.tasks.kept_builds, settings.tasks_dir
+    inner = executors_of(clock, settings.state_dir, functions, requests, builds=builds, tasks_dir=tasks_dir)
+    return SecretExecutor(inner, Vault(service.secrets), clock, hide)
 
 
 def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:

@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
-from tokimori.model.ids import JobId
-from tokimori.model.job import Definition, Job, edges_of
+from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, Sight, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.audited import audited
+from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
+from tokimori.service.judging import judge_of
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -180,6 +180,10 @@ async def _graph(asked: Asked) -> Any:
     return [edge for edge in edges if known[edge.parent] and known[edge.child]]
 
 
+async def _tasks(asked: Asked) -> Any:
+    return [each for each in await asked.go() if await asked.sight.sees_id(each.record.name)]
+
+
 async def _job_ids(asked: Asked) -> Any:
     return [job_id for job_id in await asked.go() if await asked.sight.sees_id(job_id)]
 
@@ -283,6 +287,12 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "upcoming": (Role.READ, _upcoming),
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
+        "tasks.list": (Role.READ, _tasks),
+        **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds", "log")], (Role.READ, _of_job)),
+        **dict.fromkeys(
+            [f"tasks.{order}" for order in ("put_piece", "build", "rollback", "delete", *TASK_ORDERS)],
+            (Role.OPERATE, _to_job),
+        ),
         "queues.list": (Role.READ, _queues),
         "queues.pauses": (Role.READ, _pauses),
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
@@ -329,24 +339,6 @@ def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims
     return cast(Claims, _Permitted(claims, "claims.", service, access))
 
 
-def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
-    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
-    sight = Sight(service, access.scope)
-
-    async def judge(job_id: JobId, definition: Definition) -> None:
-        allowed.check(definition.target, access.role)
-        if sight.scope.is_everything:
-            return
-        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
-            raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
-        for edge in edges_of(job_id, definition):
-            for other in {edge.parent, edge.child} - {job_id}:
-                if not await sight.sees_id(other):
-                    raise out_of_scope(f"{other!r}, before or after which it runs", other)
-
-    return judge
-
-
 def permitted_in_zone(service: Service, time_zone: str) -> Service:
     """The same service of `permitted`, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
     return cast(_PermittedService, service)._in_zone(time_zone)
@@ -386,7 +378,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", "calendars", "queues", "secrets", "semaphores", "tokens"):
+        for part in ("audit", *PARTS):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:
