@@ -53,16 +53,15 @@ def _state_dir(*, user: bool, system: bool) -> Path | None:
 
 def _settings(place: Path) -> "Loaded":
     """The settings in the new workspace, or those that somebody has named."""
-    from tokimori.cli.command import options as given
     from tokimori.config.settings import load_settings
     from tokimori.workspace.scaffold import CONFIG
 
-    named = given()
+    named = options()
     flags = {} if named.store is None else {"store": named.store}
     return load_settings(flags, os.environ, cwd=place, config=named.config or place / CONFIG)
 
 
-def _make_state(loaded: "Loaded") -> int:
+def _make_state(loaded: "Loaded") -> int | None:
     """Make the folder of the state, what belongs into it, and the tables of the store; the version of these."""
     import asyncio
 
@@ -72,7 +71,7 @@ def _make_state(loaded: "Loaded") -> int:
     for inner in ("", "logs", "builds"):
         make_state_dir(loaded.settings.state_dir / inner)
 
-    async def migrate() -> int:
+    async def migrate() -> int | None:
         store, _ = stores_of(loaded, SystemClock())
         await store.open()
         try:

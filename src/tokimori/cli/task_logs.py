@@ -105,7 +105,7 @@ class _Followed:
         record = (await self._service.tasks.get(self._name)).record
         for event in record.events:
             if event.at > self._events:
-                for line in event_lines(self._name, event):
+                for line in event_lines(event):
                     announce(log_text(line, self._zone))
         self._events = record.events[-1].at if record.events else self._events
         for run in reversed(await self._runs()):

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Sequence
 
 import click
 
@@ -34,7 +33,7 @@ def run(name: str) -> None:
     _become(argv, {**os.environ, **source.env})
 
 
-def _become(argv: Sequence[str], environment: dict[str, str]) -> None:
+def _become(argv: list[str], environment: dict[str, str]) -> None:
     """Let the program take the place of this one: its streams, its signals and its exit code are then its own."""
     sys.stdout.flush()
     sys.stderr.flush()

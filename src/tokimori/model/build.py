@@ -26,7 +26,9 @@ MOST_PIECES: Final = -(-LARGEST // PIECE)
 MANIFEST: Final = "tokimori-build.json"
 MAIN: Final = "__main__.py"
 LARGEST_MANIFEST: Final = 2**18
+NAME_ALLOWED: Final = "1 to 100 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
 DIGEST_ALLOWED: Final = "64 of 0-9 a-f, as `tokimori task builds` shows them"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
 _WHEN = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a build: the first one that a zip file can hold."""
@@ -51,6 +53,24 @@ def check_digest(text: object, *, field: str = "digest") -> str:
     if isinstance(text, str) and _DIGEST.match(text):
         return text
     raise InvalidInput(f"{field}: {text!r} is no digest", field=field, value=text, allowed=DIGEST_ALLOWED)
+
+
+def check_task_name(name: object, *, field: str = "name") -> str:
+    """Refuse what can't be the name of a task: it is a job's id, and a folder. Raises `InvalidInput`."""
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise InvalidInput(f"{field}: {name!r} is not the name of a task", field=field, value=name, allowed=NAME_ALLOWED)
+
+
+def check_build_name(task: str, digest: str) -> None:
+    """Refuse what names no build of a task. Raises `InvalidInput`."""
+    check_task_name(task, field="build")
+    check_digest(digest, field="build")
+
+
+def build_name(task: str, digest: str) -> str:
+    """The build of a task in one word, as jobs name it."""
+    return f"{task}@{digest}"
 
 
 def digest_of(content: bytes) -> str:
@@ -121,6 +141,6 @@ def tampered(digest: str, why: str) -> Refused:
     )
 
 
-def piece_name(digest: str, number: int) -> str:
+def piece_name(task: str, digest: str, number: int) -> str:
     """Under which name a store keeps this piece: in the order of their numbers."""
-    return f"{digest}.{number:04}"
+    return f"{build_name(task, digest)}.{number:04}"

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.model.build import check_digest
+from tokimori.model.build import check_build_name
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.policies import Seconds
 from tokimori.model.templates import OPENING, check_no_secret, check_secrets, check_template
@@ -113,16 +113,17 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="build"):
-    """A task as code that was frozen: `digest` is that of a build in the store (`tokimori.model.build`)."""
+    """A build of a task as code, under its digest in the store (`tokimori.model.build`)."""
 
     handler: ClassVar[str] = ""
     can_report: ClassVar[bool] = True
 
+    task: str
     digest: str
 
     def check(self) -> None:
-        """Raises `InvalidInput` for what is no digest. Whether there is such a build shows when it is fetched."""
-        check_digest(self.digest, field="build")
+        """Raises `InvalidInput` for what names none. Whether there is such a build shows when it is fetched."""
+        check_build_name(self.task, self.digest)
 
     def texts(self) -> Iterator[str]:
         """The texts that may name secrets: none."""

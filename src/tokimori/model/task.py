@@ -1,6 +1,5 @@
 """Tasks: jobs whose code is kept here, build by build. What the store keeps of one beside its job and its builds."""
 
-import re
 from enum import StrEnum
 from typing import Final
 
@@ -20,8 +19,6 @@ MOST_DEPENDENCIES: Final = 50
 LONGEST_DEPENDENCY: Final = 200
 """Characters."""
 LONGEST_DESCRIPTION: Final = 1000
-NAME_ALLOWED: Final = "1 to 100 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
 
 
 class BuildRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,7 +46,7 @@ class What(StrEnum):
 
 
 class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something that happened to a task, by whom; `detail` is the schedule or the digest that came into force."""
+    """Something that happened to a task, by whom; `detail` is what its log says of that."""
 
     at: Moment
     what: What
@@ -86,13 +83,6 @@ def encode_task(record: TaskRecord) -> str:
 def decode_task(text: str) -> TaskRecord:
     """The record in a text of `encode_task`. Raises `ValueError`."""
     return _records.decode(text)
-
-
-def check_task_name(name: object) -> str:
-    """Refuse what can't be the name of a task: it is a job's id, and a folder. Raises `InvalidInput`."""
-    if isinstance(name, str) and _NAME.match(name):
-        return name
-    raise InvalidInput(f"name: {name!r} is not the name of a task", field="name", value=name, allowed=NAME_ALLOWED)
 
 
 def check_build(build: BuildRecord) -> None:

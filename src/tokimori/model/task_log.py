@@ -10,6 +10,7 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
 from tokimori.model.task import Event, TaskRecord, What
 from tokimori.model.transitions import RunState
+from tokimori.schedules.zones import on_clocks
 
 INFO: Final = "INFO"
 ERROR: Final = "ERROR"
@@ -28,37 +29,37 @@ class LogLine(Struct, frozen=True, kw_only=True):
 
 def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run, bytes]]) -> list[LogLine]:
     """All lines by time: of what happened to the task, and of these runs with what each wrote."""
-    told = [line for event in record.events for line in event_lines(record.name, event)]
+    told = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
         told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
     written = [line for run, output in runs for line in run_lines(run, output)]
     return sorted([*told, *written], key=lambda line: line.at)
 
 
-def event_lines(name: str, event: Event) -> Iterator[LogLine]:
+def event_lines(event: Event) -> Iterator[LogLine]:
     """What is said of something that happened: in Keiji's words where Keiji has some."""
     match event.what:
-        case What.BUILT:
-            message = f"task {name} {said_of(event.detail)}"
         case What.RESTARTED:
-            message = TERMINATED
-        case What.ROLLED_BACK:
-            message = f"task {name} rolled back to build {(event.detail or '')[:12]}"
+            messages = [TERMINATED, event.detail]
         case What.DISABLED:
-            message = DISABLED
-        case What.ENABLED:
-            message = f"task {name} enabled"
-        case What.RESOLVED:
-            message = f"task {name} resolved"
-    yield LogLine(at=event.at, level=INFO, message=message)
+            messages = [DISABLED]
+        case What.BUILT | What.ROLLED_BACK | What.ENABLED | What.RESOLVED:
+            messages = [event.detail]
+    for message in messages:
+        yield LogLine(at=event.at, level=INFO, message=message or event.what)
 
 
-def said_of(schedule: str | None) -> str:
-    """The schedule, as Keiji's log names one: the number of its interval."""
-    words = (schedule or "").split()
-    if len(words) == 3 and words[0] == "every" and words[1].isdecimal() and words[2].startswith("second"):
-        return f"interval: {words[1]}"
-    return f"schedule: {schedule or 'on demand'}"
+def picked_up(name: str, job: Job) -> str:
+    """How a task goes on from now: its interval, or its next moment, as Keiji's log says when a task is picked up."""
+    words, definition = (job.definition.schedule or "on demand").split(), job.definition
+    match words:
+        case ["every", number, "seconds"] if number.isdecimal():
+            return f"task {name} interval: {number}"
+        case ["on", *_] if job.next_due is not None and definition.schedule is not None:
+            moment = on_clocks(definition.time_zone, job.next_due)
+            return f"Task Next Execution Time: {moment.strftime('%Y-%m-%d %H:%M:%S %z %Z')}"
+        case _:
+            return f"task {name} schedule: {' '.join(words)}"
 
 
 def run_lines(run: Run, output: bytes) -> Iterator[LogLine]:

@@ -7,6 +7,6 @@ from typing import Protocol
 class Builds(Protocol):
     """Gives the pieces of builds, which nobody has checked: `tokimori.model.build.content_of` does."""
 
-    async def pieces(self, digest: str) -> Sequence[str]:
-        """All pieces of a build, in order. Raises `NotFound` where there is none, and `StoreError`."""
+    async def pieces(self, task: str, digest: str) -> Sequence[str]:
+        """All pieces of a build of a task, in order. Raises `NotFound` where there is none, and `StoreError`."""
         ...

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.build import build_name
 from tokimori.model.checks import check_definition
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
@@ -25,7 +26,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """The fields in which a user describes a job, target and terms side by side.
 
     `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
-    app, `url` is where a request goes, `build` is the digest of a task as code, and `noop` runs nothing. `env`, `cwd`,
+    app, `url` is where a request goes, `build` is TASK@DIGEST of a task as code, and `noop` runs nothing. `env`, `cwd`,
     `user`, `stdin` and `shell_path` are those of the command, `method`, `headers`, `body`, `expect` and
     `callback_within` those of the request (`Http`).
     `runs_remaining` is not part of the definition: the job counts how many are left.
@@ -107,8 +108,8 @@ def fields_of(definition: Definition) -> JobArguments:
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
     """The fields of `JobFields` that describe this target, without defaults."""
     match target:
-        case Build(digest=digest):
-            return {"build": digest}
+        case Build(task=task, digest=digest):
+            return {"build": build_name(task, digest)}
         case Command():
             return {"command": target.argv if target.shell is None else target.shell, **_others("command", target)}
         case Function(name=name):
@@ -205,7 +206,8 @@ def _target(fields: JobFields) -> Target:
         others = {name: getattr(fields, name) for name in _OF_KIND["url"] if name != "method"}
         return Http(url=fields.url, method=method, **others)
     if fields.build is not None:
-        return Build(digest=fields.build)
+        task, _, digest = fields.build.rpartition("@")
+        return Build(task=task, digest=digest)
     if fields.noop:
         return Noop()
     others = {name: getattr(fields, name) for name in _OF_KIND["command"]}

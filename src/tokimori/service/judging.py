@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, edges_of
+from tokimori.model.target import Build
 from tokimori.service.access import Access, Sight, out_of_scope
 from tokimori.service.allowed import Allowed
 from tokimori.service.service import Service
@@ -19,6 +20,9 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[Jo
             return
         if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
             raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
+        target = definition.target
+        if isinstance(target, Build) and not await sight.sees_id(target.task):
+            raise out_of_scope(f"build: of {target.task!r}", target.task)
         for edge in edges_of(job_id, definition):
             for other in {edge.parent, edge.child} - {job_id}:
                 if not await sight.sees_id(other):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
-from tokimori.model.build import content_of, manifest_of
+from tokimori.model.build import build_name, check_task_name, content_of, manifest_of
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId, RandomBytes, uuid7
 from tokimori.model.job import Job, JobState
@@ -21,14 +21,13 @@ from tokimori.model.task import (
     TaskRecord,
     What,
     check_build,
-    check_task_name,
     decode_task,
     earlier_build,
     encode_task,
     with_build,
     with_event,
 )
-from tokimori.model.task_log import LogLine, log_lines
+from tokimori.model.task_log import LogLine, log_lines, picked_up
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import JobArguments
@@ -75,7 +74,7 @@ class Tasks:
         self._jobs = jobs
         self._store = store
         self._documents = Documents(store, TASKS, random)
-        self.kept_builds = Builds(store, random)
+        self._builds = Builds(store, random)
         self._now = now
         self._random = random
         self._author = author
@@ -84,8 +83,7 @@ class Tasks:
 
     async def put_piece(self, name: str, digest: str, number: int, piece: str) -> None:
         """Keep a piece of a build of the task that is to be; see `build`."""
-        check_task_name(name)
-        await self.kept_builds.put(digest, number, piece)
+        await self._builds.put(name, digest, number, piece)
 
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
         """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
@@ -99,46 +97,46 @@ class Tasks:
         try:
             await self._check_content(checked_name, record)
             made = replace(record, at=await self._now(), by=self._author)
-            await self._put_job(checked_name, made, is_new=known is None)
+            job = await self._put_job(checked_name, made, is_new=known is None)
         except TokimoriError:
             if known is None or all(each.digest != record.digest for each in known.builds):
-                await self.kept_builds.delete(record.digest, record.pieces)
+                await self._builds.delete(checked_name, record.digest, record.pieces)
             raise
-        event = await self._event(What.BUILT, made.schedule)
+        event = await self._event(What.BUILT, picked_up(checked_name, job))
         kept = await self._put(checked_name, lambda old: with_event(with_build(old, made), event))
-        await self._forget(known, kept)
+        await self._forget(checked_name, known, kept)
         if begins_anew:
             await self.restart(checked_name)
         return await self.get(checked_name)
 
     async def _check_content(self, name: str, build: BuildRecord) -> None:
-        pieces = await self.kept_builds.pieces(build.digest)
+        pieces = await self._builds.pieces(name, build.digest)
         content = await asyncio.to_thread(content_of, pieces, build.digest)
         task = manifest_of(content).task
         if task != name or len(pieces) != build.pieces or len(content) != build.size:
             raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
 
-    async def _put_job(self, name: str, build: BuildRecord, *, is_new: bool) -> None:
-        said = JobArguments(build=build.digest, schedule=build.schedule, description=build.description)
+    async def _put_job(self, name: str, build: BuildRecord, *, is_new: bool) -> Job:
+        named = build_name(name, build.digest)
+        said = JobArguments(build=named, schedule=build.schedule, description=build.description)
         try:
             job = await self._jobs.get(name)
         except NotFound:
             job = None
         if job is None or job.state is JobState.DELETED:
-            await self._jobs.add(name, **said, on_exhausted=OnExhausted.PARK)
-        elif is_new and not isinstance(job.definition.target, Build):
+            return await self._jobs.add(name, **JobArguments(**said, on_exhausted=OnExhausted.PARK))
+        if is_new and not isinstance(job.definition.target, Build):
             raise AlreadyExists(
                 f"name: there is a job {name!r} that is no task", field="name", value=name, allowed="a name not in use"
             )
-        else:
-            await self._jobs.update(name, **said)
+        return await self._jobs.update(name, **said)
 
-    async def _forget(self, before: TaskRecord | None, record: TaskRecord) -> None:
+    async def _forget(self, name: str, before: TaskRecord | None, record: TaskRecord) -> None:
         """Delete the pieces of builds that are too many by now."""
         kept = {each.digest for each in record.builds}
         for build in () if before is None else before.builds:
             if build.digest not in kept:
-                await self.kept_builds.delete(build.digest, build.pieces)
+                await self._builds.delete(name, build.digest, build.pieces)
 
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """The builds of a task that are kept, the newest first."""
@@ -151,7 +149,7 @@ class Tasks:
         """
         found = earlier_build((await self.get(name)).record, digest)
         await self._put_job(name, found, is_new=False)
-        event = await self._event(What.ROLLED_BACK, found.digest)
+        event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
         await self._change(name, lambda old: with_event(replace(old, current=found.digest), event))
         return await self.get(name)
 
@@ -195,25 +193,28 @@ class Tasks:
     async def enable(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
-        await self._jobs.resume(name)
-        return await self._told(name, What.ENABLED)
+        job = await self._jobs.resume(name)
+        return await self._told(name, What.ENABLED, picked_up(name, job))
 
     async def resolve(self, name: str) -> TaskDetails:
         """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
         await self.get(name)
-        await self._jobs.resolve(name)
-        return await self._told(name, What.RESOLVED)
+        job = await self._jobs.resolve(name)
+        return await self._told(name, What.RESOLVED, picked_up(name, job))
 
     async def restart(self, name: str) -> TaskDetails:
         """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
         details = await self.get(name)
         running = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=MOST_RUNS)
-        runs = [] if details.job is None else await self._jobs.list_runs(running)
+        job = details.job
+        if job is None:
+            return details
+        runs = await self._jobs.list_runs(running)
         for run in runs:
             await self._jobs.cancel(run.id, "its task was restarted")
-        if runs and details.job is not None and details.job.state is not JobState.PAUSED:
+        if runs and job.state is JobState.ENABLED:
             await self._jobs.trigger(name)
-        return await self._told(name, What.RESTARTED)
+        return await self._told(name, What.RESTARTED, picked_up(name, job))
 
     async def delete(self, name: str) -> None:
         """Delete a task with its job and its builds. What runs goes on; the source stays."""
@@ -221,7 +222,7 @@ class Tasks:
         if details.job is not None:
             await self._jobs.delete(name)
         for build in details.record.builds:
-            await self.kept_builds.delete(build.digest, build.pieces)
+            await self._builds.delete(name, build.digest, build.pieces)
         await retried(lambda: self._delete(name), Conflict)
 
     async def _delete(self, name: str) -> None:
@@ -246,8 +247,8 @@ class Tasks:
 
     # What is kept
 
-    async def _told(self, name: str, what: What) -> TaskDetails:
-        event = await self._event(what)
+    async def _told(self, name: str, what: What, detail: str | None = None) -> TaskDetails:
+        event = await self._event(what, detail)
         await self._change(name, lambda old: with_event(old, event))
         return await self.get(name)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from tokimori.errors import AlreadyExists, InvalidInput, Refused
-from tokimori.model.task import LONGEST_DESCRIPTION, check_task_name
+from tokimori.model.build import check_task_name
+from tokimori.model.task import LONGEST_DESCRIPTION
 from tokimori.model.words import check_text
 
 CONFIG: Final = "tokimori.toml"

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
-from tokimori.model.build import LARGEST, MAIN, MANIFEST
+from tokimori.model.build import LARGEST, MAIN, MANIFEST, check_task_name
 from tokimori.model.env_file import LARGEST as LARGEST_ENV
 from tokimori.model.env_file import env_files_of, read_env
-from tokimori.model.task import check_task_name
 from tokimori.workspace.metadata import Metadata, read_metadata
 
 FUNCTION: Final = "function"

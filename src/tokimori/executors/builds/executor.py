@@ -8,15 +8,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import Bug, InvalidInput, Refused, StoreError, TokimoriError
+from tokimori.errors import Bug, Refused, StoreError, TokimoriError
 from tokimori.executors.builds.cache import BuildCache
 from tokimori.executors.outcomes import stopped
-from tokimori.model.build import content_of
+from tokimori.model.build import check_task_name, content_of
 from tokimori.model.env_file import LARGEST, env_files_of, read_env
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.target import Build, Command
-from tokimori.model.task import check_task_name
 from tokimori.ownership import others_reach
 from tokimori.ports.builds import Builds
 from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
@@ -77,14 +76,14 @@ class BuildExecutor:
         """What runs the build. Raises `TokimoriError`, and `OSError` where this machine can't keep it now."""
         if not isinstance(task.target, Build):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of builds")
-        digest = task.target.digest
+        name, digest = task.target.task, task.target.digest
         if not await asyncio.to_thread(self._cache.has, digest):
             if self._builds is None:
                 raise Bug("this node was given no builds")
-            pieces = await self._builds.pieces(digest)
+            pieces = await self._builds.pieces(name, digest)
             await asyncio.to_thread(lambda: self._cache.keep(digest, content_of(pieces, digest)))
         python = await asyncio.to_thread(self._cache.python_of, digest)
-        env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, task.job_id)
+        env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, name)
         return Command(argv=(python, "-u", str(self._cache.file_of(digest))), env=env)
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
@@ -118,15 +117,12 @@ class BuildExecutor:
         task.add_done_callback(self._work.discard)
 
 
-def env_of(tasks_dir: Path, job_id: str) -> dict[str, str]:
+def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
     """The variables of a task, from its file in the workspace; none where it has none.
 
     Raises `InvalidInput`, and `Refused` for a file that others could have written, where the node is root's.
     """
-    try:
-        name = check_task_name(job_id)
-    except InvalidInput:  # a job that runs a build, and is no task
-        return {}
+    check_task_name(name)
     for place in env_files_of(name):
         file = tasks_dir / place
         try:
