@@ -1,7 +1,6 @@
 """The paths under `/api/v2/tasks`: tasks as code."""
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -13,7 +12,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.operation import Handler, Operation
 from tokimori.api.requests import NoRequest
 from tokimori.errors import InvalidInput
-from tokimori.model.build import LARGEST, MOST_PIECES
+from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.tasks import MOST_LINES
@@ -28,9 +27,6 @@ from tokimori.service.views.tasks import (
     task_view,
 )
 
-_DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-_BUILD = MappingProxyType({"digest": _DIGEST, "size": 1204, "pieces": 1, "schedule": "every 10 seconds"})
-
 
 class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first `limit` tasks by name, from the one behind `after`."""
@@ -39,7 +35,7 @@ class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
 
-class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskLogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many of the last lines."""
 
     lines: Annotated[int, Meta(ge=1, le=MOST_LINES)] = 100
@@ -106,10 +102,7 @@ class Tasks:
     def operations(self) -> Sequence[Operation]:
         """The operations of this part."""
         every, one = "/api/v2/tasks", "/api/v2/tasks/{name}"
-        piece, made = (
-            {"piece": "UEsDBA=="},
-            dict(_BUILD),
-        )
+        piece, made = _example()
         orders: Sequence[tuple[str, Handler]] = (
             ("disable", self.disable),
             ("enable", self.enable),
@@ -171,7 +164,7 @@ class Tasks:
         """Let the task run an earlier build again, with the schedule that it had."""
         return answer(task_view(await self._service(request).tasks.rollback(_name(request), body.digest)))
 
-    async def log(self, request: Request, query: LogQuery) -> Response:
+    async def log(self, request: Request, query: TaskLogQuery) -> Response:
         """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
         found = await self._service(request).tasks.log(_name(request), query.lines)
         return answer([log_line_view(line) for line in found])
@@ -191,6 +184,13 @@ class Tasks:
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """Cancel what runs of the task, and ask for one run in its place."""
         return answer(task_view(await self._service(request).tasks.restart(_name(request))))
+
+
+def _example() -> tuple[dict[str, object], dict[str, object]]:
+    """The piece of a build of the task ping_google, and the build."""
+    content = frozen({MAIN: b"print('hello')\n"}, Manifest(task="ping_google"))
+    made = {"digest": digest_of(content), "size": len(content), "pieces": 1, "schedule": "every 10 seconds"}
+    return {"piece": pieces_of(content)[0]}, made
 
 
 def _name(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Tasks as code, by the real program: what can't be built leaves nothing, and what was built runs without its source."""
+"""Tasks as code, by the real program: what is refused leaves nothing, and what was built runs without its source."""
 
 import json
 import os
