@@ -13,7 +13,7 @@ _PRIVATE: Final = 0o700
 
 
 class BuildCache:
-    """Every method waits for the disk, and is called in a thread. Each may raise `OSError`."""
+    """Every method but `close` waits for the disk, and is called in a thread. Each may raise `OSError`."""
 
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir.absolute() / "builds"
@@ -50,6 +50,10 @@ class BuildCache:
     def python_of(self, digest: str) -> str:
         """The Python that runs the build, with all on which it depends. Raises `Refused` where that can't be had."""
         return self._environments.python_for(manifest_of(self.file_of(digest).read_bytes()))
+
+    def close(self) -> None:
+        """End what is being made. Waits for nothing."""
+        self._environments.close()
 
     def forget(self, before: Moment) -> None:
         """Remove the builds and the environments that nothing has run since."""

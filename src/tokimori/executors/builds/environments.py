@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,6 +18,8 @@ from tokimori.model.build import Manifest
 
 LONGEST: Final = 600
 """Seconds that pip gets."""
+_LOOK: Final = 0.5
+"""Seconds between two looks whether it is to be ended."""
 _READY: Final = "tokimori-ready"
 _LOCK: Final = "tokimori-lock.txt"
 _SAID: Final = 2_000
@@ -23,10 +27,15 @@ _SAID: Final = 2_000
 
 
 class Environments:
-    """Every method waits for the disk or for pip, and is called in a thread."""
+    """Every method but `close` waits for the disk or for pip, and is called in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """End what is being made: a node that stops does not wait for it."""
+        self._closing.set()
 
     def python_for(self, manifest: Manifest) -> str:
         """The Python for a build: that of the node where it depends on nothing else.
@@ -47,11 +56,11 @@ class Environments:
         """Make it anew: one that was left half made has no mark that it is ready."""
         shutil.rmtree(folder, ignore_errors=True)
         for_whom = f"the task {manifest.task!r} (locked for {manifest.locked_for})"
-        _run([sys.executable, "-m", "venv", str(folder)], for_whom)
+        _run([sys.executable, "-m", "venv", str(folder)], for_whom, self._closing)
         lock = folder / _LOCK
         lock.write_text("".join(f"{line}\n" for line in manifest.lock))
         pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
-        _run([*pip, "--quiet", "--no-deps", "--require-hashes", "-r", str(lock)], for_whom)
+        _run([*pip, "--quiet", "--no-deps", "--require-hashes", "-r", str(lock)], for_whom, self._closing)
         (folder / _READY).touch()
 
     @contextmanager
@@ -82,20 +91,18 @@ def key_of(lock: tuple[str, ...]) -> str:
     return sha256("\n".join([python, *lock]).encode()).hexdigest()[:32]
 
 
-def _run(argv: list[str], for_whom: str) -> None:
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LONGEST,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except subprocess.TimeoutExpired:
-        raise Refused(f"build: the environment of {for_whom} took over {LONGEST} s", field="build") from None
-    if done.returncode:
-        said = done.stdout.strip()[-_SAID:]
-        raise Refused(f"build: the environment of {for_whom} can't be made: {said}", field="build")
+def _run(argv: list[str], for_whom: str, closing: threading.Event) -> None:
+    """Run the program to its end. Raises `Refused` where it fails, takes too long, or is ended."""
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    deadline, said = time.monotonic() + LONGEST, None
+    while said is None:
+        try:
+            said = process.communicate(timeout=_LOOK)[0]
+        except subprocess.TimeoutExpired:
+            if closing.is_set() or time.monotonic() > deadline:
+                process.kill()
+    if process.returncode:
+        why = said.strip()[-_SAID:] or f"its process was ended ({process.returncode})"
+        raise Refused(f"build: the environment of {for_whom} can't be made: {why}", field="build")

@@ -107,6 +107,7 @@ class BuildExecutor:
         """See `Executor.close`."""
         for task in list(self._waiting.values()):
             self._end(task, stopped(StopReason.RELEASE))
+        self._cache.close()
         for work in self._work:
             work.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ class Made:
         self.called: list[list[str]] = []
         self.fails = False
 
-    def __call__(self, argv: list[str], for_whom: str) -> None:
+    def __call__(self, argv: list[str], for_whom: str, closing: threading.Event) -> None:
         self.called.append(argv)
         Path(argv[-1]).mkdir(parents=True, exist_ok=True) if argv[1:3] == ["-m", "venv"] else None
         if self.fails and "pip" in argv:
@@ -83,4 +84,15 @@ def test_other_locks_have_other_environments() -> None:
 def test_what_can_not_be_made_says_why(tmp_path: Path) -> None:
     """The last that the program said is in the error."""
     with pytest.raises(Refused, match=r"of somebody can't be made: no such thing"):
-        module._run([sys.executable, "-c", "print('no such thing'); raise SystemExit(1)"], "somebody")
+        module._run(
+            [sys.executable, "-c", "print('no such thing'); raise SystemExit(1)"], "somebody", threading.Event()
+        )
+
+
+def test_a_node_that_stops_waits_for_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes it is ended."""
+    closing = threading.Event()
+    closing.set()
+    monkeypatch.setattr(module, "_LOOK", 0.01)
+    with pytest.raises(Refused, match=r"its process was ended \(-9\)"):
+        module._run([sys.executable, "-c", "import time; time.sleep(600)"], "somebody", closing)
