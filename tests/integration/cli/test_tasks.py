@@ -189,7 +189,7 @@ def test_what_can_not_be_built_leaves_nothing(
     """The error names the field; there is no job, no task and no piece of a build."""
     workspace.environment |= {"PIP_NO_INDEX": "1"}
     if files:
-        workspace.write(name, **files)  # type: ignore[arg-type]
+        workspace.write(name, **files)
     error = workspace.error("task", "build", name, code=3 if name == "missing" else 2)
     assert error["field"] == field
     assert re.search(match, error["message"]), error
