@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _NAMES = "tokimori.apps.names"
+_SCHEDULES = ("every", "on")
+"""They need nothing else of all this: a file that says a schedule is read at once."""
 
 if not TYPE_CHECKING:  # who checks types sees the names themselves, and finds one that is misspelt
 
     def __getattr__(name: str) -> object:
         """Import the clients when one of their names is first used; `__all__` is one of these."""
+        if name in _SCHEDULES:
+            return getattr(import_module("tokimori.schedules.fluent"), name)
         names = import_module(_NAMES)
         if name not in ("__all__", *names.__all__):
             raise AttributeError(f"module 'tokimori' has no attribute {name!r}")

@@ -38,6 +38,7 @@ from tokimori.api.schedules import Schedules
 from tokimori.api.secrets import Secrets
 from tokimori.api.semaphores import Semaphores
 from tokimori.api.sets import Sets
+from tokimori.api.tasks import Tasks
 from tokimori.api.tokens import Tokens
 from tokimori.api.turns import MOST_LARGE
 from tokimori.clock import Clock
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit),
+    *(Secrets, Audit, Tasks),
 )
 """The parts of the API; each has its own operations."""
 

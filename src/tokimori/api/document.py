@@ -11,6 +11,7 @@ from msgspec import json
 from tokimori.api.answers import JSON, PROBLEM
 from tokimori.api.operation import Operation
 from tokimori.api.queries import hints_of
+from tokimori.model.build import MOST_PIECES
 from tokimori.model.ids import JOB_ID_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
 from tokimori.service.views.errors import Problem
@@ -27,6 +28,8 @@ _PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**31 - 2}, "the number of an attempt", 1),
     "queue": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "mail"),
     "name": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "holidays"),
+    "digest": ({"type": "string", "pattern": "^[0-9a-f]{64}$"}, "the SHA-256 of a build", "0" * 64),
+    "number": ({"type": "integer", "minimum": 0, "maximum": MOST_PIECES - 1}, "the number of a piece, from 0 on", 0),
 }
 """What stands in paths: what it may be, in words, and an example."""
 _HEADERS: Final = {

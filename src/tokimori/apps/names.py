@@ -42,11 +42,12 @@ from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
-from tokimori.model.target import Command, Function, Http, Noop
+from tokimori.model.target import Build, Command, Function, Http, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.schedules.explain import Explanation
+from tokimori.schedules.fluent import every, on
 from tokimori.service.arguments import CalendarArguments, JobArguments, PlainRequest, RequestArguments
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
@@ -73,6 +74,7 @@ __all__ = [
     "Backfill",
     "Became",
     "Bug",
+    "Build",
     "Calendar",
     "CalendarArguments",
     "ClaimLost",
@@ -143,6 +145,8 @@ __all__ = [
     "Why",
     "Worker",
     "current_task",
+    "every",
+    "on",
     "open",
     "open_async",
     "retry",

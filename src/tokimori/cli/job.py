@@ -363,7 +363,8 @@ def _command(found: "Job") -> str:
     fields = fields_of(found.definition)
     if "url" in fields:
         return f"{fields.get('method', 'POST' if 'body' in fields else 'GET')} {fields['url']}"
-    return f"function {fields['function']}" if "function" in fields else _shown(fields.get("command", "noop"))
+    kind = next((kind for kind in ("function", "build") if kind in fields), None)
+    return _shown(fields.get("command", "noop")) if kind is None else f"{kind} {dict(fields)[kind]}"
 
 
 def _shown(value: object) -> str:

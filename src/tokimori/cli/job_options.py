@@ -34,6 +34,7 @@ _OPTIONS = (
     click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
     click.option("--function", metavar="NAME", help="Run the handler of this name, which a node's app has."),
     click.option("--url", metavar="URL", help="Send a request to this address; see --method, --header, --body."),
+    click.option("--build", metavar="TASK@DIGEST", help="Run this build of a task: `tokimori task builds`."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
     click.option(

@@ -26,6 +26,8 @@ program = Group(
     nouns={
         "serve": ("tokimori.cli.serve:serve", "Run a node: fire schedules, run jobs, answer over HTTP."),
         "worker": ("tokimori.cli.worker:worker", "Run a node for the functions of an app alone."),
+        "init": ("tokimori.cli.init:init", "Make a workspace: settings, a folder of tasks, an example."),
+        "task": ("tokimori.cli.task:task", "Tasks as code: create, build, builds, rollback, run, get, list, logs, …"),
         "job": ("tokimori.cli.job:job", "Jobs: add, list, show, explain, update, pause, trigger, backfill, import, …"),
         "schedule": ("tokimori.cli.schedule:schedule", "Schedules: explain."),
         "calendar": ("tokimori.cli.calendar:calendar", "Calendars: days off. add, list, show, update, delete."),

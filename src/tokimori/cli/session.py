@@ -21,15 +21,23 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-def load(flags: Mapping[str, object] | None = None, *, check_store: Callable[[str], object] | None = None) -> "Loaded":
-    """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`."""
+def load(
+    flags: Mapping[str, object] | None = None,
+    *,
+    check_store: Callable[[str], object] | None = None,
+    may_ask_elsewhere: bool = False,
+) -> "Loaded":
+    """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`.
+
+    `may_ask_elsewhere`: the command reads files of this machine, and may ask a node elsewhere as well.
+    """
     from tokimori.cli.output import print_notice
     from tokimori.config.settings import load_settings
     from tokimori.config.variables import CONFIG_PATH
     from tokimori.errors import Refused
 
     given = options()
-    if given.server is not None or given.context is not None:
+    if (given.server is not None or given.context is not None) and not may_ask_elsewhere:
         raise Refused(
             "server: this command works on this machine, and asks no node elsewhere",
             field="server",

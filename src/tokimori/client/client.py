@@ -19,6 +19,7 @@ from tokimori.service.given import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.secrets import Secrets as AsyncSecrets
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
+from tokimori.service.tasks import Tasks as AsyncTasks
 from tokimori.service.tokens import Tokens as AsyncTokens
 
 
@@ -79,6 +80,24 @@ class Audit(Facade[AsyncAudit]):
     list = synchronous(AsyncAudit.list)
 
 
+class Tasks(Facade[AsyncTasks]):
+    """Tasks as code: builds of them, and the jobs that run these."""
+
+    put_piece = synchronous(AsyncTasks.put_piece)
+    build = synchronous(AsyncTasks.build)
+    builds = synchronous(AsyncTasks.builds)
+    rollback = synchronous(AsyncTasks.rollback)
+    list = synchronous(AsyncTasks.list)
+    get = synchronous(AsyncTasks.get)
+    state = synchronous(AsyncTasks.state)
+    disable = synchronous(AsyncTasks.disable)
+    enable = synchronous(AsyncTasks.enable)
+    resolve = synchronous(AsyncTasks.resolve)
+    restart = synchronous(AsyncTasks.restart)
+    delete = synchronous(AsyncTasks.delete)
+    log = synchronous(AsyncTasks.log)
+
+
 class Tokens(Facade[AsyncTokens]):
     """Tokens: who may come through the doors of all nodes, and as what."""
 
@@ -105,6 +124,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
         self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
+        self.tasks = Tasks(lambda act: run(lambda client: act(client.tasks)))
         self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))
 
     add = synchronous(AsyncClient.add)

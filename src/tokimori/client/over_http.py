@@ -29,6 +29,7 @@ from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
+from tokimori.service.tasks import Tasks
 from tokimori.service.tokens import Tokens
 
 POLL = 0.25
@@ -152,6 +153,27 @@ class HttpAudit(Audit):
     list = asked(Audit.list)
 
 
+class HttpTasks(Tasks):
+    """See `Tasks`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("tasks")
+
+    put_piece = asked(Tasks.put_piece)
+    build = asked(Tasks.build)
+    builds = asked(Tasks.builds)
+    rollback = asked(Tasks.rollback)
+    list = asked(Tasks.list)
+    get = asked(Tasks.get)
+    state = asked(Tasks.state)
+    disable = asked(Tasks.disable)
+    enable = asked(Tasks.enable)
+    resolve = asked(Tasks.resolve)
+    restart = asked(Tasks.restart)
+    delete = asked(Tasks.delete)
+    log = asked(Tasks.log)
+
+
 class HttpTokens(Tokens):
     """See `Tokens`."""
 
@@ -187,6 +209,7 @@ class HttpClient(AsyncClient):
         self.queues = HttpQueues(door)
         self.secrets = HttpSecrets(door)
         self.semaphores = HttpSemaphores(door)
+        self.tasks = HttpTasks(door)
         self.tokens = HttpTokens(door)
         self.audit = HttpAudit(door)
 

@@ -21,15 +21,22 @@ class Machine:
         return f"sqlite://{quote(str(state_dir / 'tokimori.db'))}"
 
 
+SYSTEM_STATE = Path("/var/lib/tokimori")
+
+
+def state_dirs(environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """The state folder of this user, and that of the machine."""
+    return _xdg(environ, "XDG_STATE_HOME", _home(environ) / ".local" / "state") / "tokimori", SYSTEM_STATE
+
+
 def this_machine(environ: Mapping[str, str]) -> Machine:
     """This machine, for the user who runs this process."""
     home = _home(environ)
     config_home = _xdg(environ, "XDG_CONFIG_HOME", home / ".config")
-    state_home = _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state")
-    is_root = os.geteuid() == 0
+    of_user, of_system = state_dirs(environ)
     return Machine(
         home=home,
-        state_dir=Path("/var/lib/tokimori") if is_root else state_home / "tokimori",
+        state_dir=of_system if os.geteuid() == 0 else of_user,
         config_files=(config_home / "tokimori" / "tokimori.toml", Path("/etc/tokimori/tokimori.toml")),
         cores=len(os.sched_getaffinity(0)),
     )

@@ -95,6 +95,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: Annotated[str, Meta(min_length=1, description="The URL of the store; by default SQLite in state_dir.")]
     time_zone: Annotated[str, Meta(description="The IANA time zone of jobs that name none.")] = "UTC"
     state_dir: Annotated[Path, Meta(description="Where the output of runs and the default store are kept.")]
+    tasks_dir: Annotated[
+        Path | None, Meta(description="The folder of tasks as code, whose .env files a node reads; none: no workspace.")
+    ] = None
     node: NodeSettings
     app: AppSettings
     worker: WorkerSettings

@@ -6,12 +6,14 @@ from typing import get_args
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug
+from tokimori.executors.builds.executor import BuildExecutor
 from tokimori.executors.command import CommandExecutor
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.noop import NoopExecutor
 from tokimori.model.ids import RunId, Token
-from tokimori.model.target import Command, Function, Http, Noop, Target
+from tokimori.model.target import Build, Command, Function, Http, Noop, Target
+from tokimori.ports.builds import Builds
 from tokimori.ports.executor import Executor, Report, StopReason, Task
 
 
@@ -58,13 +60,21 @@ class Executors:
 
 
 def executors_of(
-    clock: Clock, state_dir: Path, functions: FunctionExecutor | None = None, requests: HttpExecutor | None = None
+    clock: Clock,
+    state_dir: Path,
+    functions: FunctionExecutor | None = None,
+    requests: HttpExecutor | None = None,
+    *,
+    builds: Builds | None = None,
+    tasks_dir: Path | None = None,
 ) -> Executors:
     """What runs the targets of a node with this folder. A new kind of target is a line here."""
+    commands = CommandExecutor(clock, runs_dir=state_dir / "runs", state_dir=state_dir)
     return Executors(
         {
             Noop: NoopExecutor(clock),
-            Command: CommandExecutor(clock, runs_dir=state_dir / "runs", state_dir=state_dir),
+            Build: BuildExecutor(commands, builds, clock, state_dir=state_dir, tasks_dir=tasks_dir),
+            Command: commands,
             Function: functions or FunctionExecutor(clock),
             Http: requests or HttpExecutor(clock),
         }

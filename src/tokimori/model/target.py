@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
+from tokimori.model.build import check_build_name
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.policies import Seconds
 from tokimori.model.templates import OPENING, check_no_secret, check_secrets, check_template
@@ -111,6 +112,24 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         yield from ()
 
 
+class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="build"):
+    """A build of a task as code, under its digest in the store (`tokimori.model.build`)."""
+
+    handler: ClassVar[str] = ""
+    can_report: ClassVar[bool] = True
+
+    task: str
+    digest: str
+
+    def check(self) -> None:
+        """Raises `InvalidInput` for what names none. Whether there is such a build shows when it is fetched."""
+        check_build_name(self.task, self.digest)
+
+    def texts(self) -> Iterator[str]:
+        """The texts that may name secrets: none."""
+        yield from ()
+
+
 class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="http"):
     """A request to a service: `method` (by default GET, or POST with a body) to `url`, with these headers.
 
@@ -195,7 +214,7 @@ def _check_header(name: str, value: str) -> None:
     check_template(f"headers.{name}", value)
 
 
-Target = Command | Function | Http | Noop
+Target = Build | Command | Function | Http | Noop
 """Every kind that this program runs."""
 
 

@@ -58,6 +58,7 @@ from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.service.allowed import Allowed
+from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, Place
 from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
@@ -105,7 +106,7 @@ async def serve(
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = _service_of(store, semaphore_store, settings, clock, lambda: True)
-        executor: Executor = _executors(settings, clock, functions, callbacks, vault=Vault(service.secrets), hide=hide)
+        executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await functions.load()
         if app is not None:
@@ -149,12 +150,15 @@ def _executors(
     clock: Clock,
     functions: FunctionExecutor,
     callbacks: Callbacks,
+    store: Store,
     *,
-    vault: Vault,
+    service: Service,
     hide: Hide,
 ) -> Executor:
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
-    return SecretExecutor(executors_of(clock, settings.state_dir, functions, requests), vault, clock, hide)
+    builds, tasks_dir = Builds(store, os.urandom), settings.tasks_dir
+    inner = executors_of(clock, settings.state_dir, functions, requests, builds=builds, tasks_dir=tasks_dir)
+    return SecretExecutor(inner, Vault(service.secrets), clock, hide)
 
 
 def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:
@@ -303,10 +307,8 @@ async def _http_door(
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     service = _service_of(await store.for_doors(), semaphores, settings, clock, lambda: node.trusts_its_time)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
-    page, kala = (
-        Page(Acting(service).service, clock, http.path_prefix or ""),
-        Acting(service, lambda _: "kala", allowed=allowed),
-    )
+    page = Page(Acting(service).service, clock, http.path_prefix or "")
+    kala = Acting(service, lambda _: "kala", allowed=allowed)
     page.compile()
     if http.v1_open:
         check_open(http.interface, os.geteuid())

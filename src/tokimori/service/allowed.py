@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tokimori.errors import Forbidden
 from tokimori.model.access_token import Role
-from tokimori.model.target import Command, Http, Target, Unreadable
+from tokimori.model.target import Build, Command, Http, Target, Unreadable
 
 
 class Allowed(Struct, frozen=True, kw_only=True):
@@ -28,6 +28,9 @@ class Allowed(Struct, frozen=True, kw_only=True):
             case Command():
                 self._check_user(target.user, role)
                 self._check_command(target)
+            case Build():
+                self._check_user(None, role)
+                self._check_builds()
             case Http():
                 self._check_host(target.url)
             case _:
@@ -66,6 +69,16 @@ class Allowed(Struct, frozen=True, kw_only=True):
                 "env: where http.job_commands names the programs, jobs that come over HTTP bring no environment",
                 field="env",
                 allowed="none",
+            )
+
+    def _check_builds(self) -> None:
+        """A build is code that who makes the job has written: it is no program of a list."""
+        if self.commands:
+            raise Forbidden(
+                "build: jobs that come over HTTP run the programs of the setting http.job_commands alone, and a build"
+                " is none of them",
+                field="build",
+                allowed=f"a command that begins with one of {', '.join(self.commands)}",
             )
 
     def _check_host(self, url: str) -> None:

@@ -88,6 +88,7 @@ class JobArguments(TypedDict, total=False):
     command: str | Sequence[Path] | None
     function: str | None
     url: str | None
+    build: str | None
     noop: bool | None
     shell_path: Path | None
     env: Mapping[str, str | None] | None

@@ -53,10 +53,18 @@ async def _secret(service: Service, name: str) -> object:
     return None if secret is None else {"jobs": secret.jobs, "set": secret.at, "by": secret.by}
 
 
+async def _task(service: Service, name: str) -> object:
+    """Which build runs, and what was done with it last."""
+    found = await service.tasks.get(name)
+    return {"build": found.record.current, "state": found.job and found.job.state, "last": found.record.events[-1:]}
+
+
 async def _nothing(_: Service, __: object) -> object:
     return None
 
 
+TASK_ORDERS: Final = ("disable", "enable", "resolve", "restart")
+"""What is ordered of a task by its name alone."""
 CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         **dict.fromkeys(
@@ -73,10 +81,14 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
         **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
         "secrets.rotate": ("secrets", _nothing),
+        **dict.fromkeys(
+            [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
+            ("task", _task),
+        ),
     }
 )
 """What a method changes, and how that is looked at before and after."""
-PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tokens")
+PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tasks", "tokens")
 """The parts of a service whose methods are recorded."""
 _SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since"})

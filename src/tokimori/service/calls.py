@@ -27,6 +27,7 @@ from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
 from tokimori.service.service import Service
+from tokimori.service.tasks import Tasks
 from tokimori.service.tokens import Tokens
 
 Method = Callable[..., Any]
@@ -40,6 +41,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "queues": Queues,
         "secrets": Secrets,
         "semaphores": Semaphores,
+        "tasks": Tasks,
         "tokens": Tokens,
     }
 )
@@ -47,7 +49,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
 NOT_OFFERED: Final = frozenset({"check_schema", "delete_all", "migrate", "schema_script", "wait"})
 """What a door does not do for others: who changes tables opens the store, and what takes long is asked again."""
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
-_STRUCTURED = frozenset({"jobs", "runs", "wanted"})
+_STRUCTURED = frozenset({"jobs", "record", "runs", "wanted"})
 """Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
 
 

@@ -10,11 +10,12 @@ import msgspec
 from msgspec import Meta, field
 
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.build import build_name
 from tokimori.model.checks import check_definition
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry, Seconds
-from tokimori.model.target import Command, Function, Http, Noop, Target, Unreadable
+from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.service.arguments import JobArguments
 
 MOST_RUNS = 1_000_000_000
@@ -25,8 +26,9 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """The fields in which a user describes a job, target and terms side by side.
 
     `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
-    app, `url` is where a request goes, and `noop` runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are
-    those of the command, `method`, `headers`, `body`, `expect` and `callback_within` those of the request (`Http`).
+    app, `url` is where a request goes, `build` is TASK@DIGEST of a task as code, and `noop` runs nothing. `env`, `cwd`,
+    `user`, `stdin` and `shell_path` are those of the command, `method`, `headers`, `body`, `expect` and
+    `callback_within` those of the request (`Http`).
     `runs_remaining` is not part of the definition: the job counts how many are left.
     """
 
@@ -34,6 +36,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     command: str | tuple[str, ...] | None = None
     function: str | None = None
     url: str | None = None
+    build: str | None = None
     noop: bool = False
     shell_path: str = "/bin/sh"
     env: dict[str, str] = field(default_factory=dict)
@@ -51,6 +54,7 @@ _OF_KIND = {
     "command": ("shell_path", "env", "cwd", "user", "stdin"),
     "function": (),
     "url": ("method", "headers", "body", "expect", "callback_within"),
+    "build": (),
     "noop": (),
 }
 """The fields that say a kind of target, each with the others that the kind has."""
@@ -104,6 +108,8 @@ def fields_of(definition: Definition) -> JobArguments:
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
     """The fields of `JobFields` that describe this target, without defaults."""
     match target:
+        case Build(task=task, digest=digest):
+            return {"build": build_name(task, digest)}
         case Command():
             return {"command": target.argv if target.shell is None else target.shell, **_others("command", target)}
         case Function(name=name):
@@ -188,7 +194,7 @@ def _target(fields: JobFields) -> Target:
     kinds = [kind for kind in _OF_KIND if getattr(fields, kind) not in (None, False)]
     if len(kinds) != 1:
         raise InvalidInput(
-            "command: a job runs either a command, or a function, or sends a request (url), or does nothing (noop)",
+            "command: a job runs a command, a function or a build, or sends a request (url), or does nothing (noop)",
             field="command",
             allowed=f"one of {', '.join(_OF_KIND)}",
         )
@@ -199,6 +205,9 @@ def _target(fields: JobFields) -> Target:
         method = None if fields.method is None else fields.method.upper()
         others = {name: getattr(fields, name) for name in _OF_KIND["url"] if name != "method"}
         return Http(url=fields.url, method=method, **others)
+    if fields.build is not None:
+        task, _, digest = fields.build.rpartition("@")
+        return Build(task=task, digest=digest)
     if fields.noop:
         return Noop()
     others = {name: getattr(fields, name) for name in _OF_KIND["command"]}

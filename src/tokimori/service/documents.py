@@ -67,6 +67,18 @@ class Documents(Generic[Value]):
         """The values of documents whose names begin with `prefix`, by name."""
         return [self.value_of(document) async for document in self._all(prefix)]
 
+    async def page(self, after: str, limit: int) -> Sequence[Value]:
+        """The values of the first documents by name whose names are greater than `after`."""
+        found: list[Value] = []
+        while len(found) < limit:
+            most = min(PAGE, limit - len(found))
+            page = await self._store.list_documents(self._kind.word, after=after, limit=most)
+            found += [self.value_of(document) for document in page]
+            if len(page) < most:
+                break
+            after = page[-1].name
+        return found
+
     async def _all(self, prefix: str) -> AsyncIterator[Document]:
         after = ""
         while page := await self._store.list_documents(self._kind.word, prefix=prefix, after=after, limit=PAGE):

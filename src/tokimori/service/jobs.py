@@ -37,6 +37,7 @@ from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores, placed
 from tokimori.service.shown import Foreseen
 from tokimori.service.store_time import Now
+from tokimori.service.tasks import Tasks
 from tokimori.service.tokens import Tokens
 from tokimori.service.weights import Weights
 
@@ -101,6 +102,7 @@ class JobService(RunService):
         self.audit = Audit(self._store, self._now, self._random, author)
         self.tokens = Tokens(self._store, self._now, self._random, author)
         self.secrets = Secrets(self._store, self._now, self._random, author, self._cipher)
+        self.tasks = Tasks(self, self._store, self._now, self._random, author)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()

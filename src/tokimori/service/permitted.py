@@ -22,9 +22,10 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, Sight, judge_of, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.audited import audited
+from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
+from tokimori.service.judging import judge_of
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -179,6 +180,10 @@ async def _graph(asked: Asked) -> Any:
     return [edge for edge in edges if known[edge.parent] and known[edge.child]]
 
 
+async def _tasks(asked: Asked) -> Any:
+    return [each for each in await asked.go() if await asked.sight.sees_id(each.record.name)]
+
+
 async def _job_ids(asked: Asked) -> Any:
     return [job_id for job_id in await asked.go() if await asked.sight.sees_id(job_id)]
 
@@ -292,6 +297,12 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "upcoming": (Role.READ, _upcoming),
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
+        "tasks.list": (Role.READ, _tasks),
+        **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds", "log")], (Role.READ, _of_job)),
+        **dict.fromkeys(
+            [f"tasks.{order}" for order in ("put_piece", "build", "rollback", "delete", *TASK_ORDERS)],
+            (Role.OPERATE, _to_job),
+        ),
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
@@ -378,7 +389,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", "calendars", "queues", "secrets", "semaphores", "tokens"):
+        for part in ("audit", *PARTS):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:

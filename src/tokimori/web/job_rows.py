@@ -109,5 +109,7 @@ def _command(definition: Definition) -> str:
             return f"{others.get('method') or ('POST' if 'body' in others else 'GET')} {url}"
         case {"function": str() as name}:
             return f"function {name}"
+        case {"build": str() as name}:
+            return f"build {name}"
         case _:
             return "noop"

@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.errors import Bug
 from tokimori.executors.executors import Executors
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.target import Command, Function, Http, Noop, Target
+from tokimori.model.target import Build, Command, Function, Http, Noop, Target
 from tokimori.ports.executor import Report, StopReason, Task
 
 
@@ -65,13 +65,14 @@ def ignore(report: Report) -> None:
 
 
 async def test_tasks_go_where_their_target_is_run() -> None:
-    """Commands, functions, requests and no-ops are told apart; everything else is told to all."""
-    command, function, http, noop = Recorder(), Recorder(), Recorder(), Recorder()
-    executors = Executors({Noop: noop, Command: command, Function: function, Http: http})
+    """Builds, commands, functions, requests and no-ops are told apart; everything else is told to all."""
+    build, command, function, http, noop = Recorder(), Recorder(), Recorder(), Recorder(), Recorder()
+    executors = Executors({Noop: noop, Build: build, Command: command, Function: function, Http: http})
     await executors.open(ignore)
     executors.start([task("a", Noop()), task("b", Command(argv=("true",))), task("c", Noop())])
     executors.start([task("d", Function(name="handler"))])
     executors.start([task("e", Http(url="http://a.example/"))])
+    executors.start([task("f", Build(task="t", digest="0" * 64))])
     executors.stop(RunId("a"), Token(1), StopReason.CANCEL, grace=2.0)
     executors.renew(3.0)
     await executors.close()
@@ -79,10 +80,11 @@ async def test_tasks_go_where_their_target_is_run() -> None:
     assert noop.asked == [("open", ignore), ("start", ["a", "c"]), *rest]
     assert command.asked == [("open", ignore), ("start", ["b"]), *rest]
     assert function.asked == [("open", ignore), ("start", ["d"]), *rest]
+    assert build.asked == [("open", ignore), ("start", ["f"]), *rest]
     assert http.asked == [("open", ignore), ("start", ["e"]), *rest]
 
 
 def test_a_kind_that_nothing_runs_is_found_at_once() -> None:
     """Where a kind of target has no executor no node starts: its runs would be claimed, and never end."""
     with pytest.raises(Bug, match="the kinds Noop"):
-        Executors({Command: Recorder(), Function: Recorder(), Http: Recorder()})
+        Executors({Build: Recorder(), Command: Recorder(), Function: Recorder(), Http: Recorder()})

@@ -129,11 +129,11 @@ def test_naming_another_target_drops_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "allowed"),
     [
-        ({}, "command", "one of command, function, url, noop"),
-        ({"command": "x", "noop": True}, "command", "one of command, function, url, noop"),
+        ({}, "command", "one of command, function, url, build, noop"),
+        ({"command": "x", "noop": True}, "command", "one of command, function, url, build, noop"),
         ({"noop": True, "cwd": "/"}, "cwd", "no value with noop"),
         ({"function": "f", "cwd": "/"}, "cwd", "no value with function"),
-        ({"function": "f", "noop": True}, "command", "one of command, function, url, noop"),
+        ({"function": "f", "noop": True}, "command", "one of command, function, url, build, noop"),
         ({"function": "a|b"}, "function", "1 to 255 printable characters without |"),
         ({"function": " "}, "function", "1 to 255 printable characters without |"),
         ({"command": 1}, "command", "a text or a list"),

@@ -1,0 +1,198 @@
+"""The paths under `/api/v2/tasks`: tasks as code."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer, page_of
+from tokimori.api.operation import Handler, Operation
+from tokimori.api.requests import NoRequest
+from tokimori.errors import InvalidInput
+from tokimori.model.build import LARGEST, MAIN, MOST_PIECES, Manifest, digest_of, frozen, pieces_of
+from tokimori.model.task import BuildRecord
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.tasks import MOST_LINES
+from tokimori.service.views.tasks import (
+    BuildView,
+    LogLineView,
+    TaskStateView,
+    TaskView,
+    build_view,
+    log_line_view,
+    task_state_view,
+    task_view,
+)
+
+
+class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first `limit` tasks by name, from the one behind `after`."""
+
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class TaskLogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many of the last lines."""
+
+    lines: Annotated[int, Meta(ge=1, le=MOST_LINES)] = 100
+
+
+class Piece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A piece of a build: at most 192 KiB, in base64."""
+
+    piece: str
+
+
+class PieceKept(Struct, frozen=True, kw_only=True):
+    """The piece that is kept."""
+
+    digest: str
+    number: int
+
+
+class NewBuild(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A build whose pieces are kept: its SHA-256, how many bytes and pieces it has, and what it says of the job.
+
+    `restart`: what runs of the task is ended, and started anew.
+    """
+
+    digest: str
+    size: Annotated[int, Meta(ge=1, le=LARGEST)]
+    pieces: Annotated[int, Meta(ge=1, le=MOST_PIECES)]
+    schedule: str | None = None
+    description: str | None = None
+    dependencies: tuple[str, ...] = ()
+    restart: bool = False
+
+    def record(self) -> BuildRecord:
+        """The build as the service takes it."""
+        return BuildRecord(
+            digest=self.digest,
+            size=self.size,
+            pieces=self.pieces,
+            schedule=self.schedule,
+            description=self.description,
+            dependencies=self.dependencies,
+        )
+
+
+class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """To which build: the beginning of its `digest`; null: to the one before."""
+
+    digest: str | None = None
+
+
+class TaskDeleted(Struct, frozen=True, kw_only=True):
+    """The task that was deleted."""
+
+    name: str
+    deleted: bool
+
+
+class Tasks:
+    """The part of the API for tasks as code."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, one = "/api/v2/tasks", "/api/v2/tasks/{name}"
+        piece, made = _example()
+        orders: Sequence[tuple[str, Handler]] = (
+            ("disable", self.disable),
+            ("enable", self.enable),
+            ("resolve", self.resolve),
+            ("restart", self.restart),
+        )
+        return [
+            Operation("task_list", "GET", every, self.list, list[TaskView], asked={"limit": 20}),
+            Operation("task_show", "GET", one, self.show, TaskStateView),
+            Operation("task_delete", "DELETE", one, self.delete, TaskDeleted),
+            Operation("task_builds", "GET", f"{one}/builds", self.builds, list[BuildView]),
+            Operation("task_build", "POST", f"{one}/builds", self.build, TaskView, example=made),
+            Operation(
+                "task_piece", "PUT", f"{one}/builds/{{digest}}/{{number}}", self.put_piece, PieceKept, example=piece
+            ),
+            Operation("task_rollback", "POST", f"{one}/rollback", self.rollback, TaskView, example={}),
+            Operation("task_logs", "GET", f"{one}/log", self.log, list[LogLineView], asked={"lines": 20}),
+            *(
+                Operation(f"task_{order}", "POST", f"{one}/{order}", handler, TaskView, example={})
+                for order, handler in orders
+            ),
+        ]
+
+    async def list(self, request: Request, query: TaskQuery) -> Response:
+        """Tasks by name, with their jobs."""
+        found = await self._service(request).tasks.list(query.after, query.limit)
+        more = len(found) == query.limit
+        last = found[-1].record.name if found else None
+        return page_of(request, [task_view(each) for each in found], more=more, after=last)
+
+    async def show(self, request: Request) -> Response:
+        """A task with its builds, its job and its newest runs."""
+        return answer(task_state_view(await self._service(request).tasks.state(_name(request))))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a task with its job and its builds. What runs goes on."""
+        await self._service(request).tasks.delete(_name(request))
+        return answer(TaskDeleted(name=_name(request), deleted=True))
+
+    async def builds(self, request: Request) -> Response:
+        """The builds of a task that are kept, the newest first."""
+        return answer([build_view(each) for each in await self._service(request).tasks.builds(_name(request))])
+
+    async def put_piece(self, request: Request, body: Piece) -> Response:
+        """Keep a piece of a build that is to be, by its number from 0. When all are kept, `task_build` lets it run."""
+        digest, number = request.path_params["digest"], request.path_params["number"]
+        if not (number.isascii() and number.isdecimal() and len(number) < 9):
+            message = f"number: {number!r} is no number"
+            raise InvalidInput(message, field="number", value=number, allowed=f"0..{MOST_PIECES - 1}")
+        await self._service(request).tasks.put_piece(_name(request), digest, int(number), body.piece)
+        return answer(PieceKept(digest=digest, number=int(number)))
+
+    async def build(self, request: Request, body: NewBuild) -> Response:
+        """Let the task run this build from now on. Its job is made if there is none; what no build says of it stays."""
+        tasks = self._service(request).tasks
+        return answer(task_view(await tasks.build(_name(request), body.record(), restart=body.restart)))
+
+    async def rollback(self, request: Request, body: Rollback) -> Response:
+        """Let the task run an earlier build again, with the schedule that it had."""
+        return answer(task_view(await self._service(request).tasks.rollback(_name(request), body.digest)))
+
+    async def log(self, request: Request, query: TaskLogQuery) -> Response:
+        """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
+        found = await self._service(request).tasks.log(_name(request), query.lines)
+        return answer([log_line_view(line) for line in found])
+
+    async def disable(self, request: Request, body: NoRequest) -> Response:
+        """Let nothing of the task start; what runs goes on."""
+        return answer(task_view(await self._service(request).tasks.disable(_name(request))))
+
+    async def enable(self, request: Request, body: NoRequest) -> Response:
+        """Let the task run again."""
+        return answer(task_view(await self._service(request).tasks.enable(_name(request))))
+
+    async def resolve(self, request: Request, body: NoRequest) -> Response:
+        """Let a task run again that a failure has parked."""
+        return answer(task_view(await self._service(request).tasks.resolve(_name(request))))
+
+    async def restart(self, request: Request, body: NoRequest) -> Response:
+        """Cancel what runs of the task, and ask for one run in its place."""
+        return answer(task_view(await self._service(request).tasks.restart(_name(request))))
+
+
+def _example() -> tuple[dict[str, object], dict[str, object]]:
+    """The piece of a build of the task ping_google, and the build."""
+    content = frozen({MAIN: b"print('hello')\n"}, Manifest(task="ping_google"))
+    made = {"digest": digest_of(content), "size": len(content), "pieces": 1, "schedule": "every 10 seconds"}
+    return {"piece": pieces_of(content)[0]}, made
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params["name"]
+    return name

@@ -1,0 +1,226 @@
+"""`tokimori task …`. What only work needs is imported when it is used, so that help need not wait for it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tokimori.cli.command import Group, options
+from tokimori.cli.output import local, print_fields, print_json, print_lines
+from tokimori.cli.session import in_service, load
+from tokimori.cli.table import At, State, print_table
+from tokimori.errors import Refused
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+    from tokimori.service.tasks import TaskDetails, TaskState
+
+_T = TypeVar("_T")
+SHORT = 12
+"""Characters of a digest that are shown."""
+
+task = Group(
+    "task",
+    help="Tasks as code: each is a folder in the workspace, is frozen by `build`, and is the job of its name.",
+    nouns={
+        "build": ("tokimori.cli.task_build:build", "Freeze tasks, and let nodes run them so from now on."),
+        "run": ("tokimori.cli.task_run:run", "Run the source of a task here and now, as a build would be."),
+        "logs": ("tokimori.cli.task_logs:logs", "Print the log of a task, or follow it."),
+    },
+)
+
+
+def tasks_dir() -> Path:
+    """The folder of tasks of the workspace. Raises `Refused` where there is none."""
+    found = load(may_ask_elsewhere=True).settings.tasks_dir
+    if found is None or not found.is_dir():
+        raise Refused(
+            "tasks_dir: here is no workspace: `tokimori init` makes one, and -c or TOKIMORI_CONFIG_PATH names the"
+            " tokimori.toml of another",
+            field="tasks_dir",
+            value=None if found is None else str(found),
+            allowed="a folder",
+        )
+    return found
+
+
+@task.command()
+@click.argument("name")
+@click.option("--desc", "--description", "description", metavar="TEXT", default="", help="What it is for.")
+@click.option("--force", is_flag=True, help="In place of a task of this name, whose source is lost.")
+def create(name: str, description: str, force: bool) -> None:
+    """Write the source of a new task: tasks/NAME/ with function.py, schedule.py and .env."""
+    from tokimori.workspace.scaffold import create as create_source
+
+    made = create_source(tasks_dir(), name, description, force=force)
+    if options().as_json:
+        print_json({"name": name, "folder": made})
+    else:
+        print_lines(f"created {name}: write {made / 'function.py'}, then `tokimori task build {name}`")
+
+
+@task.command("list")
+def list_tasks() -> None:
+    """List tasks by name."""
+    from tokimori.service.views.tasks import task_view
+
+    tasks = in_service(_all_tasks)
+    if options().as_json:
+        print_json([task_view(each) for each in tasks])
+        return
+    print_table(("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION"), [*map(_row, tasks)], spare=("BUILD",))
+
+
+def _row(details: "TaskDetails") -> tuple[object, ...]:
+    record, job = details.record, details.job
+    return (
+        record.name,
+        State("deleted" if job is None else job.state.value),
+        record.build.schedule or "on demand",
+        At(None if job is None else job.next_due, "UTC" if job is None else job.definition.time_zone),
+        record.build.digest[:SHORT],
+        record.build.description,
+    )
+
+
+async def _all_tasks(service: "Service") -> "Sequence[TaskDetails]":
+    from tokimori.service.asking import MOST_LISTED
+
+    found = list(await service.tasks.list(limit=MOST_LISTED))
+    page = found
+    while len(page) == MOST_LISTED:
+        page = list(await service.tasks.list(page[-1].record.name, MOST_LISTED))
+        found += page
+    return found
+
+
+@task.command()
+@click.argument("name")
+@click.option("--format", "form", type=click.Choice(["ours", "keiji"]), default="ours", help="Ours, or Keiji's lines.")
+def get(name: str, form: str) -> None:
+    """Show a task: its schedule, its state, its build."""
+    from tokimori.cli.task_keiji import keiji_lines
+    from tokimori.service.views.tasks import task_state_view
+
+    state = in_service(lambda service: service.tasks.state(name))
+    if form == "keiji":
+        print_lines(*keiji_lines(state, load(may_ask_elsewhere=True).settings.state_dir))
+    elif options().as_json:
+        print_json(task_state_view(state))
+    else:
+        _print_state(state)
+
+
+def _print_state(state: "TaskState") -> None:
+    record, job = state.details.record, state.details.job
+    zone = "UTC" if job is None else job.definition.time_zone
+    print_fields(
+        [
+            ("name", record.name),
+            ("id", record.id),
+            ("description", record.build.description),
+            ("state", "deleted" if job is None else job.state.value),
+            ("schedule", record.build.schedule or "on demand"),
+            ("time zone", zone),
+            ("next", local(None if job is None else job.next_due, zone)),
+            ("last", local(None if state.ended is None else state.ended.started, zone)),
+            ("last ended", None if state.ended is None else state.ended.state.value),
+            ("error", None if state.ended is None else state.ended.error),
+            ("runs now", "yes" if state.running else "no"),
+            ("waits", "yes" if state.waiting else "no"),
+            ("build", record.build.digest),
+            ("built", f"{local(record.build.at, zone)} by {record.build.by or '-'}"),
+            ("depends on", ", ".join(record.build.dependencies) or "nothing"),
+        ]
+    )
+
+
+@task.command()
+@click.argument("name")
+def builds(name: str) -> None:
+    """List the builds of a task that are kept, the newest first."""
+    from tokimori.service.views.tasks import build_view
+
+    found = in_service(lambda service: service.tasks.get(name))
+    if options().as_json:
+        print_json([build_view(each) for each in found.record.builds])
+        return
+    zone = "UTC" if found.job is None else found.job.definition.time_zone
+    rows = [
+        (
+            each.digest[:SHORT],
+            "runs" if each.digest == found.record.current else "",
+            At(each.at, zone),
+            each.by,
+            each.size,
+            each.schedule or "on demand",
+        )
+        for each in found.record.builds
+    ]
+    print_table(("ID", "NOW", "BUILT", "BY", "BYTES", "SCHEDULE"), rows, spare=("BY", "BYTES"))
+
+
+@task.command()
+@click.argument("name")
+@click.argument("digest", required=False)
+def rollback(name: str, digest: str | None) -> None:
+    """Let a task run an earlier build again: the one before, or the one whose digest begins so."""
+    _tell("rolled back", lambda service: service.tasks.rollback(name, digest))
+
+
+@task.command()
+@click.argument("name")
+def disable(name: str) -> None:
+    """Let nothing of a task start; what runs goes on."""
+    _tell("disabled", lambda service: service.tasks.disable(name))
+
+
+@task.command()
+@click.argument("name")
+def enable(name: str) -> None:
+    """Let a task run again."""
+    _tell("enabled", lambda service: service.tasks.enable(name))
+
+
+@task.command()
+@click.argument("name")
+def resolve(name: str) -> None:
+    """Let a task run again that a failure has stopped."""
+    _tell("resolved", lambda service: service.tasks.resolve(name))
+
+
+@task.command()
+@click.argument("name")
+def restart(name: str) -> None:
+    """End what runs of a task, and start it anew; where nothing runs, its next run is the next one of its schedule."""
+    _tell("restarted", lambda service: service.tasks.restart(name))
+
+
+@task.command()
+@click.argument("name")
+def delete(name: str) -> None:
+    """Delete a task with its job and its builds. Its source stays."""
+    in_service(lambda service: service.tasks.delete(name))
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"deleted {name}; its source stays")
+
+
+def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None:
+    print_done(done, in_service(act))
+
+
+def print_done(done: str, details: "TaskDetails") -> None:
+    """What was done to a task, and when it runs next."""
+    from tokimori.service.views.tasks import task_view
+
+    if options().as_json:
+        print_json(task_view(details))
+        return
+    record, job = details.record, details.job
+    state = "deleted" if job is None else job.state.value
+    due = None if job is None or job.next_due is None else local(job.next_due, job.definition.time_zone)
+    upcoming = "" if due is None else f", next {due}"
+    print_lines(f"{done} {record.name}: {state}, build {record.build.digest[:SHORT]}{upcoming}")

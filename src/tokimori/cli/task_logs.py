@@ -1,0 +1,161 @@
+"""`tokimori task logs`"""
+
+import asyncio
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import announce, print_json, print_lines
+from tokimori.cli.session import in_service, load
+from tokimori.cli.task_keiji import log_file, log_line, log_text
+from tokimori.errors import InvalidInput, Refused
+
+if TYPE_CHECKING:
+    from tokimori.model.run import Run
+    from tokimori.model.task_log import LogLine
+    from tokimori.service.service import Service
+
+PAUSE = 0.5
+"""Seconds between two looks at what is new."""
+MOST_FOLLOWED = 20
+"""So many of the newest runs are looked at each time."""
+_EDITORS = ("code", "vim", "nano")
+
+
+@click.command(cls=Command)
+@click.argument("name")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("-n", "--lines", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
+@click.option("--editor", "editor", flag_value="editor", help="Open it in $VISUAL or $EDITOR.")
+@click.option("--code", "editor", flag_value="code", help="Open it in code.")
+@click.option("--vim", "editor", flag_value="vim", help="Open it in vim.")
+@click.option("--nano", "editor", flag_value="nano", help="Open it in nano.")
+def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
+    """Print the last lines of a task's log: what its runs wrote, and what happened to it."""
+    from tokimori.service.views.tasks import log_line_view
+
+    if follow and (editor is not None or options().as_json):
+        message = "follow: it prints lines for people, and opens no editor"
+        raise InvalidInput(message, field="follow", allowed="neither --json nor an editor beside it")
+
+    async def act(service: "Service") -> "tuple[str, Sequence[LogLine]]":
+        zone = await _zone_of(service, name)
+        if follow:
+            await _follow(service, name, lines, zone)
+        return zone, await service.tasks.log(name, lines)
+
+    try:
+        zone, found = in_service(act)
+    except KeyboardInterrupt:
+        return
+    if editor is not None:
+        _open(name, editor, [log_text(line, zone) for line in found])
+    elif options().as_json:
+        print_json([log_line_view(line) for line in found])
+    else:
+        print_lines(*(log_text(line, zone) for line in found))
+
+
+async def _zone_of(service: "Service", name: str) -> str:
+    job = (await service.tasks.get(name)).job
+    return "UTC" if job is None else job.definition.time_zone
+
+
+async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
+    """Print the last lines, and then what comes, for ever."""
+    followed = _Followed(service, name, zone)
+    await followed.begin()
+    for line in await service.tasks.log(name, lines):
+        announce(log_text(line, zone))
+    while True:
+        await asyncio.sleep(PAUSE)
+        await followed.look()
+
+
+class _Followed:
+    """How much of each run, and of what happened to the task, was printed. Bytes of a run that runs are kept back until
+    their line ends.
+    """
+
+    def __init__(self, service: "Service", name: str, zone: str) -> None:
+        self._service = service
+        self._name = name
+        self._zone = zone
+        self._events = 0
+        self._printed: dict[str, int] = {}
+        self._kept: dict[str, bytes] = {}
+
+    async def begin(self) -> None:
+        """What is there now counts as printed."""
+        self._events = await self._last_event()
+        for run in await self._runs():
+            output = await self._service.output(run.id)
+            self._printed[run.id] = 0 if output is None else output.size
+
+    async def look(self) -> None:
+        """Print what is new."""
+        from tokimori.model.task_log import event_lines
+        from tokimori.model.transitions import ENDS
+
+        record = (await self._service.tasks.get(self._name)).record
+        for event in record.events:
+            if event.at > self._events:
+                for line in event_lines(event):
+                    announce(log_text(line, self._zone))
+        self._events = record.events[-1].at if record.events else self._events
+        for run in reversed(await self._runs()):
+            if run.started is not None or run.state in ENDS:
+                await self._print(run, has_ended=run.state in ENDS)
+
+    async def _print(self, run: "Run", *, has_ended: bool) -> None:
+        from tokimori.model.task_log import ERROR, INFO
+        from tokimori.model.transitions import RunState
+        from tokimori.service.outputs import since
+
+        output = await self._service.output(run.id)
+        position = self._printed.get(run.id, 0)
+        new = b"" if output is None or output.size <= position else since(output, position)
+        self._printed[run.id] = position if output is None else max(position, output.size)
+        text = self._kept.pop(run.id, b"") + new
+        whole, newline, rest = text.rpartition(b"\n")
+        if not has_ended and rest:
+            self._kept[run.id] = rest
+        at = run.ended or await self._service.now()
+        level = ERROR if run.state is RunState.FAILED else INFO
+        for line in (text if has_ended else whole + newline).decode(errors="replace").splitlines():
+            if line.strip():
+                announce(log_line(at, level, line, self._zone))
+
+    async def _runs(self) -> "Sequence[Run]":
+        from tokimori.model.ids import JobId
+        from tokimori.ports.store import RunFilter
+
+        return await self._service.list_runs(RunFilter(job_id=JobId(self._name), limit=MOST_FOLLOWED))
+
+    async def _last_event(self) -> int:
+        events = (await self._service.tasks.get(self._name)).record.events
+        return events[-1].at if events else 0
+
+
+def _open(name: str, editor: str, lines: Sequence[str]) -> None:
+    """Write the log to its file, and open that. Raises `Refused` where it can't be opened."""
+    from tokimori.client.opening import make_state_dir
+
+    file = log_file(load(may_ask_elsewhere=True).settings.state_dir, name)
+    make_state_dir(file.parent)
+    file.write_text("".join(f"{line}\n" for line in lines))
+    said = editor if editor in _EDITORS else os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        subprocess.run([*shlex.split(said), str(file)], check=False)
+    except (OSError, ValueError) as fault:
+        raise Refused(
+            f"editor: {said!r} can't be started: {fault}; the log is in {file}",
+            field="editor",
+            value=said,
+            allowed="a program that is there, in VISUAL or EDITOR",
+        ) from None

@@ -1,0 +1,146 @@
+"""Runs builds: each is fetched when it is first wanted, and then a command runs it."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import Bug, Refused, StoreError, TokimoriError
+from tokimori.executors.builds.cache import BuildCache
+from tokimori.executors.outcomes import stopped
+from tokimori.model.build import check_task_name, content_of
+from tokimori.model.env_file import LARGEST, env_files_of, read_env
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Failed, Outcome, Released
+from tokimori.model.target import Build, Command
+from tokimori.ownership import others_reach
+from tokimori.ports.builds import Builds
+from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+
+PAUSE = 0.5
+"""Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
+MOST_AT_ONCE = 4
+"""So many builds are fetched, checked and made ready at a time."""
+_Key = tuple[RunId, Token]
+
+
+class BuildExecutor:
+    """Makes commands of tasks that run builds, and gives these to the executor of commands, which is told all else.
+
+    `tasks_dir` is the folder of a workspace: a task gets the variables of its `.env` there, where there is one.
+    """
+
+    def __init__(
+        self, commands: Executor, builds: Builds | None, clock: Clock, *, state_dir: Path, tasks_dir: Path | None = None
+    ) -> None:
+        self._commands = commands
+        self._builds = builds
+        self._clock = clock
+        self._cache = BuildCache(state_dir)
+        self._tasks_dir = tasks_dir
+        self._report: Callable[[Report], None] = _nobody
+        self._waiting: dict[_Key, Task] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor.start`."""
+        for task in tasks:
+            self._waiting[_key_of(task)] = task
+            self._see_to(self._start(task))
+
+    async def _start(self, task: Task) -> None:
+        try:
+            async with self._room:
+                command = await self._command(task)
+        except StoreError as fault:
+            await asyncio.sleep(PAUSE)
+            self._end(task, Released(f"the store does not give its build: {fault.message}"))
+        except TokimoriError as fault:
+            self._end(task, Failed(fault.message))
+        except OSError as fault:
+            await asyncio.sleep(PAUSE)
+            self._end(task, Released(f"its build can't be kept here: {fault}"))
+        else:
+            if self._waiting.pop(_key_of(task), None) is not None:
+                self._commands.start([replace(task, target=command)])
+
+    async def _command(self, task: Task) -> Command:
+        """What runs the build. Raises `TokimoriError`, and `OSError` where this machine can't keep it now."""
+        if not isinstance(task.target, Build):
+            raise Bug(f"a {type(task.target).__name__} was given to the executor of builds")
+        name, digest = task.target.task, task.target.digest
+        if not await asyncio.to_thread(self._cache.has, digest):
+            if self._builds is None:
+                raise Bug("this node was given no builds")
+            pieces = await self._builds.pieces(name, digest)
+            await asyncio.to_thread(lambda: self._cache.keep(digest, content_of(pieces, digest)))
+        python = await asyncio.to_thread(self._cache.python_of, digest)
+        env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, name)
+        return Command(argv=(python, "-u", str(self._cache.file_of(digest))), env=env)
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor.stop`. What has begun is known to the executor of commands, which is told by itself."""
+        waiting = self._waiting.get((run_id, token))
+        if waiting is not None:
+            self._end(waiting, stopped(reason))
+
+    def _end(self, task: Task, outcome: Outcome) -> None:
+        if self._waiting.pop(_key_of(task), None) is not None:
+            self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
+
+    def renew(self, sent: float) -> None:
+        """See `Executor.renew`."""
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`: builds and environments that nothing has run since."""
+        self._see_to(asyncio.to_thread(self._cache.forget, before))
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        for task in list(self._waiting.values()):
+            self._end(task, stopped(StopReason.RELEASE))
+        self._cache.close()
+        for work in self._work:
+            work.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+
+    def _see_to(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+
+def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
+    """The variables of a task, from its file in the workspace; none where it has none.
+
+    Raises `InvalidInput`, and `Refused` for a file that others could have written, where the node is root's.
+    """
+    check_task_name(name)
+    for place in env_files_of(name):
+        file = tasks_dir / place
+        try:
+            text = file.read_bytes()[:LARGEST].decode()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, UnicodeDecodeError) as fault:
+            raise Refused(f"env: {file} can't be read: {fault}", field="env") from None
+        if os.geteuid() == 0 and (reached := others_reach(file)) is not None:
+            raise Refused(f"env: root trusts no other user: {reached}", field="env")
+        return read_env(text, str(file))
+    return {}
+
+
+def _key_of(task: Task) -> _Key:
+    return task.run_id, task.token
+
+
+def _nobody(_report: Report) -> None:
+    """Before `open`, nobody is told."""

@@ -1,0 +1,146 @@
+"""Builds: tasks as code, frozen into one file that is named by its content. Pure.
+
+A build is a zip file that Python runs: its files, sorted, uncompressed and all of one time, so that the same input is
+the same file anywhere. Its digest is the SHA-256 of that file. Stores keep it in pieces.
+"""
+
+import base64
+import binascii
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.errors import InvalidInput, Refused
+
+PIECE: Final = 192 * 1024
+"""Bytes of a piece: as text they are as long as a document may be."""
+LARGEST: Final = 16 * 2**20
+"""Bytes of a build."""
+MOST_PIECES: Final = -(-LARGEST // PIECE)
+MANIFEST: Final = "tokimori-build.json"
+MAIN: Final = "__main__.py"
+LARGEST_MANIFEST: Final = 2**18
+NAME_ALLOWED: Final = "1 to 100 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
+DIGEST_ALLOWED: Final = "64 of 0-9 a-f, as `tokimori task builds` shows them"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
+_WHEN = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in a build: the first one that a zip file can hold."""
+
+
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a node has to know of a build. `lock` are lines for pip, each with its hashes; none: no environment.
+
+    `locked_for` is the Python and the machine for which they were chosen.
+    """
+
+    task: str
+    lock: tuple[str, ...] = ()
+    locked_for: str = ""
+
+
+_manifests = msgspec.json.Decoder(Manifest)
+
+
+def check_digest(text: object, *, field: str = "digest") -> str:
+    """Refuse what is no digest. Raises `InvalidInput`."""
+    if isinstance(text, str) and _DIGEST.match(text):
+        return text
+    raise InvalidInput(f"{field}: {text!r} is no digest", field=field, value=text, allowed=DIGEST_ALLOWED)
+
+
+def check_task_name(name: object, *, field: str = "name") -> str:
+    """Refuse what can't be the name of a task: it is a job's id, and a folder. Raises `InvalidInput`."""
+    if isinstance(name, str) and _NAME.match(name):
+        return name
+    raise InvalidInput(f"{field}: {name!r} is not the name of a task", field=field, value=name, allowed=NAME_ALLOWED)
+
+
+def check_build_name(task: str, digest: str) -> None:
+    """Refuse what names no build of a task. Raises `InvalidInput`."""
+    check_task_name(task, field="build")
+    check_digest(digest, field="build")
+
+
+def build_name(task: str, digest: str) -> str:
+    """The build of a task in one word, as jobs name it."""
+    return f"{task}@{digest}"
+
+
+def digest_of(content: bytes) -> str:
+    """The digest of this content."""
+    return sha256(content).hexdigest()
+
+
+def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
+    """One file of all of these, by their paths within the task. Raises `InvalidInput` for one that is too large."""
+    written = io.BytesIO()
+    everything = {**files, MANIFEST: msgspec.json.encode(manifest)}
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(everything):
+            entry = zipfile.ZipInfo(name, _WHEN)
+            entry.create_system = 3
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, everything[name])
+    content = written.getvalue()
+    if len(content) > LARGEST:
+        raise InvalidInput(
+            f"build: {manifest.task!r} has {len(content)} bytes",
+            field="build",
+            value=len(content),
+            allowed=f"at most {LARGEST} bytes: keep data elsewhere, and what is installed among the dependencies",
+        )
+    return content
+
+
+def manifest_of(content: bytes) -> Manifest:
+    """What the build says of itself. Raises `Refused` for what is no build."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+                raise Refused("build: its manifest is too large", field="build")
+            return _manifests.decode(archive.read(MANIFEST))
+    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError) as fault:
+        raise Refused(f"build: it is none that this version can run: {fault}", field="build") from None
+
+
+def pieces_of(content: bytes) -> tuple[str, ...]:
+    """The texts in which stores keep it."""
+    return tuple(base64.b64encode(content[at : at + PIECE]).decode() for at in range(0, len(content), PIECE))
+
+
+def content_of(pieces: Sequence[str], digest: str) -> bytes:
+    """The content in these texts. Raises `Refused` where it is not what the digest names."""
+    try:
+        content = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
+    except (binascii.Error, ValueError):
+        raise tampered(digest, "a piece of it is no text of ours") from None
+    check_content(content, digest)
+    return content
+
+
+def check_content(content: bytes, digest: str) -> None:
+    """Raises `Refused` where this is not what the digest names."""
+    found = digest_of(content)
+    if found != digest:
+        raise tampered(digest, f"what is kept has the digest {found[:12]}")
+
+
+def tampered(digest: str, why: str) -> Refused:
+    """What is said of a build that somebody has changed, or of which a part is missing."""
+    return Refused(
+        f"build: {digest[:12]} is not what was built, and is not run: {why}; `tokimori task build` makes it anew",
+        field="build",
+        value=digest,
+    )
+
+
+def piece_name(task: str, digest: str, number: int) -> str:
+    """Under which name a store keeps this piece: in the order of their numbers."""
+    return f"{build_name(task, digest)}.{number:04}"

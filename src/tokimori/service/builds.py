@@ -1,0 +1,58 @@
+"""Builds of tasks in the store: pieces of a file, under its task and its digest."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, StoreUnavailable
+from tokimori.model.build import MOST_PIECES, build_name, check_digest, check_task_name, piece_name
+from tokimori.model.ids import RandomBytes
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import checked, retried
+from tokimori.service.documents import DocumentKind, Documents
+
+BUILDS = DocumentKind("build", str, str)
+
+
+class Builds:
+    """Files under their tasks and digests, in pieces. Every method may raise `StoreError`."""
+
+    def __init__(self, store: DocumentStore, random: RandomBytes) -> None:
+        self._store = store
+        self._documents = Documents(store, BUILDS, random)
+
+    async def put(self, task: str, digest: str, number: int, piece: str) -> None:
+        """Keep a piece, in place of one that may be there. Raises `InvalidInput`."""
+        place = checked("number", number, MOST_PIECES - 1, least=0)
+        name = piece_name(check_task_name(task), check_digest(digest), place)
+        if not isinstance(piece, str):
+            raise InvalidInput("piece: it is no text", field="piece", allowed="base64")
+        try:
+            await self._documents.add(name, piece)
+        except AlreadyExists:
+            await retried(lambda: self._replace(name, piece), Conflict)
+
+    async def _replace(self, name: str, piece: str) -> None:
+        known = await self._documents.find(name)
+        if known.text != piece:
+            await self._documents.replace(known, piece)
+
+    async def pieces(self, task: str, digest: str) -> Sequence[str]:
+        """See `tokimori.ports.builds.Builds`."""
+        found = await self._documents.list(f"{build_name(check_task_name(task), check_digest(digest))}.")
+        if not found:
+            raise NotFound(
+                f"build: there is none of {task!r} with the digest {digest[:12]}: `tokimori task build` makes one",
+                field="build",
+                value=digest,
+                allowed="one of `tokimori task builds`",
+            )
+        return found
+
+    async def delete(self, task: str, digest: str, pieces: int) -> None:
+        """Delete so many pieces; it is no error if some are gone."""
+        for number in range(pieces):
+            try:
+                known = await retried(partial(self._documents.find, piece_name(task, digest, number)), StoreUnavailable)
+            except NotFound:
+                continue
+            await self._documents.delete(known)

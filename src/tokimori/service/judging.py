@@ -1,0 +1,31 @@
+"""Who may make which jobs: asked just before a job is written."""
+
+from collections.abc import Awaitable, Callable
+
+from tokimori.model.ids import JobId
+from tokimori.model.job import Definition, edges_of
+from tokimori.model.target import Build
+from tokimori.service.access import Access, Sight, out_of_scope
+from tokimori.service.allowed import Allowed
+from tokimori.service.service import Service
+
+
+def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
+    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
+    sight = Sight(service, access.scope)
+
+    async def judge(job_id: JobId, definition: Definition) -> None:
+        allowed.check(definition.target, access.role)
+        if sight.scope.is_everything:
+            return
+        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
+            raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
+        target = definition.target
+        if isinstance(target, Build) and not await sight.sees_id(target.task):
+            raise out_of_scope(f"build: of {target.task!r}", target.task)
+        for edge in edges_of(job_id, definition):
+            for other in {edge.parent, edge.child} - {job_id}:
+                if not await sight.sees_id(other):
+                    raise out_of_scope(f"{other!r}, before or after which it runs", other)
+
+    return judge

@@ -1,0 +1,295 @@
+"""Tasks as code: jobs that run builds of them, and what people do with these jobs."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
+from tokimori.model.build import build_name, check_task_name, content_of, manifest_of
+from tokimori.model.document import Document
+from tokimori.model.ids import JobId, RandomBytes, uuid7
+from tokimori.model.job import Job, JobState
+from tokimori.model.policies import OnExhausted
+from tokimori.model.run import Run
+from tokimori.model.target import Build
+from tokimori.model.task import (
+    BuildRecord,
+    Event,
+    TaskRecord,
+    What,
+    check_build,
+    decode_task,
+    earlier_build,
+    encode_task,
+    with_build,
+    with_event,
+)
+from tokimori.model.task_log import LogLine, log_lines, picked_up
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.store import RunFilter, Store
+from tokimori.service.arguments import JobArguments
+from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.builds import Builds
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.given import flag_of
+from tokimori.service.outputs import whole
+from tokimori.service.store_time import Now
+
+if TYPE_CHECKING:
+    from tokimori.service.jobs import JobService
+
+TASKS = DocumentKind("task", encode_task, decode_task)
+MOST_LINES = 1_000
+"""Lines of a task's log that one answer has."""
+MOST_RUNS = 100
+MOST_BYTES = 2**19
+"""So many runs are looked at for them, and of their output about so many bytes."""
+_SCHEDULED = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
+
+
+class TaskDetails(Struct, frozen=True, kw_only=True):
+    """A task with its job; None where that was deleted by itself."""
+
+    record: TaskRecord
+    job: Job | None
+
+
+class TaskState(Struct, frozen=True, kw_only=True):
+    """A task with all that is shown of it: whether there is a node, and the newest run that runs, waits, has ended."""
+
+    details: TaskDetails
+    is_served: bool
+    running: Run | None
+    waiting: Run | None
+    ended: Run | None
+
+
+class Tasks:
+    """Tasks as code. Every method may raise `StoreError`, and `NotFound` where there is no task of that name."""
+
+    def __init__(self, jobs: "JobService", store: Store, now: Now, random: RandomBytes, author: str | None) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._documents = Documents(store, TASKS, random)
+        self._builds = Builds(store, random)
+        self._now = now
+        self._random = random
+        self._author = author
+
+    # Builds
+
+    async def put_piece(self, name: str, digest: str, number: int, piece: str) -> None:
+        """Keep a piece of a build of the task that is to be; see `build`."""
+        await self._builds.put(name, digest, number, piece)
+
+    async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
+        """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
+
+        What of the job no build says stays as it is. `restart`: also do what `restart` does. A build that is refused
+        leaves nothing. Raises `InvalidInput`, and `Refused` for pieces that are not what the digest names.
+        """
+        checked_name, begins_anew = check_task_name(name), flag_of("restart", restart)
+        check_build(record)
+        known = await self._known(checked_name)
+        try:
+            await self._check_content(checked_name, record)
+            made = replace(record, at=await self._now(), by=self._author)
+            job = await self._put_job(checked_name, made, is_new=known is None)
+        except TokimoriError:
+            if known is None or all(each.digest != record.digest for each in known.builds):
+                await self._builds.delete(checked_name, record.digest, record.pieces)
+            raise
+        event = await self._event(What.BUILT, picked_up(checked_name, job))
+        kept = await self._put(checked_name, lambda old: with_event(with_build(old, made), event))
+        await self._forget(checked_name, known, kept)
+        if begins_anew:
+            await self.restart(checked_name)
+        return await self.get(checked_name)
+
+    async def _check_content(self, name: str, build: BuildRecord) -> None:
+        pieces = await self._builds.pieces(name, build.digest)
+        content = await asyncio.to_thread(content_of, pieces, build.digest)
+        task = manifest_of(content).task
+        if task != name or len(pieces) != build.pieces or len(content) != build.size:
+            raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
+
+    async def _put_job(self, name: str, build: BuildRecord, *, is_new: bool) -> Job:
+        named = build_name(name, build.digest)
+        said = JobArguments(build=named, schedule=build.schedule, description=build.description)
+        try:
+            job = await self._jobs.get(name)
+        except NotFound:
+            job = None
+        if job is None or job.state is JobState.DELETED:
+            return await self._jobs.add(name, **JobArguments(**said, on_exhausted=OnExhausted.PARK))
+        if is_new and not isinstance(job.definition.target, Build):
+            raise AlreadyExists(
+                f"name: there is a job {name!r} that is no task", field="name", value=name, allowed="a name not in use"
+            )
+        return await self._jobs.update(name, **said)
+
+    async def _forget(self, name: str, before: TaskRecord | None, record: TaskRecord) -> None:
+        """Delete the pieces of builds that are too many by now."""
+        kept = {each.digest for each in record.builds}
+        for build in () if before is None else before.builds:
+            if build.digest not in kept:
+                await self._builds.delete(name, build.digest, build.pieces)
+
+    async def builds(self, name: str) -> Sequence[BuildRecord]:
+        """The builds of a task that are kept, the newest first."""
+        return (await self.get(name)).record.builds
+
+    async def rollback(self, name: str, digest: str | None = None) -> TaskDetails:
+        """Let the task run an earlier build again, with the schedule that it had: the one before, or that of a digest.
+
+        The beginning of the digest is enough.
+        """
+        found = earlier_build((await self.get(name)).record, digest)
+        await self._put_job(name, found, is_new=False)
+        event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
+        await self._change(name, lambda old: with_event(replace(old, current=found.digest), event))
+        return await self.get(name)
+
+    # Tasks
+
+    async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
+        """Tasks by name, from the first one behind `after`."""
+        first = "" if after is None else check_task_name(after)
+        records = await self._documents.page(first, checked("limit", limit, MOST_LISTED))
+        return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]
+
+    async def get(self, name: str) -> TaskDetails:
+        """A task with its job."""
+        record = await self._record(check_task_name(name))
+        return TaskDetails(record=record, job=await self._job(name))
+
+    async def state(self, name: str) -> TaskState:
+        """A task with all that is shown of it."""
+        details = await self.get(name)
+        nodes = await self._store.list_nodes()
+        return TaskState(
+            details=details,
+            is_served=any(node.runs_jobs for node in nodes),
+            running=await self._newest(details, frozenset({RunState.RUNNING})),
+            waiting=await self._newest(details, _SCHEDULED),
+            ended=await self._newest(details, ENDS),
+        )
+
+    async def _newest(self, details: TaskDetails, states: frozenset[RunState]) -> Run | None:
+        if details.job is None:
+            return None
+        found = await self._jobs.list_runs(RunFilter(job_id=details.job.id, states=states, limit=1))
+        return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
+
+    async def disable(self, name: str) -> TaskDetails:
+        """Let nothing of the task start; what runs goes on."""
+        await self.get(name)
+        await self._jobs.pause(name, "disabled")
+        return await self._told(name, What.DISABLED)
+
+    async def enable(self, name: str) -> TaskDetails:
+        """Let the task run again."""
+        await self.get(name)
+        job = await self._jobs.resume(name)
+        return await self._told(name, What.ENABLED, picked_up(name, job))
+
+    async def resolve(self, name: str) -> TaskDetails:
+        """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
+        await self.get(name)
+        job = await self._jobs.resolve(name)
+        return await self._told(name, What.RESOLVED, picked_up(name, job))
+
+    async def restart(self, name: str) -> TaskDetails:
+        """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
+        details = await self.get(name)
+        running = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=MOST_RUNS)
+        job = details.job
+        if job is None:
+            return details
+        runs = await self._jobs.list_runs(running)
+        for run in runs:
+            await self._jobs.cancel(run.id, "its task was restarted")
+        if runs and job.state is JobState.ENABLED:
+            await self._jobs.trigger(name)
+        return await self._told(name, What.RESTARTED, picked_up(name, job))
+
+    async def delete(self, name: str) -> None:
+        """Delete a task with its job and its builds. What runs goes on; the source stays."""
+        details = await self.get(name)
+        if details.job is not None:
+            await self._jobs.delete(name)
+        for build in details.record.builds:
+            await self._builds.delete(name, build.digest, build.pieces)
+        await retried(lambda: self._delete(name), Conflict)
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self._documents.delete(await self._documents.find(name))
+        except NotFound:
+            pass
+
+    async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
+        """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
+        most, details = checked("lines", lines, MOST_LINES), await self.get(name)
+        wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS)
+        runs = [] if details.job is None else await self._jobs.list_runs(wanted)
+        found, lines_found, bytes_found = [], 0, 0
+        for run in runs:
+            if lines_found >= most or bytes_found >= MOST_BYTES:
+                break
+            output = await self._jobs.output(run.id)
+            found.append((run, b"" if output is None else whole(output)))
+            lines_found, bytes_found = lines_found + found[-1][1].count(b"\n"), bytes_found + len(found[-1][1])
+        return log_lines(details.record, details.job, found)[-most:]
+
+    # What is kept
+
+    async def _told(self, name: str, what: What, detail: str | None = None) -> TaskDetails:
+        event = await self._event(what, detail)
+        await self._change(name, lambda old: with_event(old, event))
+        return await self.get(name)
+
+    async def _event(self, what: What, detail: str | None = None) -> Event:
+        return Event(at=await self._now(), what=what, by=self._author, detail=detail)
+
+    async def _change(self, name: str, change: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
+        return await self._documents.change(name, change)
+
+    async def _put(self, name: str, change: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
+        """Change the record, which is made if there is none."""
+        try:
+            return await self._change(name, change)
+        except NotFound:
+            record = change(TaskRecord(name=name, id=uuid7(await self._now(), self._random)))
+        try:
+            await self._documents.add(name, record)
+        except AlreadyExists:
+            return await self._change(name, change)
+        return record
+
+    async def _known(self, name: str) -> TaskRecord | None:
+        try:
+            return await self._record(name)
+        except NotFound:
+            return None
+
+    async def _record(self, name: str) -> TaskRecord:
+        try:
+            known: Document = await retried(lambda: self._documents.find(name), StoreUnavailable)
+        except NotFound:
+            raise NotFound(
+                f"name: there is no task {name!r}: `tokimori task build {name}` makes one of its source",
+                field="name",
+                value=name,
+                allowed="one of `tokimori task list`",
+            ) from None
+        return self._documents.value_of(known)
+
+    async def _job(self, name: str) -> Job | None:
+        try:
+            return await self._jobs.get(name)
+        except NotFound:
+            return None

@@ -1,0 +1,80 @@
+"""The log of a task has Keiji's lines, by time."""
+
+from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
+from tokimori.clock import SECOND, Moment
+from tokimori.model.job import JobState
+from tokimori.model.run import Run
+from tokimori.model.task import Event, TaskRecord, What
+from tokimori.model.task_log import log_lines, picked_up, run_lines
+from tokimori.model.transitions import RunState
+
+
+def at(seconds: float) -> Moment:
+    return Moment(NEW_YEAR + round(seconds * SECOND))
+
+
+def told(*events: tuple[float, What, str | None]) -> TaskRecord:
+    """A task to which this has happened."""
+    happened = tuple(Event(at=at(seconds), what=what, detail=detail) for seconds, what, detail in events)
+    return TaskRecord(name="t", id="i", events=happened)
+
+
+def said(record: TaskRecord, *runs: tuple[Run, bytes]) -> list[str]:
+    return [line.message for line in log_lines(record, None, runs)]
+
+
+def test_lines_come_by_time_whoever_wrote_them() -> None:
+    """What a run wrote stands at its end, between what happened before and after."""
+    ended = a_run(state=RunState.SUCCEEDED, started=at(10), ended=at(11))
+    record = told((0, What.BUILT, "task t interval: 10"), (12, What.DISABLED, None))
+    assert said(record, (ended, b"Pinging Google....\n\nstatus:  200\n")) == [
+        "task t interval: 10",
+        "Pinging Google....",
+        "status:  200",
+        "task disabled, exiting...",
+    ]
+
+
+def test_a_restart_ends_and_begins() -> None:
+    """Keiji says both, and in this order."""
+    record = told((0, What.RESTARTED, "task t interval: 10"))
+    assert said(record) == ["task terminated, exiting...", "task t interval: 10"]
+
+
+def test_a_failed_run_writes_errors() -> None:
+    """All its lines are of that level, and the last one says how it ended."""
+    failed = a_run(state=RunState.FAILED, started=at(0), ended=at(1), error="exit code 3")
+    lines = list(run_lines(failed, b"no such host\n"))
+    assert [(line.level, line.message) for line in lines] == [
+        ("ERROR", "no such host"),
+        ("ERROR", "[ task error ]: exit code 3"),
+    ]
+    assert {line.at for line in lines} == {at(1)}
+
+
+def test_what_is_no_text_is_shown_all_the_same() -> None:
+    """Bytes that are no UTF-8 are replaced."""
+    ended = a_run(state=RunState.SUCCEEDED, started=at(0), ended=at(1))
+    assert [line.message for line in run_lines(ended, b"a\xffb")] == ["a�b"]
+
+
+def test_a_job_that_was_paused_by_itself_is_disabled() -> None:
+    """Whoever paused it, the log says so."""
+    paused = a_job(a_definition(), state=JobState.PAUSED, updated=at(5))
+    assert [line.message for line in log_lines(told(), paused, [])] == ["task disabled, exiting..."]
+    record = told((4, What.DISABLED, None))
+    assert [line.message for line in log_lines(record, paused, [])] == ["task disabled, exiting..."]
+
+
+def test_a_task_that_is_picked_up_says_when_it_runs() -> None:
+    """In Keiji's words: the interval, or the next moment."""
+
+    def words(schedule: str | None, zone: str = "UTC") -> str:
+        return picked_up("t", a_job(a_definition(schedule=schedule, time_zone=zone), next_due=at(0)))
+
+    assert words("every 10 seconds") == "task t interval: 10"
+    assert words("on friday at 10:00PM", "Africa/Nairobi") == (
+        "Task Next Execution Time: 2030-01-01 03:00:00 +0300 EAT"
+    )
+    assert words("0 3 * * *") == "task t schedule: 0 3 * * *"
+    assert words(None) == "task t schedule: on demand"

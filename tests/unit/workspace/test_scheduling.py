@@ -1,0 +1,95 @@
+"""A file says the schedule in a process of its own: whatever it does, an error of ours says so, with the line."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tokimori.errors import InvalidFile
+from tokimori.workspace.evaluate import main
+from tokimori.workspace.scheduling import schedule_of
+from tokimori.workspace.source import read_source
+
+FUNCTION = "def function(): ...\n"
+ENVIRON = {"PATH": "/usr/bin:/bin"}
+
+
+def write(folder: Path, schedule: str, env: str = "") -> Path:
+    place = folder / "t"
+    place.mkdir()
+    (place / "function.py").write_text(FUNCTION)
+    (place / "schedule.py").write_text(schedule)
+    (place / ".env").write_text(env)
+    return folder
+
+
+def answer(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the file says, as it is written for who has asked."""
+    file = folder / "schedule.py"
+    file.write_text(text)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    main(str(file), str(folder / "answer"))
+    return (folder / "answer").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("from tokimori import every\ndef schedule(): return every(10).seconds", '{"schedule": "every 10 seconds"}'),
+        ("from tokimori import on\nschedule = on().friday.at('10:00PM')", '{"schedule": "on friday at 10:00PM"}'),
+        ("def schedule(): return '0 3 * * *'", '{"schedule": "0 3 * * *"}'),
+        ("", '{"schedule": null}'),
+    ],
+)
+def test_a_file_says_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    """By a function or a text; a file that says none runs on demand."""
+    assert answer(tmp_path, text, monkeypatch) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("def schedule():\n    raise ValueError('no idea')", "line 2: ValueError: no idea"),
+        ("def schedule(:", "line 1: SyntaxError: "),
+        ("import nothing_of_this_name", "line 1: ModuleNotFoundError: "),
+        ("from tokimori import every\ndef schedule(): return every(0).seconds", "line 2: "),
+        (
+            "from tokimori import every\ndef schedule(): return every(10)",
+            "TypeError: the schedule is Every and no text",
+        ),
+        ("def schedule(): raise SystemExit(3)", "line 1: SystemExit: 3"),
+    ],
+)
+def test_a_file_that_says_none_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, fault: str) -> None:
+    """With the line, if the fault is in the file."""
+    assert fault in answer(tmp_path, text, monkeypatch)
+
+
+def test_the_process_has_the_variables_of_the_task(tmp_path: Path) -> None:
+    """And what its file prints is no answer; modules beside it can be imported."""
+    text = "import os, words\nprint('scheduling')\ndef schedule(): return words.every + os.environ['N'] + ' seconds'"
+    write(tmp_path, text, "N=7\n")
+    (tmp_path / "t" / "words.py").write_text("every = 'every '\n")
+    assert schedule_of(read_source(tmp_path, "t"), ENVIRON) == "every 7 seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "match"),
+    [
+        ("raise ValueError('no idea')", 60, r"schedule\.py: the schedule can't be had: line 1: ValueError: no idea"),
+        ("import os; os._exit(3)", 60, r"it ended its process \(3\) without a schedule"),
+        ("while True: pass", 0.3, r"it has not answered within 0\.3 s"),
+    ],
+)
+def test_a_fault_is_told_with_its_file(tmp_path: Path, text: str, longest: float, match: str) -> None:
+    """A file that never answers is ended."""
+    write(tmp_path, text)
+    with pytest.raises(InvalidFile, match=match) as refused:
+        schedule_of(read_source(tmp_path, "t"), ENVIRON, longest)
+    assert refused.value.field == "schedule"
+
+
+def test_a_file_alone_says_its_schedule_in_its_comment(tmp_path: Path) -> None:
+    """No process is needed for that."""
+    (tmp_path / "t.sh").write_text("# /// script\n# [tool.tokimori]\n# schedule = 'every 5 minutes'\n# ///\n")
+    assert schedule_of(read_source(tmp_path, "t"), {}) == "every 5 minutes"
