@@ -1,5 +1,6 @@
 """`tokimori serve`"""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -99,6 +100,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
     from tokimori.clock import SystemClock
     from tokimori.logs.rotation import Rotation
     from tokimori.logs.setup import STANDARD_ERROR, start_logging
+    from tokimori.node.notify import starter_of
     from tokimori.node.watchdog import TOO_LONG, warn, watched
     from tokimori.node.wiring import serve as serve_node
 
@@ -114,14 +116,20 @@ def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
         else None,
         stderr=STANDARD_ERROR if said.stderr else None,
     )
+    starter = starter_of(os.environ)
     try:
         with watched(warn) as (runner, begin):
+
+            def joined() -> None:
+                begin(TOO_LONG)
+                starter.tell_ready()
+
             return runner.run(
                 serve_node(
                     settings,
                     tell,
                     SystemClock(),
-                    lambda: begin(TOO_LONG),
+                    joined,
                     tells_secret=is_for_one_reader(STDOUT),
                     hide=log.hide,
                 )

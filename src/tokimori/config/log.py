@@ -22,7 +22,8 @@ class LogSettings(Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether a new file is begun where log.file is full or old (Keiji: ROTATE_LOGS).")
     ] = False
     max_size: Annotated[
-        int, Meta(ge=1024, description="Bytes that a log file may have before a new one is begun (Keiji: LOG_MAX_SIZE).")
+        int,
+        Meta(ge=1024, description="Bytes that a log file may have before a new one is begun (Keiji: LOG_MAX_SIZE)."),
     ] = 10 * 2**20
     max_age: Annotated[
         Seconds,

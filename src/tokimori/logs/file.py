@@ -43,6 +43,7 @@ class LogFile(logging.Handler):
         self._lost = 0
         self._why = ""
         self._torn = False
+        self._left = threading.Event()
         self._finishing: threading.Thread | None = None
         self._opened: int | None = os.open(self._path, _FLAGS, PRIVATE)
 
@@ -117,12 +118,16 @@ class LogFile(logging.Handler):
         return self._locked()
 
     def _finish(self) -> None:
-        """Compress the old file and remove the oldest, aside: messages do not wait for that."""
-        if self._rotation is None or (self._finishing is not None and self._finishing.is_alive()):
-            return
-        work = (self._path, self._rotation)
-        self._finishing = threading.Thread(target=finish, args=work, name="tokimori-old-logs", daemon=True)
-        self._finishing.start()
+        """Compress old files and remove the oldest, aside: messages do not wait for that."""
+        self._left.set()
+        if self._finishing is None or not self._finishing.is_alive():
+            self._finishing = threading.Thread(target=self._tidy, name="tokimori-old-logs", daemon=True)
+            self._finishing.start()
+
+    def _tidy(self) -> None:
+        while self._rotation is not None and self._left.is_set():
+            self._left.clear()
+            finish(self._path, self._rotation)
 
     def _close(self) -> None:
         if self._opened is not None:
@@ -133,5 +138,7 @@ class LogFile(logging.Handler):
         """Close the file."""
         if self._finishing is not None:
             self._finishing.join(FINISHING)
+            if not self._finishing.is_alive():
+                self._tidy()  # what came just when it ended
         self._close()
         super().close()

@@ -74,6 +74,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "apply": "set_apply",
         "node list": "node_list",
         "db status": "schema_show",
+        "doctor": "doctor",
     }
 )
 """A command, and the operation that does the same."""

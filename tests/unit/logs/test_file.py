@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tokimori.logs import file
 from tokimori.logs.file import LogFile
 from tokimori.logs.rotation import Rotation, old_files
 
@@ -136,8 +137,9 @@ def test_a_folder_where_nothing_can_be_renamed(tmp_path: Path, monkeypatch: pyte
     assert len(everything(tmp_path / "t.log")) == 30
 
 
-def test_old_files_are_compressed_meanwhile(tmp_path: Path) -> None:
+def test_old_files_are_compressed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was left behind is compressed, no line of it is lost, and only so many are kept."""
+    monkeypatch.setattr(file, "FINISHING", 60)
     path = tmp_path / "t.log"
     output = open_log(path, Rotation(max_size=1000, max_age=0, keep=3, compress=True))
     for number in range(100):

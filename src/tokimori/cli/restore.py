@@ -1,0 +1,172 @@
+"""`tokimori restore`: what a backup holds goes into the store."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+from msgspec import Struct
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import copying_bar, print_json, print_lines
+from tokimori.cli.session import load
+from tokimori.errors import Refused
+
+if TYPE_CHECKING:
+    from tokimori.ports.store import SchemaStatus, Store
+    from tokimori.service.copying import Tell
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What is in the store now: its jobs, up to a thousand, and the schema that it has."""
+
+    jobs: int
+    schema: int | None
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--replace", is_flag=True, help="Put it in the place of all that the store holds now (SQLite).")
+def restore(file: Path, *, replace: bool) -> None:
+    """Put what a backup holds into the store, which must be empty.
+
+    No node may work on it. With --replace a store in an SQLite file may hold something: that is gone then, so make a
+    backup before. Runs that ran when the backup was made are taken over by the first node, as after a crash.
+    """
+    from tokimori.client.opening import make_state_dir
+    from tokimori.client.snapshot import check_snapshot
+
+    loaded, source = load(), Path.cwd() / file
+    if not source.is_file():
+        raise Refused(f"file: there is no {source}", field="file", value=str(source), allowed="a backup")
+    check_snapshot(source)
+    url = loaded.settings.job_store
+    if url.lower().startswith("sqlite:"):
+        make_state_dir(loaded.settings.state_dir)
+        restored = _put(source, url, replace=replace)
+    elif replace:
+        message = "--replace: only an SQLite store is replaced: empty the database with its own tool, and restore then"
+        raise Refused(message, field="replace", allowed="an empty store")
+    else:
+        with copying_bar() as tell:
+            restored = asyncio.run(_copied(source, url, tell))
+    if options().as_json:
+        print_json(restored)
+    else:
+        more = "or more " if restored.jobs == _MOST else ""
+        print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
+
+
+_MOST = 1_000
+
+
+def _put(source: Path, url: str, *, replace: bool) -> Restored:
+    """Copy the file beside the store, look at the copy as a store, and put that in place."""
+    from tokimori.client.snapshot import put_snapshot, remove_database, write_snapshot
+    from tokimori.stores.open import file_of
+
+    target = Path(file_of(url))
+    if target.exists():
+        if target.samefile(source):
+            raise Refused(f"file: {source} is the store itself", field="file", value=str(source), allowed="a backup")
+        asyncio.run(_check_target(url, replace=replace))
+    tried = target.with_name(f".{target.name}.{os.getpid()}.restored")
+    try:
+        write_snapshot(source, tried, replace=True)
+        restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}"))
+        put_snapshot(tried, target)
+    finally:
+        remove_database(tried)
+    return restored
+
+
+async def _looked_at(url: str) -> Restored:
+    """What the store holds. Raises `SchemaMismatch` for one that this version can't use, and `StoreError`."""
+    from tokimori.clock import SystemClock
+    from tokimori.service.schema import open_prepared
+    from tokimori.stores.open import open_store
+
+    store = open_store(url, SystemClock())
+    await open_prepared(store)
+    try:
+        return await _told(store)
+    finally:
+        await store.close()
+
+
+async def _told(store: "Store") -> Restored:
+    schema: SchemaStatus = await store.schema()
+    return Restored(jobs=len(await store.list_jobs(limit=_MOST)), schema=schema.version)
+
+
+async def _check_target(url: str, *, replace: bool) -> None:
+    """Refuse a store on which nodes work, and, unless it is to be replaced, one that holds anything."""
+    from tokimori.clock import SystemClock
+    from tokimori.stores.open import open_store
+
+    store = open_store(url, SystemClock())
+    await store.open()
+    try:
+        if (await store.schema()).version is None:
+            return
+        await _check_quiet(store)
+        if not replace and (held := await _first_of(store)) is not None:
+            message = f"store: it holds something already ({held}): add --replace to lose that, or name another store"
+            raise Refused(message, field="store", value=held, allowed="an empty store")
+    finally:
+        await store.close()
+
+
+async def _first_of(store: "Store") -> str | None:
+    from tokimori.ports.copying import Kind
+    from tokimori.ports.store import RunFilter
+
+    for job in await store.list_jobs(limit=1):
+        return f"the job {job.id}"
+    for run in await store.list_runs(RunFilter(limit=1)):
+        return f"the run {run.id}"
+    for document in await store.export_rows(Kind.DOCUMENTS, None, 1):
+        return f"the document {document}"[:80]
+    return None
+
+
+async def _check_quiet(store: "Store") -> None:
+    """Refuse while a node beats. One that was killed did not say farewell: it is listened to for a while."""
+    from tokimori.model.lease import TICK_IDLE
+    from tokimori.ports.nodes import NodeRecord, NodeState
+
+    async def living() -> "Sequence[NodeRecord]":
+        return [each for each in await store.list_nodes() if each.state is NodeState.ALIVE]
+
+    if not (before := {each.id: each.beat for each in await living()}):
+        return
+    await asyncio.sleep(2 * TICK_IDLE)
+    for node in await living():
+        if before.get(node.id) != node.beat:
+            message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: stop it first"
+            raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
+
+
+async def _copied(source: Path, url: str, tell: "Tell") -> Restored:
+    """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
+    from tokimori.client.snapshot import remove_database, write_snapshot
+    from tokimori.clock import SystemClock
+    from tokimori.service.copying import copy_store
+    from tokimori.stores.open import open_store
+
+    copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
+    try:
+        write_snapshot(source, copy, replace=True)
+        old, new = open_store(f"sqlite://{quote(str(copy))}", SystemClock()), open_store(url, SystemClock())
+        async with AsyncExitStack() as stack:
+            for store in (old, new):
+                await store.open()
+                stack.push_async_callback(store.close)
+            await copy_store(old, new, tell)
+            return await _told(new)
+    finally:
+        remove_database(copy)
