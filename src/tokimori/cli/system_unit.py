@@ -124,7 +124,7 @@ def unit_of(settings: "Settings", config: Path | None, user: str | None) -> str:
         "Type=exec",
         *((f"User={user}", *kept) if user else ()),
         *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment),
-        f"ExecStart={_quoted(sys.executable)} -m tokimori serve",
+        f"ExecStart={_quoted(sys.executable.replace('$', '$$'))} -m tokimori serve",
         "# TERM goes to the node alone: its runs get node.stop_grace to finish, and it ends those that are left.",
         "KillMode=mixed",
         f"TimeoutStopSec={settings.node.stop_grace + settings.http.drain + _LEEWAY:.0f}",
@@ -146,7 +146,7 @@ def _quoted(text: str) -> str:
     if not text.isprintable():
         message = f"{text!r}: a unit can't hold this"
         raise InvalidInput(message, field="state_dir", value=text, allowed="a path without control characters")
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 

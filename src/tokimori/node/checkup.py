@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tokimori.clock import SECOND, Moment
 from tokimori.config.settings import Settings
+from tokimori.node.background import Stale, standing
 from tokimori.ownership import others_reach
 from tokimori.schedules.zones import tzdata_version
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
@@ -25,6 +26,7 @@ def of_this_machine(settings: Settings, now: Moment) -> Iterator[Finding]:
     ]
     yield from list(_room(settings)) or [fine("disk", "there is room in the folders of a node")]
     yield from list(_log(settings.log.file)) or [fine("log", "the log can be written")]
+    yield from list(_service(settings.state_dir)) or [fine("service", "no node in the background has gone unnoticed")]
     yield from list(_zones(now)) or [fine("zones", f"the rules of time zones are of {tzdata_version()}")]
 
 
@@ -68,6 +70,13 @@ def _log(file: Path | None) -> Iterator[Finding]:
         return
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         yield failure("log", f"{file} can't be written: messages are lost there", "`log.file` names another one")
+
+
+def _service(folder: Path) -> Iterator[Finding]:
+    found = standing(folder)
+    if isinstance(found, Stale):
+        text = f"the node that was started in the background has gone: {found.why}"
+        yield warning("service", text, "`tokimori system start` starts another one; the log says what happened")
 
 
 def _zones(now: Moment) -> Iterator[Finding]:

@@ -75,6 +75,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "node list": "node_list",
         "db status": "schema_show",
         "doctor": "doctor",
+        "logs": "run_logs",
     }
 )
 """A command, and the operation that does the same."""
@@ -90,6 +91,12 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "db check": "who changes tables opens the store",
         "db copy": "no node may work while it copies",
         **{f"context {what}": "contexts are a file of this user" for what in ("add", "use", "list")},
+        "backup": "a backup is a file of this machine",
+        "restore": "no node may work while it restores",
+        **{
+            f"system {what}": "it starts, stops or shows a process of this machine"
+            for what in ("start", "stop", "restart", "status", "logs", "install", "uninstall", "update")
+        },
         "completion": "it is for the shell of this user",
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",

@@ -8,7 +8,9 @@ import pytest
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
 from tokimori.config.settings import load_settings
+from tokimori.executors.keeper.kernel import boot_identity
 from tokimori.node import checkup
+from tokimori.node.background import Note, write_note
 from tokimori.service.doctor.finding import Finding, Level
 
 
@@ -84,3 +86,10 @@ def test_old_rules_of_zones(tmp_path: Path, state: Path) -> None:
     """Rules of two years ago are old; those of last year are not."""
     assert wrong(tmp_path, Moment(NEW_YEAR + 364 * DAY)) == []
     assert [each.check for each in wrong(tmp_path, Moment(NEW_YEAR + 366 * DAY))] == ["zones"]
+
+
+def test_a_node_that_has_gone(tmp_path: Path, state: Path) -> None:
+    """A note that is left over is told, with what became of its process."""
+    write_note(state, Note(pid=os.getpid(), began=1, boot=boot_identity(), log="/l"))
+    (found,) = wrong(tmp_path)
+    assert (found.check, "belongs to another program now" in found.text) == ("service", True)

@@ -1,0 +1,88 @@
+"""Backups: written while nodes work, and put back where nobody does."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import Program, stop
+from tests.servers import redis
+
+
+def rows(database: Path) -> list[str]:
+    """Everything in the file."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        return list(db.iterdump())
+
+
+def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
+    """It holds what the store held, what the WAL holds included; put back elsewhere, a node goes on with it."""
+    node = program.serve()
+    program("job", "add", "j", "--command", "sleep 60")
+    program("job", "add", "n", "--noop", "--description", "x" * 1000)
+    program("job", "trigger", "n", "--wait")
+    program("job", "trigger", "j")
+    told = program("backup", "b.db")
+    assert "b.db" in told
+    assert "exists already" in program.error("backup", "b.db")["message"]
+    program("backup", "b.db", "--replace")
+    assert "works on it" in program.error("restore", "b.db", "--replace")["message"]
+    other = Program(tmp_path / "other")
+    other.home.mkdir()
+    assert "restored: 2 jobs" in other("restore", str(program.home / "b.db"))
+    assert rows(other.database) == rows(program.home / "b.db")
+    assert [each["id"] for each in other.json("job", "list")] == ["j", "n"]
+    assert {each["job_id"] for each in other.json("run", "list")} == {"j", "n"}
+    node.kill()
+    node.wait()
+    stopped = other.serve()
+    assert stop(stopped) == 0
+
+
+def test_a_store_that_holds_something(program: Program) -> None:
+    """It is replaced only on purpose; a node that was killed there is none that works."""
+    program("job", "add", "one", "--noop")
+    program("backup", "b.db")
+    program("job", "add", "two", "--noop")
+    refused = program.error("restore", "b.db")
+    assert (refused["field"], refused["value"]) == ("store", "the job one")
+    assert len(program.json("job", "list")) == 2
+    node = program.serve()
+    node.kill()
+    node.wait()
+    program("restore", "b.db", "--replace")
+    assert [each["id"] for each in program.json("job", "list")] == ["one"]
+
+
+def test_what_can_not_be_backed_up_or_restored(program: Program) -> None:
+    """Each fault is named, and nothing is touched: no store, no folder, no backup, the store itself, a newer schema."""
+    assert program.error("backup", "b.db")["field"] == "store"
+    program("job", "add", "j", "--noop")
+    before = rows(program.database)
+    assert "no folder" in program.error("backup", "nowhere/b.db")["message"]
+    assert program.error("restore", "b.db")["field"] == "file"
+    (program.home / "text").write_text("x" * 4096)
+    assert "no whole database" in program.error("restore", "text", "--replace")["message"]
+    assert "no whole database" in program.error("backup", "text", "--replace")["message"]
+    assert "itself" in program.error("restore", str(program.database), "--replace")["message"]
+    assert "itself" in program.error("backup", str(program.database), "--replace")["message"]
+    assert rows(program.database) == before
+    assert sorted(each.name for each in program.home.iterdir() if each.name.startswith(".")) == []
+
+
+@pytest.mark.prove
+def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
+    """A store that is no file is copied into one, and back into an empty one; it is never replaced."""
+    url = redis.loans.url_of(tmp_path)
+    try:
+        program("job", "add", "j", "--noop", "--store", url)
+        program("backup", "b.db", "--store", url)
+        program("restore", "b.db")
+        assert [each["id"] for each in program.json("job", "list")] == ["j"]
+        assert "only an SQLite store" in program.error("restore", "b.db", "--replace", "--store", url)["message"]
+        empty = redis.loans.url_of(tmp_path / "empty")
+        assert "restored: 1 jobs" in program("restore", "b.db", "--store", empty)
+        redis.loans.give_back(tmp_path / "empty")
+    finally:
+        redis.loans.give_back(tmp_path)
