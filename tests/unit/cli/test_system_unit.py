@@ -29,7 +29,7 @@ def test_the_unit_waits_for_the_grace(tmp_path: Path) -> None:
 
 
 def test_names_are_quoted(tmp_path: Path) -> None:
-    """A folder with a blank, a quote, a percent or a dollar sign is the same one for systemd; a line's end is refused."""
+    """A folder with a blank, a quote, a percent or a dollar sign is the same for systemd; a line's end is refused."""
     text = unit_of(settings(tmp_path, '/srv/a b"%h$HOME'), None, "tokimori")
     assert 'Environment="TOKIMORI_STATE_DIR=/srv/a b\\"%%h$HOME"\n' in text
     with pytest.raises(InvalidInput, match="can't hold this"):
