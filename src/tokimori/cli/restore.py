@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +61,8 @@ def restore(file: Path, *, replace: bool) -> None:
 
 
 _MOST = 1_000
+_LOOKS, _BETWEEN = 10, 0.25
+"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
 
 
 def _put(source: Path, url: str, *, replace: bool) -> Restored:
@@ -136,19 +137,15 @@ async def _first_of(store: "Store") -> str | None:
 
 async def _check_quiet(store: "Store") -> None:
     """Refuse while a node beats. One that was killed did not say farewell: it is listened to for a while."""
-    from tokimori.model.lease import TICK_IDLE
-    from tokimori.ports.nodes import NodeRecord, NodeState
+    from tokimori.ports.nodes import NodeState
 
-    async def living() -> "Sequence[NodeRecord]":
-        return [each for each in await store.list_nodes() if each.state is NodeState.ALIVE]
-
-    if not (before := {each.id: each.beat for each in await living()}):
-        return
-    await asyncio.sleep(2 * TICK_IDLE)
-    for node in await living():
-        if before.get(node.id) != node.beat:
-            message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: stop it first"
-            raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
+    before = {each.id: each.beat for each in await store.list_nodes() if each.state is NodeState.ALIVE}
+    for _ in range(_LOOKS if before else 0):
+        await asyncio.sleep(_BETWEEN)
+        for node in await store.list_nodes():
+            if node.state is NodeState.ALIVE and before.get(node.id) != node.beat:
+                message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: stop it first"
+                raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
 
 
 async def _copied(source: Path, url: str, tell: "Tell") -> Restored:

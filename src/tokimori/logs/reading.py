@@ -85,7 +85,7 @@ def new_lines(path: Path, wanted: Wanted) -> Iterator[list[bytes]]:
 
     Raises `OSError` at first.
     """
-    opened = path.open("rb")
+    opened: IO[bytes] = path.open("rb")
     opened.seek(0, os.SEEK_END)
     try:
         while True:

@@ -39,13 +39,10 @@ class Rotation:
 
 
 def name_of_old(path: Path, now: float) -> Path:
-    """Where a file goes that is left behind: its name with the time (UTC), and a number where that is taken."""
-    stamp, number = time.strftime(_STAMP, time.gmtime(now)), 1
-    while True:
-        old = path.with_name(f"{path.name}.{stamp}{'' if number == 1 else f'-{number}'}")
-        if not old.exists() and not _compressed(old).exists():
-            return old
-        number += 1
+    """Where a file goes that is left behind: its name with the time (UTC), and a number after others of that second."""
+    stamp = time.strftime(_STAMP, time.gmtime(now))
+    taken = [number for when, number in map(_order, old_files(path)) if when == stamp]
+    return path.with_name(f"{path.name}.{stamp}{f'-{max(taken) + 1}' if taken else ''}")
 
 
 def old_files(path: Path) -> list[Path]:

@@ -42,7 +42,7 @@ class Listener:
         self._socket.settimeout(within)
         try:
             return READY in self._socket.recv(4096).splitlines()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             return False
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
     assert [each["id"] for each in other.json("job", "list")] == ["j", "n"]
     assert {each["job_id"] for each in other.json("run", "list")} == {"j", "n"}
     node.kill()
-    node.wait()
+    node.communicate()
     stopped = other.serve()
     assert stop(stopped) == 0
 
@@ -50,7 +50,7 @@ def test_a_store_that_holds_something(program: Program) -> None:
     assert len(program.json("job", "list")) == 2
     node = program.serve()
     node.kill()
-    node.wait()
+    node.communicate()
     program("restore", "b.db", "--replace")
     assert [each["id"] for each in program.json("job", "list")] == ["one"]
 

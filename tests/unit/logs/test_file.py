@@ -23,7 +23,8 @@ def write(output: LogFile, text: str) -> None:
 
 def open_log(path: Path, rotation: Rotation | None = None, told: list[str] | None = None) -> LogFile:
     """A log file whose messages are bare texts."""
-    return LogFile(path, rotation, [].append if told is None else told.append)
+    lines: list[str] = [] if told is None else told
+    return LogFile(path, rotation, lines.append)
 
 
 def everything(path: Path) -> list[str]:

@@ -47,6 +47,9 @@ def test_the_old_ones_are_named_by_the_time(tmp_path: Path) -> None:
     assert made[1].name == "t.log.19700101000000-2"
     (tmp_path / "t.log.backup").touch()
     assert old_files(path) == made
+    for old in made[:10]:
+        old.unlink()
+    assert name_of_old(path, 0).name == "t.log.19700101000000-12"  # nobody takes the place of one that was removed
 
 
 def test_the_oldest_are_removed_and_the_others_compressed(tmp_path: Path) -> None:

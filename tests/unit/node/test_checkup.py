@@ -1,6 +1,7 @@
 """What is wrong with a machine: each fault is made here for real."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_log_that_can_not_be_written(tmp_path: Path, state: Path) -> None:
 def test_a_disk_that_is_nearly_full(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Little room is a warning, and none is a failure."""
     for free, level in ((checkup.LITTLE - 1, Level.WARN), (checkup.NONE - 1, Level.FAIL)):
-        monkeypatch.setattr(checkup.shutil, "disk_usage", lambda _, free=free: Usage(free))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: Usage(free))
         assert [(each.check, each.level) for each in wrong(tmp_path)] == [("disk", level)]
 
 

@@ -45,7 +45,7 @@ def reading(**said: Any) -> Reading:
 def permit(**said: Any) -> Permit:
     """A unit that the run holds."""
     of = {"id": PermitId("run/s"), "semaphore": "s", "node": NODE.id, "run_id": RUN.id, "weight": 1, "rank": 0}
-    return Permit(**{**of, "token": 1, "since": NEW_YEAR, **said})  # type: ignore[arg-type]
+    return Permit(**{**of, "token": 1, "since": NEW_YEAR, **said})
 
 
 def semaphore(*holders: Permit, **said: Any) -> Semaphore:
