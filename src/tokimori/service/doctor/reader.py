@@ -15,7 +15,7 @@ from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.semaphores import Semaphore, Semaphores
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema
-from tokimori.service.doctor.reading import MOST_READ, MOST_SEMAPHORES, Reading, confirmed
+from tokimori.service.doctor.reading import MOST_JOBS, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
 from tokimori.service.doctor.rules import LATE, usable
 
 LISTEN = 2.5
@@ -78,7 +78,7 @@ class Reader:
             schema=bare.schema,
             promises=bare.promises,
             nodes=tuple(await store.list_nodes()),
-            due=tuple(each.job for each in await store.due(Moment(now - LATE), MOST_READ)),
+            due=tuple(each.job for each in await store.due(Moment(now - LATE), MOST_JOBS)),
             running=running,
             blocked=await self._runs(RunState.BLOCKED),
             held=await self._runs(RunState.HELD),
@@ -88,13 +88,13 @@ class Reader:
             apart=self._apart,
             semaphores_fault=fault,
             lanes=(await store.survey(now)).lanes,
-            jobs=tuple(await store.list_jobs(limit=MOST_READ)),
+            jobs=tuple(await store.list_jobs(limit=MOST_JOBS)),
             pauses=tuple(await store.list_pauses()),
             tokens=tuple(await self._tokens()),
         )
 
     async def _runs(self, state: RunState) -> tuple[Run, ...]:
-        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=MOST_READ)))
+        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=MOST_RUNS)))
 
     async def _semaphores(self) -> tuple[tuple[Semaphore, ...], tuple[NodeRecord, ...], str | None]:
         try:

@@ -12,8 +12,10 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Semaphore
 from tokimori.ports.store import SchemaStatus
 
-MOST_READ = 1_000
-"""So many jobs, and runs of a state, are looked at: the first ones by id, and the newest."""
+MOST_JOBS = 1_000
+"""So many jobs are looked at, the first ones by id, and of those that are due the longest due."""
+MOST_RUNS = 300
+"""So many runs of a state are looked at, the newest: each may bring a payload of a megabyte."""
 MOST_SEMAPHORES = 100
 
 

@@ -10,7 +10,7 @@ from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
-from tokimori.service.doctor.reading import MOST_READ, Reading
+from tokimori.service.doctor.reading import MOST_RUNS, Reading
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused
 
@@ -148,7 +148,7 @@ def _wakes(reading: Reading) -> Iterator[Finding]:
         if (run.blocked_on or LIMIT_LINE) == LIMIT_LINE
         and places.get(run.job_id, 0)
         and not at_work[run.job_id]
-        and len(reading.running) < MOST_READ
+        and len(reading.running) < MOST_RUNS
         and (run.lane is None or queue_of(run.lane) not in paused)
     ]
     if stuck:
