@@ -1,8 +1,8 @@
 """`tokimori backup`: everything in the store as one SQLite file."""
 
 import asyncio
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -12,9 +12,6 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.output import copying_bar, print_json, print_lines
 from tokimori.cli.session import load
 from tokimori.errors import Refused, StoreError
-
-if TYPE_CHECKING:
-    from tokimori.service.copying import Tell
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -48,8 +45,7 @@ def backup(file: Path, *, replace: bool) -> None:
         check_snapshot(source)
         write_snapshot(source, target, replace=replace)
     else:
-        with copying_bar() as tell:
-            asyncio.run(_copied(url, target, tell))
+        _copy(url, target)
     written = Written(file=str(target), size=target.stat().st_size)
     if options().as_json:
         print_json(written)
@@ -72,27 +68,15 @@ def _check_new(target: Path, *, replace: bool) -> None:
     check_snapshot(target)
 
 
-async def _copied(url: str, target: Path, tell: "Tell") -> None:
+def _copy(url: str, target: Path) -> None:
     """Copy a store on a server to a new file. One that was not finished is no backup."""
-    import os
-
+    from tokimori.cli.db import copied
     from tokimori.client.snapshot import remove_database, write_snapshot
-    from tokimori.clock import SystemClock
-    from tokimori.service.copying import copy_store
-    from tokimori.stores.open import open_store
 
     partial = target.with_name(f".{target.name}.{os.getpid()}.copy")
-    source, copy = open_store(url, SystemClock()), open_store(f"sqlite://{quote(str(partial))}", SystemClock())
     try:
-        await source.open()
-        try:
-            await copy.open()
-            try:
-                await copy_store(source, copy, tell)
-            finally:
-                await copy.close()
-        finally:
-            await source.close()
+        with copying_bar() as tell:
+            asyncio.run(copied(url, f"sqlite://{quote(str(partial))}", tell))
         write_snapshot(partial, target, replace=True)
     finally:
         remove_database(partial)

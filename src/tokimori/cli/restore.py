@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,8 +15,11 @@ from tokimori.cli.session import load
 from tokimori.errors import Refused
 
 if TYPE_CHECKING:
-    from tokimori.ports.store import SchemaStatus, Store
-    from tokimori.service.copying import Tell
+    from tokimori.ports.store import Store
+
+_MOST = 1_000
+_LOOKS, _BETWEEN = 10, 0.25
+"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -42,17 +44,17 @@ def restore(file: Path, *, replace: bool) -> None:
     loaded, source = load(), Path.cwd() / file
     if not source.is_file():
         raise Refused(f"file: there is no {source}", field="file", value=str(source), allowed="a backup")
-    check_snapshot(source)
+    inside = check_snapshot(source)
     url = loaded.settings.job_store
     if url.lower().startswith("sqlite:"):
         make_state_dir(loaded.settings.state_dir)
+        _check_alone(inside, url)
         restored = _put(source, url, replace=replace)
     elif replace:
         message = "--replace: only an SQLite store is replaced: empty the database with its own tool, and restore then"
         raise Refused(message, field="replace", allowed="an empty store")
     else:
-        with copying_bar() as tell:
-            restored = asyncio.run(_copied(source, url, tell))
+        restored = _copy(source, url)
     if options().as_json:
         print_json(restored)
     else:
@@ -60,9 +62,23 @@ def restore(file: Path, *, replace: bool) -> None:
         print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
 
 
-_MOST = 1_000
-_LOOKS, _BETWEEN = 10, 0.25
-"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
+def _check_alone(inside: frozenset[str], url: str) -> None:
+    """Refuse to replace what others keep in the same file: the whole of it takes the place of the whole."""
+    from tokimori.client.snapshot import check_snapshot
+    from tokimori.stores.open import file_of, namespace_of
+
+    own, target = namespace_of(url).name, Path(file_of(url))
+    if own not in inside:
+        message = f"file: it holds the installations {_named(inside)}, and the store is {_named(frozenset({own}))}"
+        raise Refused(message, field="file", allowed="a backup of this installation")
+    there = check_snapshot(target) if target.exists() and target.stat().st_size else frozenset()
+    if others := there - {own}:
+        message = f"store: {target} is also the store of the installations {_named(others)}, which would be replaced"
+        raise Refused(message, field="store", value=str(target), allowed="a file of one installation")
+
+
+def _named(installations: frozenset[str]) -> str:
+    return ", ".join(f"?namespace={name}" if name else "without a namespace" for name in sorted(installations))
 
 
 def _put(source: Path, url: str, *, replace: bool) -> Restored:
@@ -70,7 +86,7 @@ def _put(source: Path, url: str, *, replace: bool) -> Restored:
     from tokimori.client.snapshot import put_snapshot, remove_database, write_snapshot
     from tokimori.stores.open import file_of
 
-    target = Path(file_of(url))
+    target, query = Path(file_of(url)), "".join(url.partition("?")[1:])
     if target.exists():
         if target.samefile(source):
             raise Refused(f"file: {source} is the store itself", field="file", value=str(source), allowed="a backup")
@@ -78,7 +94,7 @@ def _put(source: Path, url: str, *, replace: bool) -> Restored:
     tried = target.with_name(f".{target.name}.{os.getpid()}.restored")
     try:
         write_snapshot(source, tried, replace=True)
-        restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}"))
+        restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}{query}"))
         put_snapshot(tried, target)
     finally:
         remove_database(tried)
@@ -94,14 +110,9 @@ async def _looked_at(url: str) -> Restored:
     store = open_store(url, SystemClock())
     await open_prepared(store)
     try:
-        return await _told(store)
+        return Restored(jobs=len(await store.list_jobs(limit=_MOST)), schema=(await store.schema()).version)
     finally:
         await store.close()
-
-
-async def _told(store: "Store") -> Restored:
-    schema: SchemaStatus = await store.schema()
-    return Restored(jobs=len(await store.list_jobs(limit=_MOST)), schema=schema.version)
 
 
 async def _check_target(url: str, *, replace: bool) -> None:
@@ -148,22 +159,16 @@ async def _check_quiet(store: "Store") -> None:
                 raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
 
 
-async def _copied(source: Path, url: str, tell: "Tell") -> Restored:
+def _copy(source: Path, url: str) -> Restored:
     """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
+    from tokimori.cli.db import copied
     from tokimori.client.snapshot import remove_database, write_snapshot
-    from tokimori.clock import SystemClock
-    from tokimori.service.copying import copy_store
-    from tokimori.stores.open import open_store
 
     copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
     try:
         write_snapshot(source, copy, replace=True)
-        old, new = open_store(f"sqlite://{quote(str(copy))}", SystemClock()), open_store(url, SystemClock())
-        async with AsyncExitStack() as stack:
-            for store in (old, new):
-                await store.open()
-                stack.push_async_callback(store.close)
-            await copy_store(old, new, tell)
-            return await _told(new)
+        with copying_bar() as tell:
+            asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell))
     finally:
         remove_database(copy)
+    return asyncio.run(_looked_at(url))

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from tokimori.errors import StoreError
 from tokimori.ownership import PRIVATE, keep_private
+from tokimori.stores.namespace import PLAIN
 from tokimori.stores.sqlite.file_lock import FileLock
 
 _BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
@@ -44,8 +45,11 @@ def write_snapshot(source: Path, target: Path, *, replace: bool = False) -> None
             partial.unlink()
 
 
-def check_snapshot(file: Path) -> None:
-    """Refuse what is no whole database of Tokimori. Raises `StoreError`, which says why."""
+def check_snapshot(file: Path) -> frozenset[str]:
+    """Refuse what is no whole database of Tokimori; the installations in it, by their namespaces.
+
+    Raises `StoreError`, which says why.
+    """
     try:
         with _reading(file) as db:
             (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
@@ -54,8 +58,10 @@ def check_snapshot(file: Path) -> None:
         found, tables = str(fault), []
     if found != "ok":
         raise StoreError(f"{file} is no whole database: {found}", field="file", value=str(file), allowed="a backup")
-    if not any(name.startswith("tokimori_") for name in tables):
+    ours = [name.removeprefix(PLAIN) for name in tables if name.startswith(PLAIN)]
+    if not ours:
         raise StoreError(f"{file} is no backup: it has no table of ours", field="file", value=str(file))
+    return frozenset(name.partition("__")[0] if "__" in name else "" for name in ours)
 
 
 def put_snapshot(source: Path, target: Path) -> None:

@@ -71,6 +71,20 @@ def test_what_can_not_be_backed_up_or_restored(program: Program) -> None:
     assert sorted(each.name for each in program.home.iterdir() if each.name.startswith(".")) == []
 
 
+def test_installations_that_share_a_file(program: Program) -> None:
+    """A backup of such a file has all of them: it takes the place of nobody else's, and goes to a file of its own."""
+    one, two = (f"sqlite://{program.database}?namespace={name}" for name in ("one", "two"))
+    program("job", "add", "j", "--noop", "--store", one)
+    program("backup", "b.db", "--store", one)
+    program("job", "add", "k", "--noop", "--store", two)
+    refused = program.error("restore", "b.db", "--replace", "--store", one)["message"]
+    assert "also the store of the installations ?namespace=two" in refused
+    assert "and the store is ?namespace=two" in program.error("restore", "b.db", "--replace", "--store", two)["message"]
+    fresh = f"sqlite://{program.home}/fresh.db?namespace=one"
+    assert "restored: 1 jobs" in program("restore", "b.db", "--store", fresh)
+    assert [each["id"] for each in program.json("job", "list", "--store", fresh)] == ["j"]
+
+
 @pytest.mark.prove
 def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
     """A store that is no file is copied into one, and back into an empty one; it is never replaced."""
