@@ -1,7 +1,8 @@
 """Backups: written while nodes work, and put back where nobody does."""
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,28 +17,35 @@ def rows(database: Path) -> list[str]:
         return list(db.iterdump())
 
 
+@contextmanager
+def a_node(program: Program) -> Iterator[None]:
+    """Within it a node works, which is killed at the end."""
+    node = program.serve()
+    try:
+        yield
+    finally:
+        node.kill()
+        node.communicate()
+
+
 def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
     """It holds what the store held, what the WAL holds included; put back elsewhere, a node goes on with it."""
-    node = program.serve()
-    program("job", "add", "j", "--command", "sleep 60")
-    program("job", "add", "n", "--noop", "--description", "x" * 1000)
-    program("job", "trigger", "n", "--wait")
-    program("job", "trigger", "j")
-    told = program("backup", "b.db")
-    assert "b.db" in told
-    assert "exists already" in program.error("backup", "b.db")["message"]
-    program("backup", "b.db", "--replace")
-    assert "works on it" in program.error("restore", "b.db", "--replace")["message"]
+    with a_node(program):
+        program("job", "add", "j", "--command", "sleep 60")
+        program("job", "add", "n", "--noop", "--description", "x" * 1000)
+        program("job", "trigger", "n", "--wait")
+        program("job", "trigger", "j")
+        assert "b.db" in program("backup", "b.db")
+        assert "exists already" in program.error("backup", "b.db")["message"]
+        program("backup", "b.db", "--replace")
+        assert "works on it" in program.error("restore", "b.db", "--replace")["message"]
     other = Program(tmp_path / "other")
     other.home.mkdir()
     assert "restored: 2 jobs" in other("restore", str(program.home / "b.db"))
     assert rows(other.database) == rows(program.home / "b.db")
     assert [each["id"] for each in other.json("job", "list")] == ["j", "n"]
     assert {each["job_id"] for each in other.json("run", "list")} == {"j", "n"}
-    node.kill()
-    node.communicate()
-    stopped = other.serve()
-    assert stop(stopped) == 0
+    assert stop(other.serve()) == 0
 
 
 def test_a_store_that_holds_something(program: Program) -> None:
@@ -48,9 +56,8 @@ def test_a_store_that_holds_something(program: Program) -> None:
     refused = program.error("restore", "b.db")
     assert (refused["field"], refused["value"]) == ("store", "the job one")
     assert len(program.json("job", "list")) == 2
-    node = program.serve()
-    node.kill()
-    node.communicate()
+    with a_node(program):
+        pass
     program("restore", "b.db", "--replace")
     assert [each["id"] for each in program.json("job", "list")] == ["one"]
 
