@@ -1,6 +1,6 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, STALE, Guard
+from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_OURS, STALE, Guard
 
 OTHERS_GUARDS = (
     Guard(
@@ -155,5 +155,37 @@ OTHERS_GUARDS = (
         "if waits and self._waiting >= self._most_waiting:",
         "if self._waiting < 0:",
         "tests/unit/service/test_claims.py::test_no_more_wait_than_may",
+    ),
+    Guard(
+        NOT_OURS,
+        "a process that has the pid of a node that has gone gets no signal",
+        "node/background.py",
+        "if process.began != note.began:",
+        "if process.began < 0:",
+        "tests/unit/node/test_background.py::test_nobody_else_is_ever_held",
+    ),
+    Guard(
+        NOT_OURS,
+        "a unit that somebody has made or changed is neither replaced nor removed",
+        "cli/system_unit.py",
+        '        raise Refused(message, field="name", value=path.stem, allowed="a unit that install has made")',
+        "        pass",
+        "tests/integration/cli/test_system.py::test_a_unit_is_made_and_removed",
+    ),
+    Guard(
+        EDITORS,
+        "a store on which a node works is not replaced by a backup",
+        "cli/restore.py",
+        "before.get(node.id) != node.beat:",
+        "node.beat < 0:",
+        "tests/integration/cli/test_backup.py::test_a_backup_beside_a_node",
+    ),
+    Guard(
+        EDITORS,
+        "of the lines that several processes log, each goes to the file that is there",
+        "logs/file.py",
+        "if self._is_there(self._opened):",
+        "if self._opened:",
+        "tests/unit/logs/test_setup.py::test_file_survives_rotation",
     ),
 )

@@ -12,6 +12,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.views.nodes import NodeView, node_view
 
 MOST_COUNTED = 100
@@ -46,6 +47,7 @@ class Nodes:
             ("node_list", "/api/v2/nodes", self.list, list[NodeView]),
             ("stats", "/api/v2/stats", self.stats, Stats),
             ("schema_show", "/api/v2/schema", self.schema, SchemaStatus),
+            ("doctor", "/api/v2/doctor", self.doctor, Diagnosis),
         )
         return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
 
@@ -73,3 +75,9 @@ class Nodes:
     async def schema(self, request: Request) -> Response:
         """The version of the store's schema, and which migrations are pending: `tokimori db migrate` applies them."""
         return answer(await self._service(request).schema())
+
+    async def doctor(self, request: Request) -> Response:
+        """What is wrong with the store and with what works on it: `ok`, `warn` or `fail` for each check, and what mends
+        it. For admins. It listens to living nodes for some seconds.
+        """
+        return answer(await self._service(request).doctor())

@@ -68,15 +68,16 @@ def copy(source: str, target: str) -> None:
     same command goes on from there; until it is through no node works on the new store.
     """
     with copying_bar() as tell:
-        copied = asyncio.run(_copied(source, target, tell))
+        kinds = asyncio.run(copied(source, target, tell))
     if options().as_json:
-        print_json({"copied": copied})
+        print_json({"copied": kinds})
         return
-    rows = [(each.kind, each.rows, each.written, each.digest[:12]) for each in copied]
+    rows = [(each.kind, each.rows, each.written, each.digest[:12]) for each in kinds]
     print_table(("KIND", "ROWS", "WRITTEN", "DIGEST"), rows)
 
 
-async def _copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied]":
+async def copied(source: str, target: str, tell: "Tell") -> "Sequence[KindCopied]":
+    """Copy everything from the store at one URL to the store at another. Raises what `copy_store` does."""
     from tokimori.client.opening import missing_file
     from tokimori.clock import SystemClock
     from tokimori.service.copying import copy_store

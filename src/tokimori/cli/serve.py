@@ -1,5 +1,6 @@
 """`tokimori serve`"""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -97,21 +98,38 @@ def make_folders(settings: "Settings") -> None:
 def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
     """Run a node until it is stopped; the exit code. `tell` tells a person one line."""
     from tokimori.clock import SystemClock
-    from tokimori.logs.setup import start_logging
+    from tokimori.logs.rotation import Rotation
+    from tokimori.logs.setup import STANDARD_ERROR, start_logging
+    from tokimori.node.notify import starter_of
     from tokimori.node.watchdog import TOO_LONG, warn, watched
     from tokimori.node.wiring import serve as serve_node
 
     # Whoever asks for JSON reads an error from stderr: the lines before it have to be JSON too.
     form = "json" if options().as_json else settings.log.format
-    log = start_logging(level=settings.log.level, format=form, file=settings.log.file)
+    said = settings.log
+    log = start_logging(
+        level=said.level,
+        format=form,
+        file=said.file,
+        rotation=Rotation(max_size=said.max_size, max_age=said.max_age, keep=said.keep, compress=said.compress)
+        if said.rotate
+        else None,
+        stderr=STANDARD_ERROR if said.stderr else None,
+    )
+    starter = starter_of(os.environ)
     try:
         with watched(warn) as (runner, begin):
+
+            def joined() -> None:
+                begin(TOO_LONG)
+                starter.tell_ready()
+
             return runner.run(
                 serve_node(
                     settings,
                     tell,
                     SystemClock(),
-                    lambda: begin(TOO_LONG),
+                    joined,
                     tells_secret=is_for_one_reader(STDOUT),
                     hide=log.hide,
                 )

@@ -90,6 +90,15 @@ def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = 
     return asyncio.run(_with_service(load(), _open, act, absent))
 
 
+def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
+    """As `in_service`, on the store of the settings, whatever context is in use."""
+    import asyncio
+
+    from tokimori.service.schema import open_prepared
+
+    return asyncio.run(_with_service(load(), open_prepared, act, Absent.REFUSED))
+
+
 async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
     """The result of `act`, whose service is that of a node."""
     from tokimori.client.asynchronous import open_async

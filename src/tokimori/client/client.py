@@ -175,6 +175,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     output = synchronous(AsyncClient.output)
     now = synchronous(AsyncClient.now)
     nodes = synchronous(AsyncClient.nodes)
+    doctor = synchronous(AsyncClient.doctor)
     schema = synchronous(AsyncClient.schema)
     migrate = synchronous(AsyncClient.migrate)
     schema_script = synchronous(AsyncClient.schema_script)

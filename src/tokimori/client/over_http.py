@@ -260,6 +260,7 @@ class HttpClient(AsyncClient):
     output = asked(AsyncClient.output)
     now = asked(AsyncClient.now)
     nodes = asked(AsyncClient.nodes)
+    doctor = asked(AsyncClient.doctor)
     schema = asked(AsyncClient.schema)
     migrate = not_offered(AsyncClient.migrate)
     schema_script = not_offered(AsyncClient.schema_script)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
@@ -14,6 +14,7 @@ from tokimori.config.audit import AuditSettings
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.http import HttpSettings, http_faults
+from tokimori.config.log import LogSettings, log_faults
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.secrets import SecretsSettings
 from tokimori.config.value import URLS, read_value, redacted
@@ -77,16 +78,6 @@ class TargetsSettings(Struct, frozen=True, kw_only=True):
             " public addresses alone."
         ),
     ] = ()
-
-
-class LogSettings(Struct, frozen=True, kw_only=True):
-    """What a node writes to standard error."""
-
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="The lowest level of messages that are written.")
-    ] = "info"
-    format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or JSON for programs.")] = "text"
-    file: Annotated[Path | None, Meta(description="A file to which messages are written too.")] = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -321,6 +312,7 @@ def _contradictions(settings: Settings) -> list[str]:
         shown = f"worker.minimum_interval_seconds: {worker.minimum_interval_seconds:g}"
         found.append(f"{shown} is not less than worker.interval_minutes; allowed: below {most}")
     found += [*http_faults(settings.http), *_bad_addresses(settings), *bad_patterns(settings.app)]
+    found += log_faults(settings.log)
     job, semaphore = settings.datasource.job, settings.datasource.semaphore
     for section, said, otherwise in (("job", job, settings.store), ("semaphore", semaphore, job.url or settings.store)):
         try:

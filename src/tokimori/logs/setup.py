@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from io import TextIOWrapper
-from logging.handlers import QueueHandler, WatchedFileHandler
+from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Literal
 
 from tokimori.errors import InvalidInput
+from tokimori.logs.file import LogFile
 from tokimori.logs.formats import JsonFormatter, TextFormatter
+from tokimori.logs.rotation import Rotation
 
 MOST_WAITING = 10_000
 """Messages that may wait for a slow reader; further ones are dropped and counted."""
@@ -54,17 +54,18 @@ def start_logging(
     level: str = "info",
     format: Literal["text", "json"] = "text",
     file: Path | None = None,
-    stderr: int = STANDARD_ERROR,
+    rotation: Rotation | None = None,
+    stderr: int | None = STANDARD_ERROR,
 ) -> Log:
     """Write every message of at least this level to the file descriptor `stderr`, and to the file if one is given.
 
     A thread writes, so that a blocked reader stops nobody. The file is opened again after it was moved away, as by
-    logrotate. Raises `InvalidInput` where the file can't be written.
+    logrotate, and moved away itself as `rotation` says. Raises `InvalidInput` where the file can't be written.
     """
     formatter = JsonFormatter() if format == "json" else TextFormatter()
-    outputs: list[logging.Handler] = [DescriptorHandler(stderr)]
+    outputs: list[logging.Handler] = [] if stderr is None else [DescriptorHandler(stderr)]
     if file is not None:
-        outputs.append(_file_handler(file))
+        outputs.append(_file_handler(file, rotation, stderr, formatter))
     for output in outputs:
         output.setFormatter(formatter)
     waiting: _Queue = queue.Queue(MOST_WAITING)
@@ -172,17 +173,13 @@ class DescriptorHandler(logging.Handler):
                 select.select([], [self._descriptor], [])
 
 
-class PrivateFileHandler(WatchedFileHandler):
-    """Makes the file for its owner alone, as messages may hold what others must not read; one that is there stays."""
-
-    def _open(self) -> TextIOWrapper:
-        opener = partial(os.open, mode=0o600)
-        return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=opener)
-
-
-def _file_handler(file: Path) -> logging.Handler:
+def _file_handler(
+    file: Path, rotation: Rotation | None, stderr: int | None, formatter: logging.Formatter
+) -> logging.Handler:
+    told = DescriptorHandler(STANDARD_ERROR if stderr is None else stderr)
+    told.setFormatter(formatter)
     try:
-        return PrivateFileHandler(file, encoding="utf-8", errors="backslashreplace")
+        return LogFile(file, rotation, lambda text: told.emit(_notice("%s", text)))
     except OSError as fault:
         raise InvalidInput(
             f"log.file: {file}: {fault.strerror}",
@@ -193,5 +190,8 @@ def _file_handler(file: Path) -> logging.Handler:
 
 
 def _dropped_notice(count: int) -> logging.LogRecord:
-    message = "%d messages were dropped, because nobody read them"
-    return logging.LogRecord(__name__, logging.WARNING, "", 0, message, (count,), None)
+    return _notice("%d messages were dropped, because nobody read them", count)
+
+
+def _notice(message: str, *args: object) -> logging.LogRecord:
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, message, args, None)

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tokimori.api.secret import COMMAND, PARAMETER
 
@@ -16,6 +17,13 @@ log = logging.getLogger(__name__)
 NAME = "doors"
 """The name of the folder."""
 _MOST = 4_096
+
+
+class Door(NamedTuple):
+    """An open door: its address, and the process that answers there, as far as that has said which it is."""
+
+    address: str
+    pid: int | None
 
 
 @contextmanager
@@ -43,7 +51,7 @@ def _note(folder: Path, address: str) -> tuple[int, Path]:
     opened = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(opened, f"{address}\n".encode())
+        os.write(opened, f"{address}\n{os.getpid()}\n".encode())
         unnamed.rename(file)
     except OSError:
         os.close(opened)
@@ -66,14 +74,19 @@ def told_at_start(address: str, secret: str, *, with_secret: bool) -> Sequence[s
 
 def open_doors(state_dir: Path) -> Sequence[str]:
     """The addresses of the open doors, in order; the files of dead processes are removed."""
-    with suppress(FileNotFoundError):
+    return [door.address for door in doors(state_dir)]
+
+
+def doors(state_dir: Path) -> Sequence[Door]:
+    """The open doors, in order of their addresses; the files of dead processes are removed."""
+    with suppress(FileNotFoundError, NotADirectoryError):
         files = [file for file in (state_dir / NAME).iterdir() if not file.name.startswith(".")]
-        return sorted(address for file in files if (address := _address(file)) is not None)
+        return sorted(door for file in files if (door := _door(file)) is not None)
     return ()
 
 
-def _address(file: Path) -> str | None:
-    """The address in a file that somebody holds, unless others may have written it."""
+def _door(file: Path) -> Door | None:
+    """What is in a file that somebody holds, unless others may have written it."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -84,7 +97,8 @@ def _address(file: Path) -> str | None:
             return None
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return os.read(opened, _MOST).decode(errors="replace").strip()
+        address, _, pid = os.read(opened, _MOST).decode(errors="replace").strip().partition("\n")
+        return Door(address, int(pid) if pid.isdecimal() else None)
     finally:
         os.close(opened)
     file.unlink(missing_ok=True)

@@ -330,7 +330,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
-        **dict.fromkeys(("check_schema", "migrate", "schema_script"), (Role.ADMIN, _whole)),
+        **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
 )
 """The role that a method needs, and what holds where somebody may know of some jobs or queues only."""

@@ -30,6 +30,9 @@ from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
 from tokimori.service.deleting import DeletingService
+from tokimori.service.doctor.finding import Diagnosis, diagnosis
+from tokimori.service.doctor.reader import Reader as DoctorsReader
+from tokimori.service.doctor.rules import findings
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
@@ -259,6 +262,22 @@ class Service(DeletingService):
     async def schema(self) -> SchemaStatus:
         """The version of the store's schema, and which migrations are pending."""
         return await self._store.schema()
+
+    async def doctor(self) -> Diagnosis:
+        """What is wrong with the store and with what works on it: a finding for each check, also where all is well.
+
+        It looks twice, `LISTEN` seconds apart where nodes are alive, so that what is under way is no fault.
+        """
+        reader = DoctorsReader(
+            self._store,
+            self._store_of_semaphores,
+            self.tokens.list,
+            clock=self._clock,
+            apart=self._semaphore_store is not None,
+            rest=asyncio.sleep,
+        )
+        reading = await reader.read()
+        return await self._aside.compute(lambda: diagnosis(findings(reading)))
 
     async def migrate(self) -> SchemaStatus:
         """Apply the migrations that are pending. Raises `SchemaMismatch` for a newer schema."""

@@ -85,6 +85,8 @@ SAME: Mapping[str, str] = MappingProxyType(
         "apply": "set_apply",
         "node list": "node_list",
         "db status": "schema_show",
+        "doctor": "doctor",
+        "logs": "run_logs",
     }
 )
 """A command, and the operation that does the same."""
@@ -103,6 +105,12 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "init": "a workspace is a folder of this user",
         "task create": "the source of a task is in a folder of this user",
         "task run": "it runs here, and no node takes part",
+        "backup": "a backup is a file of this machine",
+        "restore": "no node may work while it restores",
+        **{
+            f"system {what}": "it starts, stops or shows a process of this machine"
+            for what in ("start", "stop", "restart", "status", "logs", "install", "uninstall", "update")
+        },
         "completion": "it is for the shell of this user",
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",

@@ -4,15 +4,16 @@ import os
 import stat
 from pathlib import Path
 
-from tokimori.node.open_doors import noted_door, open_doors, told_at_start
+from tokimori.node.open_doors import Door, doors, noted_door, open_doors, told_at_start
 
 
 def test_a_door_is_known_as_long_as_it_is_open(tmp_path: Path) -> None:
     """Several nodes of a folder are told, in order; nothing is left of them."""
-    assert open_doors(tmp_path) == ()
+    assert open_doors(tmp_path) == []
     with noted_door(tmp_path, "http://127.0.0.1:8001/"):
         with noted_door(tmp_path, "http://127.0.0.1:8000/"):
             assert open_doors(tmp_path) == ["http://127.0.0.1:8000/", "http://127.0.0.1:8001/"]
+            assert doors(tmp_path)[0] == Door("http://127.0.0.1:8000/", os.getpid())
             modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "doors").iterdir()}
             assert (stat.S_IMODE((tmp_path / "doors").stat().st_mode), modes) == (0o700, {0o600})
         assert open_doors(tmp_path) == ["http://127.0.0.1:8001/"]

@@ -1,0 +1,114 @@
+"""`tokimori logs`: what runs have written, of all nodes."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.length import moment_before
+from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.session import in_service
+from tokimori.model.ids import RunId, check_job_id
+
+if TYPE_CHECKING:
+    from tokimori.clock import Moment
+    from tokimori.model.run import Run
+    from tokimori.service.service import Service
+
+_LOOK = 1.0
+"""Seconds between two looks at what runs have written since."""
+_MOST_FOLLOWED = 200
+"""So many runs are followed at a time, the newest."""
+_MOST_KNOWN = 1_000
+"""Of so many runs it is known what was printed."""
+_SHORT = 13
+"""Characters of a run's id that tell its millisecond."""
+
+
+@click.command(cls=Command)
+@click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only runs of this job.")
+@click.option("--since", metavar="TIME", help="Only runs that were made then or later: a time, a day, or such as 2h.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what runs write, until Ctrl-C.")
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="Of how many runs.")
+def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> None:
+    """Print what the newest runs have written, whichever node ran them; each line begins with its job and its run.
+
+    Of a long output the beginning and the end are kept. `tokimori run logs` prints one run as it is.
+    """
+    from tokimori.service.finding import RunSearch
+
+    checked = None if job_id is None else check_job_id(job_id)
+
+    async def act(service: "Service") -> None:
+        first = None if since is None else moment_before("since", since, service, await service.now())
+        printer = _Printer(service)
+        found = await service.find_runs(RunSearch(job_id=checked, since=first, limit=count))
+        await printer.print(list(reversed(found.runs)))
+        begun: Moment | None = None
+        while follow:
+            await asyncio.sleep(_LOOK)
+            begun = begun or (found.runs[0].created if found.runs else await service.now())
+            newer = await service.find_runs(RunSearch(job_id=checked, since=begun, limit=_MOST_FOLLOWED))
+            await printer.go_on(list(reversed(newer.runs)))
+
+    try:
+        in_service(act)
+    except KeyboardInterrupt:
+        print_notice("")
+
+
+class _Printer:
+    """Prints what has come since it last looked: how far it is with each run, and which have not ended."""
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+        self._read: dict[RunId, tuple[int, int]] = {}
+        self._open: set[RunId] = set()
+
+    async def print(self, runs: "Sequence[Run]") -> None:
+        """What these runs have written since."""
+        from tokimori.model.transitions import ENDS
+
+        for run in runs:
+            attempt, position = self._read.pop(run.id, (max(run.attempt, 1), 0))
+            for number in range(attempt, run.attempt + 1):
+                position = await self._print_new(run, number, position if number == attempt else 0)
+            self._read[run.id] = (max(run.attempt, 1), position)
+            (self._open.discard if run.state in ENDS else self._open.add)(run.id)
+        while len(self._read) > _MOST_KNOWN:
+            oldest = next(iter(self._read))
+            del self._read[oldest]
+            self._open.discard(oldest)
+
+    async def go_on(self, newer: "Sequence[Run]") -> None:
+        """What runs have written that were not over, and those that came since."""
+        fresh = [run for run in newer if run.id not in self._read]
+        again = [(await self._service.get_run(run_id)).run for run_id in sorted(self._open)[-_MOST_FOLLOWED:]]
+        await self.print([*again, *fresh])
+
+    async def _print_new(self, run: "Run", attempt: int, position: int) -> int:
+        """Print what the attempt wrote after this position; the new position."""
+        from tokimori.service.outputs import unread
+
+        output = await self._service.output(run.id, attempt)
+        if output is None:
+            return position
+        missed, new = unread(output, position)
+        if missed:
+            print_notice(f"… {missed} bytes of run {run.id} left out …")
+        if new:
+            _show(run, attempt, new.decode(errors="replace"))
+        return output.size
+
+
+def _show(run: "Run", attempt: int, text: str) -> None:
+    if options().as_json:
+        print_json({"job_id": run.job_id, "run_id": run.id, "attempt": attempt, "text": text})
+        return
+    head = f"{run.job_id} {run.id[:_SHORT] if sys.stdout.isatty() else run.id}"
+    print_lines(*(f"{head} | {line}" for line in text.splitlines()))
+    sys.stdout.flush()

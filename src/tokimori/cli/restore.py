@@ -1,0 +1,174 @@
+"""`tokimori restore`: what a backup holds goes into the store."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+from msgspec import Struct
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import copying_bar, print_json, print_lines
+from tokimori.cli.session import load
+from tokimori.errors import Refused
+
+if TYPE_CHECKING:
+    from tokimori.ports.store import Store
+
+_MOST = 1_000
+_LOOKS, _BETWEEN = 10, 0.25
+"""How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What is in the store now: its jobs, up to a thousand, and the schema that it has."""
+
+    jobs: int
+    schema: int | None
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--replace", is_flag=True, help="Put it in the place of all that the store holds now (SQLite).")
+def restore(file: Path, *, replace: bool) -> None:
+    """Put what a backup holds into the store, which must be empty.
+
+    No node may work on it. With --replace a store in an SQLite file may hold something: that is gone then, so make a
+    backup before. Runs that ran when the backup was made are taken over by the first node, as after a crash.
+    """
+    from tokimori.client.opening import make_state_dir
+    from tokimori.client.snapshot import check_snapshot
+
+    loaded, source = load(), Path.cwd() / file
+    if not source.is_file():
+        raise Refused(f"file: there is no {source}", field="file", value=str(source), allowed="a backup")
+    inside = check_snapshot(source)
+    url = loaded.settings.job_store
+    if url.lower().startswith("sqlite:"):
+        make_state_dir(loaded.settings.state_dir)
+        _check_alone(inside, url)
+        restored = _put(source, url, replace=replace)
+    elif replace:
+        message = "--replace: only an SQLite store is replaced: empty the database with its own tool, and restore then"
+        raise Refused(message, field="replace", allowed="an empty store")
+    else:
+        restored = _copy(source, url)
+    if options().as_json:
+        print_json(restored)
+    else:
+        more = "or more " if restored.jobs == _MOST else ""
+        print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
+
+
+def _check_alone(inside: frozenset[str], url: str) -> None:
+    """Refuse to replace what others keep in the same file: the whole of it takes the place of the whole."""
+    from tokimori.client.snapshot import check_snapshot
+    from tokimori.stores.open import file_of, namespace_of
+
+    own, target = namespace_of(url).name, Path(file_of(url))
+    if own not in inside:
+        message = f"file: it holds the installations {_named(inside)}, and the store is {_named(frozenset({own}))}"
+        raise Refused(message, field="file", allowed="a backup of this installation")
+    there = check_snapshot(target) if target.exists() and target.stat().st_size else frozenset()
+    if others := there - {own}:
+        message = f"store: {target} is also the store of the installations {_named(others)}, which would be replaced"
+        raise Refused(message, field="store", value=str(target), allowed="a file of one installation")
+
+
+def _named(installations: frozenset[str]) -> str:
+    return ", ".join(f"?namespace={name}" if name else "without a namespace" for name in sorted(installations))
+
+
+def _put(source: Path, url: str, *, replace: bool) -> Restored:
+    """Copy the file beside the store, look at the copy as a store, and put that in place."""
+    from tokimori.client.snapshot import put_snapshot, remove_database, write_snapshot
+    from tokimori.stores.open import file_of
+
+    target, query = Path(file_of(url)), "".join(url.partition("?")[1:])
+    if target.exists():
+        if target.samefile(source):
+            raise Refused(f"file: {source} is the store itself", field="file", value=str(source), allowed="a backup")
+        asyncio.run(_check_target(url, replace=replace))
+    tried = target.with_name(f".{target.name}.{os.getpid()}.restored")
+    try:
+        write_snapshot(source, tried, replace=True)
+        restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}{query}"))
+        put_snapshot(tried, target)
+    finally:
+        remove_database(tried)
+    return restored
+
+
+async def _looked_at(url: str) -> Restored:
+    """What the store holds. Raises `SchemaMismatch` for one that this version can't use, and `StoreError`."""
+    from tokimori.clock import SystemClock
+    from tokimori.service.schema import open_prepared
+    from tokimori.stores.open import open_store
+
+    store = open_store(url, SystemClock())
+    await open_prepared(store)
+    try:
+        return Restored(jobs=len(await store.list_jobs(limit=_MOST)), schema=(await store.schema()).version)
+    finally:
+        await store.close()
+
+
+async def _check_target(url: str, *, replace: bool) -> None:
+    """Refuse a store on which nodes work, and, unless it is to be replaced, one that holds anything."""
+    from tokimori.clock import SystemClock
+    from tokimori.stores.open import open_store
+
+    store = open_store(url, SystemClock())
+    await store.open()
+    try:
+        if (await store.schema()).version is None:
+            return
+        await _check_quiet(store)
+        if not replace and (held := await _first_of(store)) is not None:
+            message = f"store: it holds something already ({held}): add --replace to lose that, or name another store"
+            raise Refused(message, field="store", value=held, allowed="an empty store")
+    finally:
+        await store.close()
+
+
+async def _first_of(store: "Store") -> str | None:
+    from tokimori.ports.copying import Kind
+    from tokimori.ports.store import RunFilter
+
+    for job in await store.list_jobs(limit=1):
+        return f"the job {job.id}"
+    for run in await store.list_runs(RunFilter(limit=1)):
+        return f"the run {run.id}"
+    for document in await store.export_rows(Kind.DOCUMENTS, None, 1):
+        return f"the document {document}"[:80]
+    return None
+
+
+async def _check_quiet(store: "Store") -> None:
+    """Refuse while a node beats. One that was killed did not say farewell: it is listened to for a while."""
+    from tokimori.ports.nodes import NodeState
+
+    before = {each.id: each.beat for each in await store.list_nodes() if each.state is NodeState.ALIVE}
+    for _ in range(_LOOKS if before else 0):
+        await asyncio.sleep(_BETWEEN)
+        for node in await store.list_nodes():
+            if node.state is NodeState.ALIVE and before.get(node.id) != node.beat:
+                message = f"store: the node {node.id} (pid {node.pid} on {node.host}) works on it: stop it first"
+                raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
+
+
+def _copy(source: Path, url: str) -> Restored:
+    """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
+    from tokimori.cli.db import copied
+    from tokimori.client.snapshot import remove_database, write_snapshot
+
+    copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
+    try:
+        write_snapshot(source, copy, replace=True)
+        with copying_bar() as tell:
+            asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell))
+    finally:
+        remove_database(copy)
+    return asyncio.run(_looked_at(url))

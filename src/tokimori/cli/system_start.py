@@ -1,0 +1,162 @@
+"""Starting a node in the background, and waiting until it is ready."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from tokimori.cli.command import options
+from tokimori.cli.ending import DONE
+from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.ownership import PRIVATE
+
+if TYPE_CHECKING:
+    from tokimori.config.settings import Loaded
+    from tokimori.node.background import Note
+    from tokimori.node.notify import Listener
+
+NOT_READY = 1
+"""The exit code where the node runs, and is not ready yet, or has ended at once."""
+_LOOK = 0.1
+"""Seconds between two looks at a node that starts."""
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """A node in the background. `address`: where its door is; None: it has none. `ready`, or why it is not."""
+
+    pid: int
+    ready: str
+    address: str | None
+    log: str
+
+
+class _Child(NamedTuple):
+    process: "subprocess.Popen[bytes]"
+    note: "Note"
+    told: Path
+
+
+def log_of(loaded: "Loaded") -> Path:
+    """The log of a node in the background."""
+    return loaded.settings.log.file or loaded.settings.state_dir / "logs" / "node.log"
+
+
+def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> int:
+    """Start it, unless it runs; the exit code. To be called by one at a time."""
+    from tokimori.node.background import Living, Stale, remove_note, standing
+    from tokimori.node.notify import Listener
+
+    folder = loaded.settings.state_dir
+    match standing(folder):
+        case Living(note=note):
+            _print(_started(folder, note), "it runs already")
+            return DONE
+        case Stale(note=note, why=why):
+            print_notice(f"the note of an earlier node is removed: {why}")
+            remove_note(folder, note)
+        case _:
+            pass
+    listener = Listener()
+    try:
+        child = _spawn(loaded, arguments, listener.address)
+        return _await_ready(folder, child, listener, time.monotonic() + timeout)
+    finally:
+        listener.close()
+
+
+def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
+    """The node as a process in a session of its own. What it prints until its log is open goes to `start.log`."""
+    from tokimori.executors.keeper.kernel import boot_identity
+    from tokimori.node.background import Note, look, write_note
+
+    log = log_of(loaded)
+    told = loaded.settings.state_dir / "start.log"
+    opened = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tokimori", "serve", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=opened,
+            stderr=opened,
+            start_new_session=True,
+            env={**os.environ, **_settings_for(loaded), "NOTIFY_SOCKET": listener},
+        )
+    finally:
+        os.close(opened)
+    seen = look(process.pid)
+    note = Note(
+        pid=process.pid,
+        began=0 if seen is None else seen.began,
+        boot=boot_identity(),
+        log=str(log),
+        arguments=tuple(arguments),
+    )
+    write_note(loaded.settings.state_dir, note)
+    return _Child(process, note, told)
+
+
+def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
+    """What this command was told, for the node, and where that writes its log: to a file, which it bounds."""
+    from tokimori.config.settings import DEFAULT
+
+    given, log = options(), loaded.settings.log
+    said = {"TOKIMORI_STORE": given.store, "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store}
+    unsaid = {"log.file": str(log_of(loaded)), "log.stderr": "false", "log.rotate": "true"}
+    return {
+        **{name: value for name, value in said.items() if value is not None},
+        **{
+            f"TOKIMORI_{name.upper().replace('.', '_')}": value
+            for name, value in unsaid.items()
+            if loaded.origins[name] == DEFAULT
+        },
+    } | ({} if log.file is None else {"TOKIMORI_LOG_FILE": str(log.file)})
+
+
+def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: float) -> int:
+    from tokimori.node.background import remove_note
+    from tokimori.node.door_probe import READY
+
+    has_joined = False
+    while True:
+        has_joined = has_joined or listener.hears_ready(_LOOK)
+        if (code := child.process.poll()) is not None:
+            remove_note(folder, child.note)
+            print_notice(f"the node has ended at once:\n{_last(child.told)}")
+            return code if code > 0 else NOT_READY
+        if has_joined:
+            started = _started(folder, child.note)
+            if started.ready == READY:
+                _print(started, "the node runs in the background")
+                return DONE
+            time.sleep(_LOOK)
+        if time.monotonic() >= deadline:
+            print_notice(
+                f"the node runs as pid {child.note.pid}, and is not ready yet; it goes on trying, and its log is "
+                f"{child.note.log}; `tokimori system stop` ends it\n{_last(child.told)}"
+            )
+            return NOT_READY
+
+
+def _started(folder: Path, note: "Note") -> Started:
+    from tokimori.node.door_probe import READY, readiness
+    from tokimori.node.open_doors import doors
+
+    address = next((door.address for door in doors(folder) if door.pid == note.pid), None)
+    return Started(pid=note.pid, ready=READY if address is None else readiness(address), address=address, log=note.log)
+
+
+def _last(told: Path) -> str:
+    return "\n".join(told.read_text(errors="replace").splitlines()[-20:])
+
+
+def _print(started: Started, what: str) -> None:
+    if options().as_json:
+        print_json(started)
+        return
+    answers = "" if started.address is None else f", and answers at {started.address}"
+    print_lines(f"{what} as pid {started.pid}{answers}: {started.ready}", f"its log is {started.log}")

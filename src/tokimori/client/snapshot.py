@@ -1,0 +1,102 @@
+"""Whole SQLite files: a copy of one that is in use, and one put in the place of another.
+
+SQLite's online backup sees what one reader sees: what the WAL holds is in the copy, and writers go on meanwhile.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from tokimori.errors import StoreError
+from tokimori.ownership import PRIVATE, keep_private
+from tokimori.stores.namespace import PLAIN
+from tokimori.stores.sqlite.file_lock import FileLock
+
+_BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
+"""What SQLite, and we, put beside a file."""
+
+
+def write_snapshot(source: Path, target: Path, *, replace: bool = False) -> None:
+    """Copy the database to a file of its own, which is there as a whole or not at all. Raises `StoreError`.
+
+    Unless it may `replace` one, `target` must not exist: also one that somebody made meanwhile stays.
+    """
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE))
+        with _reading(source) as old, closing(sqlite3.connect(partial, isolation_level=None)) as new:
+            old.backup(new)
+            new.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+        _sync(partial)
+        if replace:
+            partial.replace(target)
+        else:
+            os.link(partial, target)
+        _sync(target.parent)
+    except FileExistsError:
+        raise StoreError(f"{target} exists already", field="file", value=str(target), allowed="a new file") from None
+    except (OSError, sqlite3.Error) as fault:
+        raise StoreError(f"{target} can't be written: {fault}", field="file", value=str(target)) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def check_snapshot(file: Path) -> frozenset[str]:
+    """Refuse what is no whole database of Tokimori; the installations in it, by their namespaces.
+
+    Raises `StoreError`, which says why.
+    """
+    try:
+        with _reading(file) as db:
+            (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    except (OSError, sqlite3.Error) as fault:
+        found, tables = str(fault), []
+    if found != "ok":
+        raise StoreError(f"{file} is no whole database: {found}", field="file", value=str(file), allowed="a backup")
+    ours = [name.removeprefix(PLAIN) for name in tables if name.startswith(PLAIN)]
+    if not ours:
+        raise StoreError(f"{file} is no backup: it has no table of ours", field="file", value=str(file))
+    return frozenset(name.partition("__")[0] if "__" in name else "" for name in ours)
+
+
+def put_snapshot(source: Path, target: Path) -> None:
+    """Put all that `source` holds in the place of what `target` holds, in one transaction. Raises `StoreError`.
+
+    Under the lock that all writers hold. Who has the file open sees it change.
+    """
+    keep_private(str(target), "-wal", "-shm", "-journal")
+    lock = FileLock(os.path.realpath(target))
+    try:
+        with lock.held(), _reading(source) as new, closing(sqlite3.connect(target, isolation_level=None)) as old:
+            new.backup(old)
+            old.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.Error as fault:
+        raise StoreError(f"store {target} can't be written: {fault}", field="store", value=str(target)) from None
+    finally:
+        lock.close()
+
+
+def remove_database(file: Path) -> None:
+    """Remove a database of ours that nobody uses, with what stands beside it."""
+    for each in (file, *(file.with_name(file.name + suffix) for suffix in _BESIDE)):
+        each.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
+    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, isolation_level=None)) as db:
+        yield db
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,144 @@
+"""A log file that several processes may write: each line whole, and a new file where the old one is full or of old."""
+
+import fcntl
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tokimori.logs.rotation import Rotation, finish, name_of_old
+from tokimori.ownership import PRIVATE
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+FINISHING = 2.0
+"""Seconds for which who stops waits for an old file to be compressed; the next rotation does what is left."""
+
+
+class LogFile(logging.Handler):
+    """Appends messages to the file at the path, which is made for its owner alone; one that is there stays as it is.
+
+    The file is opened anew after it was moved away. What can't be written is counted, and told to `tell`, once, and to
+    the file when that can be written again: a full disk hinders nobody.
+
+    Every writer holds a shared lock for one line, and looks under it whether its file still is the one at the path. So
+    who has the whole lock moves the file away while nobody is about to write to it. Raises `OSError` at first.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        rotation: Rotation | None,
+        tell: Callable[[str], None],
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__()
+        self._path = path.absolute()
+        self._rotation = rotation
+        self._tell = tell
+        self._wall_clock = wall_clock
+        self._lost = 0
+        self._why = ""
+        self._torn = False
+        self._left = threading.Event()
+        self._finishing: threading.Thread | None = None
+        self._opened: int | None = os.open(self._path, _FLAGS, PRIVATE)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the whole message, or count it as lost."""
+        data = self.format(record).encode(errors="backslashreplace") + b"\n"
+        if self._lost:
+            data = self._notice().encode() + b"\n" + data
+        try:
+            self._write(b"\n" + data if self._torn else data)
+        except OSError as fault:
+            self._lose(fault)
+        else:
+            self._lost, self._torn = 0, False
+
+    def _notice(self) -> str:
+        about = f"{self._lost} messages were not written to this file: {self._why}"
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, about, None, None))
+
+    def _lose(self, fault: OSError) -> None:
+        self._lost += 1
+        self._why = fault.strerror or str(fault)
+        if self._lost == 1:
+            self._tell(
+                f"log.file: {self._path} can't be written ({self._why}): messages are lost there until it can; "
+                "everything else goes on"
+            )
+
+    def _write(self, data: bytes) -> None:
+        opened = self._locked()
+        try:
+            if self._is_over(opened, len(data)):
+                opened = self._rotated(opened)
+            while data:
+                written = os.write(opened, data)
+                data = data[written:]
+                self._torn = bool(data)
+        finally:
+            if self._opened is not None:
+                fcntl.flock(self._opened, fcntl.LOCK_UN)
+
+    def _locked(self) -> int:
+        """The file that is at the path, which nobody moves away until it is unlocked."""
+        while True:
+            if self._opened is None:
+                self._opened = os.open(self._path, _FLAGS, PRIVATE)
+            fcntl.flock(self._opened, fcntl.LOCK_SH)
+            if self._is_there(self._opened):
+                return self._opened
+            self._close()
+
+    def _is_there(self, opened: int) -> bool:
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(opened), self._path.stat())
+        return False
+
+    def _is_over(self, opened: int, more: int) -> bool:
+        if self._rotation is None:
+            return False
+        found = os.fstat(opened)
+        return stat.S_ISREG(found.st_mode) and self._rotation.is_over(
+            found.st_size, more, found.st_mtime, self._wall_clock()
+        )
+
+    def _rotated(self, opened: int) -> int:
+        """Move the file away, unless another process just did; the new one, locked."""
+        fcntl.flock(opened, fcntl.LOCK_EX)  # others may have been first: the shared lock is given up for it
+        if self._is_there(opened) and self._is_over(opened, 1):
+            with suppress(OSError):  # in a folder where nothing can be renamed the file grows on
+                self._path.rename(name_of_old(self._path, self._wall_clock()))
+                self._finish()
+        return self._locked()
+
+    def _finish(self) -> None:
+        """Compress old files and remove the oldest, aside: messages do not wait for that."""
+        self._left.set()
+        if self._finishing is None or not self._finishing.is_alive():
+            self._finishing = threading.Thread(target=self._tidy, name="tokimori-old-logs", daemon=True)
+            self._finishing.start()
+
+    def _tidy(self) -> None:
+        while self._rotation is not None and self._left.is_set():
+            self._left.clear()
+            finish(self._path, self._rotation)
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            os.close(self._opened)
+        self._opened = None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._finishing is not None:
+            self._finishing.join(FINISHING)
+            if not self._finishing.is_alive():
+                self._tidy()  # what came just when it ended
+        self._close()
+        super().close()

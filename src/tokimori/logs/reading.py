@@ -1,0 +1,117 @@
+"""Reading log files that nodes write: the last lines, and those that are still to come."""
+
+import gzip
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from tokimori.logs.rotation import old_files
+
+MOST_READ = 16 * 2**20
+"""Bytes at the end of a file that are looked through."""
+_TEXT = re.compile(rb"\d{4}-\d\d-\d\dT\S+ [A-Z]+ (?P<logger>[\w.]+): ", re.ASCII)
+_DOOR = ("tokimori.api", "tokimori.foreign", "tokimori.web", "uvicorn")
+"""Loggers that tell of the door."""
+
+Wanted = Callable[[bytes], bool]
+"""Whether a line is wanted."""
+
+
+class _Named(msgspec.Struct):
+    logger: str = ""
+
+
+def every_line(_: bytes) -> bool:
+    """All of them."""
+    return True
+
+
+class Lines:
+    """Which lines are wanted: those of the door, or all others. What follows a message belongs to it."""
+
+    def __init__(self, *, of_the_door: bool) -> None:
+        self._of_the_door = of_the_door
+        self._last = not of_the_door
+
+    def __call__(self, line: bytes) -> bool:
+        """Whether it is one of them."""
+        logger = _logger_of(line)
+        if logger is not None:
+            self._last = logger.startswith(_DOOR) == self._of_the_door
+        return self._last
+
+
+def _logger_of(line: bytes) -> str | None:
+    """Who wrote the line, as text or as JSON; None: it goes on with a message."""
+    if (found := _TEXT.match(line)) is not None:
+        return found["logger"].decode()
+    try:
+        return msgspec.json.decode(line, type=_Named).logger
+    except msgspec.DecodeError:
+        return None
+
+
+def last_lines(path: Path, most: int, wanted: Wanted) -> list[bytes]:
+    """The last lines that are wanted, of the file and of the one that was left behind last. Raises `OSError`."""
+    files = [*old_files(path)[-1:], *([path] if path.exists() else [])]
+    if not files:
+        raise FileNotFoundError(str(path))
+    found: deque[bytes] = deque(maxlen=most)
+    for file in files:
+        found += (line for line in _lines_of(file) if wanted(line))
+    return list(found)
+
+
+def _lines_of(file: Path) -> Iterator[bytes]:
+    if file.suffix == ".gz":
+        with gzip.open(file) as packed:
+            yield from packed.read(MOST_READ).splitlines(keepends=True)
+        return
+    with file.open("rb") as text:
+        size = text.seek(0, os.SEEK_END)
+        text.seek(max(0, size - MOST_READ))
+        if size > MOST_READ:
+            text.readline()  # a part of one
+        yield from text.read(MOST_READ).splitlines(keepends=True)
+
+
+def new_lines(path: Path, wanted: Wanted) -> Iterator[list[bytes]]:
+    """What is written from now on; each step is what came since the last one. A new file at the path is gone on with.
+
+    Raises `OSError` at first.
+    """
+    opened: IO[bytes] = path.open("rb")
+    opened.seek(0, os.SEEK_END)
+    try:
+        while True:
+            lines = _whole_lines(opened)
+            if not lines and (newer := _other(path, opened)) is not None:
+                opened.close()
+                opened = newer
+                continue
+            yield [line for line in lines if wanted(line)]
+    finally:
+        opened.close()
+
+
+def _whole_lines(opened: IO[bytes]) -> list[bytes]:
+    begin = opened.tell()
+    text = opened.read(MOST_READ)
+    whole = text[: text.rfind(b"\n") + 1]
+    opened.seek(begin + len(whole))
+    return whole.splitlines(keepends=True)
+
+
+def _other(path: Path, opened: IO[bytes]) -> IO[bytes] | None:
+    """The file that is at the path now, if it is another one."""
+    try:
+        if os.path.samestat(os.fstat(opened.fileno()), path.stat()):
+            return None
+        return path.open("rb")
+    except FileNotFoundError:
+        return None

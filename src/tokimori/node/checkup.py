@@ -1,0 +1,88 @@
+"""What may be wrong with the machine on which a node is to run: its folders and its zones."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tokimori.clock import SECOND, Moment
+from tokimori.config.settings import Settings
+from tokimori.node.background import Stale, standing
+from tokimori.ownership import others_reach
+from tokimori.schedules.zones import tzdata_version
+from tokimori.service.doctor.finding import Finding, failure, fine, warning
+
+LITTLE, NONE = 500 * 2**20, 20 * 2**20
+"""Bytes that are free: below the first one somebody should look, below the second one nothing can be written soon."""
+_MOST_LOOKED_AT = 1_000
+"""So many files of the state folder are looked at."""
+
+
+def of_this_machine(settings: Settings, now: Moment) -> Iterator[Finding]:
+    """A finding for each check, also where all is well."""
+    yield from list(_permissions(settings.state_dir)) or [
+        fine("permissions", f"only its owner reaches the state folder {settings.state_dir}")
+    ]
+    yield from list(_room(settings)) or [fine("disk", "there is room in the folders of a node")]
+    yield from list(_log(settings.log.file)) or [fine("log", "the log can be written")]
+    yield from list(_service(settings.state_dir)) or [fine("service", "no node in the background has gone unnoticed")]
+    yield from list(_zones(now)) or [fine("zones", f"the rules of time zones are of {tzdata_version()}")]
+
+
+def _permissions(folder: Path) -> Iterator[Finding]:
+    if not folder.exists():
+        yield warning("permissions", f"there is no state folder {folder} yet", "`tokimori system start` makes it")
+        return
+    try:
+        reached = others_reach(folder)
+        mode = folder.stat().st_mode & 0o077
+        if reached is not None:
+            yield failure("permissions", f"others may change what a node trusts: {reached}", "else name another folder")
+        elif mode:
+            text = f"others may look into the state folder {folder} (mode {folder.stat().st_mode & 0o7777:04o})"
+            yield from [warning("permissions", text, f"`chmod go= {folder}`"), *_open_files(folder)]
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            yield failure("permissions", f"{folder} can't be written", "run this as the user of the node")
+    except OSError as fault:
+        yield failure("permissions", f"{folder} can't be looked at: {fault.strerror}", "run this as the node's user")
+
+
+def _open_files(folder: Path) -> Iterator[Finding]:
+    """Files that others may read, where they reach the folder."""
+    looked = sorted(folder.iterdir())[:_MOST_LOOKED_AT]
+    for path in [each for each in looked if each.is_file() and each.stat().st_mode & 0o077]:
+        text = f"others may read {path} (mode {path.stat().st_mode & 0o7777:04o})"
+        yield warning("permissions", text, f"`chmod go= {path}`")
+
+
+def _room(settings: Settings) -> Iterator[Finding]:
+    folders = {settings.state_dir, *([] if settings.log.file is None else [settings.log.file.parent])}
+    for folder in sorted(each for each in folders if each.exists()):
+        free = shutil.disk_usage(folder).free
+        if free < LITTLE:
+            text = f"{free // 2**20} MiB are free in {folder}"
+            yield (failure if free < NONE else warning)("disk", text, "make room; `log.keep` bounds what logs take")
+
+
+def _log(file: Path | None) -> Iterator[Finding]:
+    if file is None or (not file.exists() and not file.parent.exists()):
+        return
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        yield failure("log", f"{file} can't be written: messages are lost there", "`log.file` names another one")
+
+
+def _service(folder: Path) -> Iterator[Finding]:
+    found = standing(folder)
+    if isinstance(found, Stale):
+        text = f"the node that was started in the background has gone: {found.why}"
+        yield warning("service", text, "`tokimori system start` starts another one; the log says what happened")
+
+
+def _zones(now: Moment) -> Iterator[Finding]:
+    """Rules change a few times a year; those of two years ago are wrong somewhere."""
+    version = tzdata_version()
+    year = datetime.fromtimestamp(now / SECOND, UTC).year
+    if version[:4].isdecimal() and int(version[:4]) < year - 1:
+        text = f"the rules of time zones are of {version}, and governments have changed some since"
+        yield warning("zones", text, "`pip install --upgrade tzdata`, and start nodes again")

@@ -1,0 +1,55 @@
+"""Telling whoever started a node that it is ready, as systemd wants it (sd_notify(3))."""
+
+import os
+import socket
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import Final
+
+VARIABLE: Final = "NOTIFY_SOCKET"
+READY: Final = b"READY=1"
+
+
+class Starter:
+    """Who started this process, if he wants to be told."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+
+    def tell_ready(self) -> None:
+        """Tell him; one who has gone hears nothing."""
+        if not self._address:
+            return
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.sendto(READY, _path(self._address))
+
+
+def starter_of(environ: MutableMapping[str, str]) -> Starter:
+    """Who is named in the environment, from which it is taken: what this process starts has nothing to tell him."""
+    return Starter(environ.pop(VARIABLE, None))
+
+
+class Listener:
+    """Hears what a process that is started tells."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(f"\0tokimori-{os.urandom(16).hex()}")  # nobody guesses it, and no file is left behind
+        self.address = self._socket.getsockname().decode().replace("\0", "@")
+
+    def hears_ready(self, within: float) -> bool:
+        """Whether it says within so many seconds that it is ready."""
+        self._socket.settimeout(within)
+        try:
+            return READY in self._socket.recv(4096).splitlines()
+        except (TimeoutError, BlockingIOError):
+            return False
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._socket.close()
+
+
+def _path(address: str) -> str:
+    """An address that begins with @ is no file, but a name of the kernel (unix(7))."""
+    return f"\0{address[1:]}" if address.startswith("@") else address

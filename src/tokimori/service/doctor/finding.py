@@ -1,0 +1,55 @@
+"""What a check has found."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, and may not do so for long, or not as somebody wants it."""
+    FAIL = "fail"
+    """It does not work."""
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One line of the answer: which check found what, and (`mend`) what to do about it."""
+
+    check: str
+    level: Level
+    text: str
+    mend: str | None = None
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """What all checks have found. `level` is the worst of it."""
+
+    level: Level
+    findings: tuple[Finding, ...]
+
+
+def diagnosis(found: Iterable[Finding]) -> Diagnosis:
+    """These findings, with the worst level among them."""
+    findings = tuple(found)
+    levels = {each.level for each in findings}
+    worst = next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
+    return Diagnosis(level=worst, findings=findings)
+
+
+def fine(check: str, text: str) -> Finding:
+    """That nothing is wrong."""
+    return Finding(check=check, level=Level.OK, text=text)
+
+
+def warning(check: str, text: str, mend: str) -> Finding:
+    """That something should be looked at."""
+    return Finding(check=check, level=Level.WARN, text=text, mend=mend)
+
+
+def failure(check: str, text: str, mend: str) -> Finding:
+    """That something does not work."""
+    return Finding(check=check, level=Level.FAIL, text=text, mend=mend)

@@ -1,0 +1,115 @@
+"""Reads a store twice for what may be wrong with it: short lists, whatever there is."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from tokimori.clock import Clock, Moment
+from tokimori.errors import NotFound, StoreError
+from tokimori.model.access_token import AccessToken
+from tokimori.model.ids import RunId
+from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
+from tokimori.ports.nodes import NodeRecord, Nodes
+from tokimori.ports.pausing import Pausing
+from tokimori.ports.planning import Planning
+from tokimori.ports.semaphores import Semaphore, Semaphores
+from tokimori.ports.store import Jobs, RunFilter, Runs, Schema
+from tokimori.service.doctor.reading import MOST_JOBS, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
+from tokimori.service.doctor.rules import LATE, usable
+
+LISTEN = 2.5
+"""Seconds between the readings, where nodes are alive: each of them beats meanwhile."""
+_MOST_ASKED = 100
+"""So many holders of units are asked for by themselves."""
+
+
+class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Protocol):
+    """The part of the store that is asked."""
+
+
+class SemaphoreStore(Semaphores, Nodes, Protocol):
+    """The part of the store of the semaphores that is asked."""
+
+
+class Reader:
+    """Reads a store. `opened` gives that of the semaphores; `apart`: it is another one. `rest` waits some seconds."""
+
+    def __init__(
+        self,
+        store: ReadStore,
+        opened: Callable[[], Awaitable[SemaphoreStore]],
+        tokens: Callable[[], Awaitable[Sequence[AccessToken]]],
+        *,
+        clock: Clock,
+        apart: bool,
+        rest: Callable[[float], Awaitable[object]],
+    ) -> None:
+        self._store = store
+        self._opened = opened
+        self._tokens = tokens
+        self._clock = clock
+        self._apart = apart
+        self._rest = rest
+
+    async def read(self) -> Reading:
+        """What two readings show. Raises `StoreError` where the store does not answer."""
+        first = await self._once()
+        listened = LISTEN if first.alive else 0.0
+        await self._rest(listened)
+        return confirmed(first, await self._once(), listened)
+
+    async def _once(self) -> Reading:
+        sent, machine_now = self._clock.monotonic(), self._clock.now()
+        now = await self._store.now()
+        took = self._clock.monotonic() - sent
+        schema, promises = await self._store.schema(), tuple(self._store.faults())
+        reading = Reading(now=now, machine_now=machine_now, took=took, schema=schema, promises=promises)
+        return await self._whole(reading) if usable(reading) else reading
+
+    async def _whole(self, bare: Reading) -> Reading:
+        store, now = self._store, bare.now
+        running = await self._runs(RunState.RUNNING)
+        semaphores, programs, fault = await self._semaphores()
+        return Reading(
+            now=now,
+            machine_now=bare.machine_now,
+            took=bare.took,
+            schema=bare.schema,
+            promises=bare.promises,
+            nodes=tuple(await store.list_nodes()),
+            due=tuple(each.job for each in await store.due(Moment(now - LATE), MOST_JOBS)),
+            running=running,
+            blocked=await self._runs(RunState.BLOCKED),
+            held=await self._runs(RunState.HELD),
+            lively=await self._lively(running, semaphores),
+            semaphores=semaphores,
+            programs=programs,
+            apart=self._apart,
+            semaphores_fault=fault,
+            lanes=(await store.survey(now)).lanes,
+            jobs=tuple(await store.list_jobs(limit=MOST_JOBS)),
+            pauses=tuple(await store.list_pauses()),
+            tokens=tuple(await self._tokens()),
+        )
+
+    async def _runs(self, state: RunState) -> tuple[Run, ...]:
+        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=MOST_RUNS)))
+
+    async def _semaphores(self) -> tuple[tuple[Semaphore, ...], tuple[NodeRecord, ...], str | None]:
+        try:
+            store = await self._opened()
+            return tuple(await store.list_semaphores(limit=MOST_SEMAPHORES)), tuple(await store.list_nodes()), None
+        except StoreError as fault:
+            return (), (), str(fault)
+
+    async def _lively(self, running: Sequence[Run], semaphores: Sequence[Semaphore]) -> frozenset[RunId]:
+        """The runs that run, and of those that hold units the ones that were not asked for."""
+        known = {run.id for run in running}
+        holders = [each.run_id for semaphore in semaphores for each in semaphore.holders if each.run_id is not None]
+        unknown = [run_id for run_id in holders if run_id not in known]
+        for run_id in () if self._apart else unknown[:_MOST_ASKED]:
+            with suppress(NotFound):
+                if (await self._store.get_run(run_id)).state is RunState.RUNNING:
+                    known.add(run_id)
+        return frozenset(known | set(unknown[_MOST_ASKED:]))

@@ -1,0 +1,88 @@
+"""What is read of a store to say what is wrong with it. Pure."""
+
+from dataclasses import dataclass, replace
+
+from tokimori.clock import Moment
+from tokimori.model.access_token import AccessToken
+from tokimori.model.ids import Lane, RunId
+from tokimori.model.job import Job
+from tokimori.model.pause import Pause
+from tokimori.model.run import Run
+from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.semaphores import Semaphore
+from tokimori.ports.store import SchemaStatus
+
+MOST_JOBS = 1_000
+"""So many jobs are looked at, the first ones by id, and of those that are due the longest due."""
+MOST_RUNS = 300
+"""So many runs of a state are looked at, the newest: each may bring a payload of a megabyte."""
+MOST_SEMAPHORES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the store said at `now`; where its schema is not the one of this program, `schema` alone says anything.
+
+    `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are
+    enabled jobs whose next moment passed `LATE` ago, `running`, `blocked` and `held` runs of that state, `lanes` those
+    with ready runs. `lively` are runs that ran in any of the readings. `semaphores_fault`: why the store of the
+    semaphores could not be read. `listened`: how long nodes were listened to; `silent` those that did not beat.
+    """
+
+    now: Moment
+    machine_now: Moment
+    took: float
+    schema: SchemaStatus
+    promises: tuple[str, ...] = ()
+    nodes: tuple[NodeRecord, ...] = ()
+    due: tuple[Job, ...] = ()
+    running: tuple[Run, ...] = ()
+    blocked: tuple[Run, ...] = ()
+    held: tuple[Run, ...] = ()
+    lively: frozenset[RunId] = frozenset()
+    semaphores: tuple[Semaphore, ...] = ()
+    programs: tuple[NodeRecord, ...] = ()
+    apart: bool = False
+    semaphores_fault: str | None = None
+    lanes: tuple[Lane, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    pauses: tuple[Pause, ...] = ()
+    tokens: tuple[AccessToken, ...] = ()
+    listened: float = 0.0
+    silent: tuple[NodeRecord, ...] = ()
+
+    @property
+    def alive(self) -> tuple[NodeRecord, ...]:
+        """The nodes that run jobs."""
+        return tuple(node for node in self.nodes if node.runs_jobs)
+
+
+def confirmed(first: Reading, second: Reading, listened: float) -> Reading:
+    """What both readings show: a store goes on between two questions, and what is wrong for a moment is no fault."""
+    due = {(job.id, job.next_due) for job in first.due}
+    running = {(run.id, run.token) for run in first.running}
+    blocked = {run.id for run in first.blocked}
+    beats = {node.id: node.beat for node in first.nodes if node.runs_jobs}
+    before = {each.name: each for each in first.semaphores}
+    return replace(
+        second,
+        due=tuple(job for job in second.due if (job.id, job.next_due) in due),
+        running=tuple(run for run in second.running if (run.id, run.token) in running),
+        blocked=tuple(run for run in second.blocked if run.id in blocked),
+        lively=first.lively | second.lively,
+        semaphores=tuple(_both(before[each.name], each) for each in second.semaphores if each.name in before),
+        lanes=tuple(lane for lane in second.lanes if lane in first.lanes),
+        listened=listened,
+        silent=tuple(node for node in second.alive if listened and beats.get(node.id) == node.beat),
+    )
+
+
+def _both(first: Semaphore, second: Semaphore) -> Semaphore:
+    held = {(each.id, each.since) for each in first.holders}
+    return Semaphore(
+        name=second.name,
+        limit=second.limit,
+        used=max(first.used, second.used),
+        waiting=min(first.waiting, second.waiting),
+        holders=tuple(each for each in second.holders if (each.id, each.since) in held),
+    )

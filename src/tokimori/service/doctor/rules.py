@@ -1,0 +1,226 @@
+"""What is wrong, as rules about one reading of the store: each check says what it found, or that all is well. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from tokimori.clock import DAY, MINUTE, SECOND, Moment, format_moment
+from tokimori.model.job import JobState, limit_of
+from tokimori.model.lanes import handler_of, lane_of, queue_of
+from tokimori.model.pause import EVERYTHING
+from tokimori.model.semaphores import LIMIT_LINE
+from tokimori.ports.nodes import NodeState
+from tokimori.service.doctor.finding import Finding, failure, fine, warning
+from tokimori.service.doctor.reading import MOST_RUNS, Reading
+from tokimori.service.queues import sentence
+from tokimori.service.why.stops import nobody_takes, queue_paused
+
+LATE = MINUTE
+"""What is due for so long should have been fired, unless ticks are aligned."""
+CLOCKS_DIFFER, CLOCKS_DISAGREE = 1.0, 5.0
+"""Seconds: the first is worth a word; at the second a node stops firing."""
+SLOW = 0.5
+"""Seconds for the shortest question."""
+LONG_HELD = 7 * DAY
+EXPIRES_SOON = 7 * DAY
+NAMED = 3
+"""So many are named; the others are counted."""
+
+Rule = Callable[[Reading], Iterable[Finding]]
+
+
+def findings(reading: Reading) -> list[Finding]:
+    """A line for each check that found nothing, and one for each thing that is wrong."""
+    checks = CHECKS if usable(reading) else CHECKS[:FIRST]
+    return [each for check, text, rule in checks for each in (tuple(rule(reading)) or (fine(check, text),))]
+
+
+def usable(reading: Reading) -> bool:
+    """Whether this program may read what is in the store."""
+    schema = reading.schema
+    return schema.version is not None and not schema.too_new and not schema.too_old
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many others there are."""
+    others = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {others} more" if others > 0 else "")
+
+
+def _store(reading: Reading) -> Iterator[Finding]:
+    if reading.took > SLOW:
+        text = f"the store answers, and took {reading.took:.1f} s for the shortest question"
+        yield warning("store", text, "look at its load, and at the way to it")
+
+
+def _clock(reading: Reading) -> Iterator[Finding]:
+    off = abs(reading.machine_now - reading.now) / SECOND - reading.took
+    if off > CLOCKS_DIFFER:
+        text = f"this machine's clock and the store's differ by {off:.1f} s"
+        mend = "set both by NTP: `timedatectl` says whether that is on"
+        yield (failure if off > CLOCKS_DISAGREE else warning)("clock", text, mend)
+
+
+def _schema(reading: Reading) -> Iterator[Finding]:
+    schema = reading.schema
+    if schema.version is None:
+        yield failure("schema", "the store has no tables yet", "`tokimori db migrate` makes them, and so does a node")
+    elif schema.too_new:
+        text = f"its schema is {schema.version}, and this version knows {schema.newest}"
+        yield failure("schema", text, "install a newer version of Tokimori")
+    elif schema.too_old:
+        text = f"its schema is {schema.version}, and this version works with {schema.newest}"
+        yield failure("schema", text, "`tokimori db migrate` applies what is pending")
+
+
+def _promises(reading: Reading) -> Iterator[Finding]:
+    for fault in reading.promises:
+        yield warning("promises", fault, "docs/faults.md says what it can cost")
+
+
+def _nodes(reading: Reading) -> Iterator[Finding]:
+    alive = reading.alive
+    if not alive:
+        yield failure("nodes", "no node runs: nothing is fired, and nothing starts", "`tokimori system start`")
+    for node in reading.silent:
+        text = f"the node {node.id} (pid {node.pid} on {node.host}) did not beat for {reading.listened:g} s"
+        mend = "look whether it is stopped or cut off; a living node takes over within 10 s what a dead one had"
+        yield (failure if len(reading.silent) == len(alive) else warning)("nodes", text, mend)
+    if len(versions := sorted({node.version for node in alive})) > 1:
+        yield warning("nodes", f"nodes of {len(versions)} versions run: {', '.join(versions)}", "update the older ones")
+
+
+def _due(reading: Reading) -> Iterator[Finding]:
+    if reading.due:
+        since = min(job.next_due for job in reading.due if job.next_due is not None)
+        names = [job.id for job in reading.due]
+        text = f"due since {format_moment(since)} and not fired: {listed(names)}"
+        mend = (
+            "look in the log of a node whether its clock disagrees with the store's; "
+            "with worker.interval_minutes its next tick fires them"
+        )
+        yield failure("fired", text, mend if reading.alive else "`tokimori system start` starts a node")
+
+
+def _running(reading: Reading) -> Iterator[Finding]:
+    alive = {node.id for node in reading.nodes if node.state is NodeState.ALIVE}
+    lost = [run for run in reading.running if run.node_id not in alive]
+    if lost:
+        text = f"running, but their node is gone: {listed([f'run {run.id} of {run.job_id}' for run in lost])}"
+        mend = "a living node takes them over within 10 s" if reading.alive else "`tokimori system start` starts a node"
+        yield failure("running", text, mend)
+
+
+def _permits(reading: Reading) -> Iterator[Finding]:
+    if reading.semaphores_fault is not None:
+        mend = "`datasource.semaphore.url` names it"
+        yield failure("permits", f"the store of the semaphores can't be read: {reading.semaphores_fault}", mend)
+    alive = {node.id for node in reading.programs if node.state is NodeState.ALIVE}
+    for semaphore in reading.semaphores:
+        gone = [
+            each
+            for each in semaphore.holders
+            if (each.node not in alive and each.run_id is None)
+            or (each.run_id is not None and not reading.apart and each.run_id not in reading.lively)
+        ]
+        if gone:
+            who = listed([f"run {each.run_id}" if each.run_id else f"the program {each.node}" for each in gone])
+            text = f"units of the semaphore {semaphore.name} are held by what does not run: {who}"
+            mend = "a node gives them back within 10 s; where it does not, tell us, with `tokimori lock list -o json`"
+            yield failure("permits", text, mend)
+
+
+def _wakes(reading: Reading) -> Iterator[Finding]:
+    """Runs in a line before which there is room. What is paused is woken, and stays where it is."""
+    if not reading.alive or any(pause.queue == EVERYTHING for pause in reading.pauses):
+        return
+    mend = "a node's next ticks serve the line; where none does, tell us, with `tokimori run why`"
+    paused = {pause.queue for pause in reading.pauses}
+    waiting = {run.blocked_on for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused}
+    for semaphore in reading.semaphores:
+        if semaphore.waiting and not semaphore.used and (reading.apart or f"semaphore:{semaphore.name}" in waiting):
+            text = f"{semaphore.waiting} wait for the semaphore {semaphore.name}, of which nothing is held"
+            yield failure("wakes", text, mend)
+    at_work = Counter(run.job_id for run in reading.running)
+    places = {job.id: limit_of(job.definition) for job in reading.jobs if job.state is JobState.ENABLED}
+    stuck = [
+        run
+        for run in reading.blocked
+        if (run.blocked_on or LIMIT_LINE) == LIMIT_LINE
+        and places.get(run.job_id, 0)
+        and not at_work[run.job_id]
+        and len(reading.running) < MOST_RUNS
+        and (run.lane is None or queue_of(run.lane) not in paused)
+    ]
+    if stuck:
+        names = [f"run {run.id} of {run.job_id}" for run in stuck]
+        yield failure("wakes", f"waiting for a place of their job, of which nothing runs: {listed(names)}", mend)
+
+
+def _held(reading: Reading) -> Iterator[Finding]:
+    long = [run for run in reading.held if run.due < reading.now - LONG_HELD]
+    if long:
+        text = f"due over 7 days ago, and held until a person says how they go on: {listed([run.id for run in long])}"
+        yield warning("held", text, "`tokimori run resume ID` or `tokimori run cancel ID`")
+
+
+def _lanes(reading: Reading) -> Iterator[Finding]:
+    """Ready runs, and jobs, for which no living node has what they ask for."""
+    if not reading.alive:
+        return
+    for lane in reading.lanes:
+        if (nobody := nobody_takes(lane, reading.nodes)) is not None:
+            what = handler_of(lane) or "commands"
+            text = f"ready runs ({what}, queue {queue_of(lane)}) start nowhere: {nobody.text}"
+            yield failure("lanes", text, nobody.mend or "start a node that has it")
+    missing: dict[str, tuple[str, list[str]]] = {}
+    for job in reading.jobs:
+        lane = lane_of(job.definition)
+        if job.state is not JobState.ENABLED or lane in reading.lanes:
+            continue
+        if (nobody := nobody_takes(lane, reading.nodes)) is not None:
+            missing.setdefault(nobody.text, (nobody.mend or "start a node that has it", []))[1].append(job.id)
+    for text, (mend, jobs) in missing.items():
+        yield warning("lanes", f"of the jobs {listed(jobs)} no run would start: {text}", mend)
+
+
+def _parked(reading: Reading) -> Iterator[Finding]:
+    parked = [job.id for job in reading.jobs if job.state is JobState.PARKED]
+    if parked:
+        text = f"parked by a failure: {listed(parked)}"
+        yield warning("jobs", text, "`tokimori job show ID` says by which; `tokimori job resolve ID` enables it")
+
+
+def _pauses(reading: Reading) -> Iterator[Finding]:
+    for pause in reading.pauses:
+        yield warning("pauses", sentence(pause), queue_paused(pause).mend or "")
+
+
+def _tokens(reading: Reading) -> Iterator[Finding]:
+    for token in reading.tokens:
+        if token.expires is None or token.expires > reading.now + EXPIRES_SOON:
+            continue
+        over, at = token.is_over(reading.now), format_moment(Moment(token.expires))
+        text = f"the token {token.name} {'expired' if over else 'expires'} at {at}"
+        again = f"`tokimori token revoke {token.name}`" + (" removes it" if over else ", and create another one")
+        yield warning("tokens", text, again)
+
+
+CHECKS: tuple[tuple[str, str, Rule], ...] = (
+    ("store", "the store answers", _store),
+    ("clock", "this machine's clock and the store's agree", _clock),
+    ("schema", "its tables are those of this version", _schema),
+    ("promises", "it keeps every promise", _promises),
+    ("nodes", "nodes run, and beat", _nodes),
+    ("fired", "whatever is due was fired", _due),
+    ("running", "every run that runs has a living node", _running),
+    ("permits", "every unit that is held has a living holder", _permits),
+    ("wakes", "nobody waits for what is free", _wakes),
+    ("held", "no run has been held for long", _held),
+    ("lanes", "for each enabled job there is a node", _lanes),
+    ("jobs", "no job is parked", _parked),
+    ("pauses", "no queue is paused", _pauses),
+    ("tokens", "no token expires within 7 days", _tokens),
+)
+"""Each check: its name, what it says where it finds nothing, and its rule."""
+FIRST = 4
+"""So many of them look at nothing but the schema."""

@@ -1,0 +1,109 @@
+"""Backups: written while nodes work, and put back where nobody does."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import Program, stop
+from tests.servers import redis
+
+
+def rows(database: Path) -> list[str]:
+    """Everything in the file."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        return list(db.iterdump())
+
+
+@contextmanager
+def a_node(program: Program) -> Iterator[None]:
+    """Within it a node works, which is killed at the end."""
+    node = program.serve()
+    try:
+        yield
+    finally:
+        node.kill()
+        node.communicate()
+
+
+def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
+    """It holds what the store held, what the WAL holds included; put back elsewhere, a node goes on with it."""
+    with a_node(program):
+        program("job", "add", "j", "--command", "sleep 60")
+        program("job", "add", "n", "--noop", "--description", "x" * 1000)
+        program("job", "trigger", "n", "--wait")
+        program("job", "trigger", "j")
+        assert "b.db" in program("backup", "b.db")
+        assert "exists already" in program.error("backup", "b.db")["message"]
+        program("backup", "b.db", "--replace")
+        assert "works on it" in program.error("restore", "b.db", "--replace")["message"]
+    other = Program(tmp_path / "other")
+    other.home.mkdir()
+    assert "restored: 2 jobs" in other("restore", str(program.home / "b.db"))
+    assert rows(other.database) == rows(program.home / "b.db")
+    assert [each["id"] for each in other.json("job", "list")] == ["j", "n"]
+    assert {each["job_id"] for each in other.json("run", "list")} == {"j", "n"}
+    assert stop(other.serve()) == 0
+
+
+def test_a_store_that_holds_something(program: Program) -> None:
+    """It is replaced only on purpose; a node that was killed there is none that works."""
+    program("job", "add", "one", "--noop")
+    program("backup", "b.db")
+    program("job", "add", "two", "--noop")
+    refused = program.error("restore", "b.db")
+    assert (refused["field"], refused["value"]) == ("store", "the job one")
+    assert len(program.json("job", "list")) == 2
+    with a_node(program):
+        pass
+    program("restore", "b.db", "--replace")
+    assert [each["id"] for each in program.json("job", "list")] == ["one"]
+
+
+def test_what_can_not_be_backed_up_or_restored(program: Program) -> None:
+    """Each fault is named, and nothing is touched: no store, no folder, no backup, the store itself, a newer schema."""
+    assert program.error("backup", "b.db")["field"] == "store"
+    program("job", "add", "j", "--noop")
+    before = rows(program.database)
+    assert "no folder" in program.error("backup", "nowhere/b.db")["message"]
+    assert program.error("restore", "b.db")["field"] == "file"
+    (program.home / "text").write_text("x" * 4096)
+    assert "no whole database" in program.error("restore", "text", "--replace")["message"]
+    assert "no whole database" in program.error("backup", "text", "--replace")["message"]
+    assert "itself" in program.error("restore", str(program.database), "--replace")["message"]
+    assert "itself" in program.error("backup", str(program.database), "--replace")["message"]
+    assert rows(program.database) == before
+    assert sorted(each.name for each in program.home.iterdir() if each.name.startswith(".")) == []
+
+
+def test_installations_that_share_a_file(program: Program) -> None:
+    """A backup of such a file has all of them: it takes the place of nobody else's, and goes to a file of its own."""
+    one, two = (f"sqlite://{program.database}?namespace={name}" for name in ("one", "two"))
+    program("job", "add", "j", "--noop", "--store", one)
+    program("backup", "b.db", "--store", one)
+    program("job", "add", "k", "--noop", "--store", two)
+    refused = program.error("restore", "b.db", "--replace", "--store", one)["message"]
+    assert "also the store of the installations ?namespace=two" in refused
+    assert "and the store is ?namespace=two" in program.error("restore", "b.db", "--replace", "--store", two)["message"]
+    fresh = f"sqlite://{program.home}/fresh.db?namespace=one"
+    assert "restored: 1 jobs" in program("restore", "b.db", "--store", fresh)
+    assert [each["id"] for each in program.json("job", "list", "--store", fresh)] == ["j"]
+
+
+@pytest.mark.prove
+def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
+    """A store that is no file is copied into one, and back into an empty one; it is never replaced."""
+    url = redis.loans.url_of(tmp_path)
+    try:
+        program("job", "add", "j", "--noop", "--store", url)
+        program("backup", "b.db", "--store", url)
+        program("restore", "b.db")
+        assert [each["id"] for each in program.json("job", "list")] == ["j"]
+        assert "only an SQLite store" in program.error("restore", "b.db", "--replace", "--store", url)["message"]
+        empty = redis.loans.url_of(tmp_path / "empty")
+        assert "restored: 1 jobs" in program("restore", "b.db", "--store", empty)
+        redis.loans.give_back(tmp_path / "empty")
+    finally:
+        redis.loans.give_back(tmp_path)
