@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.types import Scope
 
-from tokimori.service.access import Access
+from tokimori.service.access import Access, owner
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
 from tokimori.service.permitted import permitted, permitted_claims
@@ -52,10 +52,12 @@ class Acting:
         self._author_of = author_of
         self._claims = claims
         self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access, allowed))
+        self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: permitted(service, owner(author), allowed))
 
     def service(self, request: Request) -> Service:
         """The service for who sent this."""
-        service: Service = self._permitted(self._access(request))
+        access: Access = request.scope[_ACCESS]
+        service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
         return service
 
     def claims(self, request: Request) -> Claims:

@@ -1,6 +1,8 @@
 """Requests are read into values, and values are written as responses."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
+from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -83,8 +85,30 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
     body = await request.body() or b"{}"
     check_depth(body)
     try:
-        return json.decode(body, type=kind)
+        return decoder_of(kind).decode(body)
     except DecodeError as fault:
-        raise invalid_json(fault) from None
+        raise _fault_of(fault, body, kind) from None
     except UnicodeDecodeError:
         raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
+
+
+@lru_cache(maxsize=256)
+def decoder_of(kind: type[_T]) -> json.Decoder[_T]:
+    """Reads JSON of this kind."""
+    return json.Decoder(kind)
+
+
+def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
+    """The fault with the value that was sent, unless that is a secret; of a field that is not known with what is."""
+    try:
+        plain = json.decode(body)
+    except DecodeError as broken:
+        return InvalidInput(f"the body is not JSON: {broken}", field="body", allowed="JSON in UTF-8")
+    found = invalid_json(fault, plain if getattr(kind, "is_told", True) else None)
+    known = getattr(kind, "__struct_encode_fields__", ())
+    name = found.field or ""
+    if not isinstance(plain, dict) or name not in plain or name in known or not known:
+        return found
+    near = get_close_matches(name, known, n=1)
+    message = f"{name}: there is no such field{f'; did you mean {near[0]}?' if near else ''}"
+    return InvalidInput(message, field=name, value=found.value, allowed=f"one of {', '.join(known)}")

@@ -41,6 +41,7 @@ from tokimori.api.sets import Sets
 from tokimori.api.tasks import Tasks
 from tokimori.api.tokens import Tokens
 from tokimori.api.turns import MOST_LARGE
+from tokimori.api.ways import Ways
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
@@ -112,9 +113,9 @@ def create_app(
     told = [*_probes(health, unready), *operations(acting.service, claims_for, formats)]
     docs = Docs(told, lambda: health().version, path_prefix)
     app = Starlette(
-        routes=[*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages],
         exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
     )
+    app.router = Ways([*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,

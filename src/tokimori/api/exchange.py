@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from tokimori.api.answers import answer, page_of
 from tokimori.api.jobs import EXAMPLE, NewJob
 from tokimori.api.operation import Operation
 from tokimori.errors import InvalidInput
-from tokimori.model.job import Definition, Job
+from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED
@@ -89,6 +90,12 @@ class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
 
+class DefinitionQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `set` only what this set declares; a page may then have fewer jobs, or none."""
+
+    set: str | None = None
+
+
 class CrontabQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`time_zone` is that of the machine that runs cron; `system`: each line names a user."""
 
@@ -97,13 +104,19 @@ class CrontabQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ExportView(Struct, frozen=True, kw_only=True):
-    """Jobs without their state, each as `job_add` takes it."""
+    """Jobs without their state, each as `job_add` takes it, and what there is beside them, by name: see `set_apply`.
+
+    The latter is on the first page, where no jobs are named.
+    """
 
     jobs: tuple[dict[str, Any], ...]
+    calendars: dict[str, dict[str, Any]] | UnsetType = UNSET
+    semaphores: dict[str, dict[str, Any]] | UnsetType = UNSET
+    queues: dict[str, dict[str, Any]] | UnsetType = UNSET
 
 
 class TomlView(Struct, frozen=True, kw_only=True):
-    """Jobs without their state as a text of TOML."""
+    """The same as a text of TOML, which `tokimori apply` reads."""
 
     toml: str
 
@@ -122,13 +135,17 @@ class Read(NamedTuple):
     paused: Mapping[str, str]
 
 
+Named = Mapping[str, Mapping[str, Mapping[str, object]]]
+"""Fields by name, and these by what they are fields of, such as `calendars`."""
+
+
 class Formats(NamedTuple):
     """What reads and writes the formats of others. Those that read raise `InvalidFile`."""
 
     read_crontab: Callable[[CrontabRequest], Read]
     read_kubernetes: Callable[[KubernetesRequest], Read]
     write_crontab: Callable[[Sequence[Job], str, bool], tuple[str, Mapping[str, str]]]
-    write_toml: Callable[[Sequence[Mapping[str, object]]], str]
+    write_toml: Callable[[Sequence[Mapping[str, object]], str | None, Named], str]
 
 
 class Exchange:
@@ -182,17 +199,24 @@ class Exchange:
         added, unchanged = ((), ()) if done is None else (done.added, done.unchanged)
         return answer(ImportView(added=added, unchanged=unchanged, jobs=tuple(jobs)))
 
-    async def as_json(self, request: Request, query: ExportQuery) -> Response:
-        """Jobs as JSON: what `job_add_all` takes. Those whose definition this version can't read are left out."""
-        jobs = await self._jobs(request, query)
-        return _page(request, query, jobs, ExportView(jobs=tuple(_fields(jobs))))
+    async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
+        """What `set_apply` takes, as JSON. Jobs whose definition this version can't read are left out."""
+        jobs, beside = await self._jobs(request, query), await self._beside(request, query)
+        return _page(request, query, jobs, ExportView(jobs=tuple(_fields(jobs, query.set)), **beside))
 
-    async def as_toml(self, request: Request, query: ExportQuery) -> Response:
-        """Jobs as TOML."""
-        jobs = await self._jobs(request, query)
+    async def as_toml(self, request: Request, query: DefinitionQuery) -> Response:
+        """The same as TOML."""
+        jobs, beside = await self._jobs(request, query), await self._beside(request, query)
         async with self._turn:
-            text = await asyncio.to_thread(self._formats.write_toml, _fields(jobs))
+            top = None if query.after else query.set
+            text = await asyncio.to_thread(self._formats.write_toml, _fields(jobs, query.set), top, beside)
         return _page(request, query, jobs, TomlView(toml=text))
+
+    async def _beside(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
+        """What there is beside jobs, with their first page."""
+        if query.id or query.after is not None:
+            return {}
+        return asdict(await self._service(request).resources(query.set))
 
     async def as_crontab(self, request: Request, query: CrontabQuery) -> Response:
         """Jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
@@ -221,8 +245,10 @@ async def _definition(service: Service, place: int, fields: Mapping[str, Any]) -
         raise fault.below(f"jobs[{place}]") from None
 
 
-def _fields(jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    return [{"id": job.id, **job_fields_of(job)} for job in jobs if not isinstance(job.definition.target, Unreadable)]
+def _fields(jobs: Sequence[Job], set_name: str | None) -> list[dict[str, Any]]:
+    readable = [job for job in jobs if not isinstance(job.definition.target, Unreadable)]
+    wanted = [job for job in readable if set_name in (None, set_of(job.definition))]
+    return [{"id": job.id, **job_fields_of(job)} for job in wanted]
 
 
 def _page(request: Request, query: ExportQuery, jobs: Sequence[Job], view: Struct) -> Response:

@@ -1,6 +1,7 @@
 """The paths under `/api/v2/secrets`: secrets of jobs. (The node's own is in `secret.py`.)"""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -16,6 +17,8 @@ from tokimori.service.views.secrets import SecretView, secret_view
 class SecretValue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value that is to be kept. `jobs`: only jobs whose ids begin so may use it; null: as it is, or all."""
 
+    is_told: ClassVar[bool] = False
+    """A fault does not say what was sent."""
     value: str
     jobs: tuple[str, ...] | None = None
 

@@ -1,4 +1,4 @@
-"""The paths under `/api/v2/sets`: jobs that files declare together."""
+"""The paths under `/api/v2/sets`: jobs, and what they need, that files declare together."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,30 +9,48 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
+from tokimori.api.calendars import CalendarChanges
 from tokimori.api.jobs import EXAMPLE, NewJob
 from tokimori.api.operation import Operation
+from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.sets import Applied
+
+_Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
+
+
+class DeclaredQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a queue is paused, and why: that is told when the pause begins."""
+
+    paused: bool
+    reason: str | None = None
 
 
 class SetRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The jobs that the set is to have, each as `job_add` takes it, with an `id`; the rest as `tokimori apply` has it.
 
-    `prune` deletes jobs of the set that are not among them; `take_over` changes jobs of others, too, and what was
-    edited by hand; with `dry_run` nothing is changed.
+    `calendars`, `queues` and `semaphores` are by name; the pause of everything is that of the queue `*`. `prune`
+    deletes what is of the set and not here; `take_over` changes what is of others, too, and what was edited by hand;
+    with `dry_run` nothing is changed.
     """
 
     jobs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MOST_LISTED)]
+    calendars: _Said = {}
+    queues: _Said = {}
+    semaphores: _Said = {}
     prune: bool = False
     take_over: bool = False
     dry_run: bool = False
 
 
 class WholeSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The jobs that the set is to have, each with an `id`."""
+    """What the set is to have: jobs, each with an `id`, and calendars, queues and semaphores by name."""
 
     jobs: Annotated[tuple[NewJob, ...], Meta(max_length=MOST_LISTED)]
+    calendars: Annotated[dict[str, CalendarChanges], Meta(max_length=MOST_LISTED)] = {}
+    queues: Annotated[dict[str, DeclaredQueue], Meta(max_length=MOST_LISTED)] = {}
+    semaphores: Annotated[dict[str, LimitRequest], Meta(max_length=MOST_LISTED)] = {}
     prune: bool = False
     take_over: bool = False
     dry_run: bool = False
@@ -46,12 +64,12 @@ class Sets:
 
     def operations(self) -> Sequence[Operation]:
         """The operations of this part."""
-        example = {"jobs": [EXAMPLE], "dry_run": True}
+        example = {"semaphores": {"printer": {"limit": 2}}, "jobs": [EXAMPLE], "dry_run": True}
         path = "/api/v2/sets/{name}"
         return [Operation("set_apply", "PUT", path, self.apply, Applied, sent=WholeSet, example=example)]
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
-        """Make the jobs of a set those that are sent; all are checked before any is changed."""
+        """Make a set what is sent: jobs, calendars, pauses of queues, limits. All is checked before any is changed."""
         jobs: dict[str, Any] = {}
         for place, fields in enumerate(body.jobs):
             job_id, field = fields.get("id"), f"jobs[{place}].id"
@@ -60,5 +78,5 @@ class Sets:
                 raise InvalidInput(message, field=field, value=job_id, allowed="a text that no other job has")
             jobs[job_id] = {name: value for name, value in fields.items() if name != "id"}
         name = request.path_params["name"]
-        how = {"prune": body.prune, "take_over": body.take_over, "dry_run": body.dry_run}
-        return answer(await self._service(request).apply(name, jobs, **how))
+        rest: dict[str, Any] = {each: getattr(body, each) for each in SetRequest.__struct_fields__ if each != "jobs"}
+        return answer(await self._service(request).apply(name, jobs, **rest))

@@ -11,10 +11,11 @@ from tokimori.cli.session import Absent, in_service
 from tokimori.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
+    from tokimori.service.declarations import Changes
     from tokimori.service.declaring import FieldChange
     from tokimori.service.service import Service
     from tokimori.service.sets import Applied
-    from tokimori.translators.job_file import DeclaredJob, Format, JobFile
+    from tokimori.translators.job_file import DeclaredJob, DeclaredResource, Format, JobFile
 
 _LONGEST = 200
 """Characters of a value that are shown."""
@@ -22,18 +23,19 @@ _LONGEST = 200
 
 @click.command(cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--set", "name", metavar="NAME", help='The set of the jobs, where no file says it: set = "NAME".')
-@click.option("--prune", is_flag=True, help="Delete the jobs of the set that are in no file any more.")
-@click.option("--take-over", is_flag=True, help="Also change jobs of other sets, and what was added or edited by hand.")
+@click.option("--set", "name", metavar="NAME", help='The set, where no file says it: set = "NAME".')
+@click.option("--prune", is_flag=True, help="Delete what is of the set and in no file any more.")
+@click.option("--take-over", is_flag=True, help="Also change what is of other sets, or was edited by hand.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--format", "form", type=click.Choice(["toml", "yaml", "json"]), help="By default by the file's name.")
 def apply(
     files: tuple[str, ...], name: str | None, *, prune: bool, take_over: bool, dry_run: bool, form: "Format | None"
 ) -> None:
-    """Make the jobs of a set those that files declare: TOML, YAML or JSON, as `export` writes; - reads standard input.
+    """Make a set what files declare: TOML, YAML or JSON, as `export` writes; - reads standard input.
 
-    What changes is shown first. All files are checked before anything is changed. Jobs of other sets are left alone,
-    and what somebody has edited by hand is not overwritten: then nothing is changed, unless --take-over is given.
+    Files declare jobs, and beside them calendars, queues that are paused, and semaphores with their limits. What
+    changes is shown first. All files are checked before anything is changed. What is of other sets is left alone, and
+    what somebody has edited by hand is not overwritten: then nothing is changed, unless --take-over is given.
     """
     from tokimori.service.sets import check_applicable
 
@@ -41,16 +43,17 @@ def apply(
     chosen = _set_of(read, files, name)
     jobs = _by_id([job for each in read for job in each.jobs])
     fields: Mapping[str, Any] = {job_id: job.fields for job_id, job in jobs.items()}
+    rest: dict[str, Any] = _by_part([resource for each in read for resource in each.resources])
 
     async def act(service: "Service") -> "Applied":
         try:
-            plan = await service.apply(chosen, fields, prune=prune, take_over=take_over, dry_run=True)
+            plan = await service.apply(chosen, fields, **rest, prune=prune, take_over=take_over, dry_run=True)
             if not options().as_json:
-                print_lines(*_diff(plan, fields))
+                print_lines(*_diff(plan, fields, rest))
             if dry_run:
                 return plan
             check_applicable(plan)
-            return await service.apply(chosen, fields, prune=prune, take_over=take_over)
+            return await service.apply(chosen, fields, **rest, prune=prune, take_over=take_over)
         except InvalidInput as fault:
             raise _placed(fault, jobs) from None
 
@@ -95,6 +98,18 @@ def _by_id(jobs: "Sequence[DeclaredJob]") -> "dict[str, DeclaredJob]":
     return found
 
 
+def _by_part(resources: "Sequence[DeclaredResource]") -> dict[str, dict[str, Any]]:
+    """The fields of resources, by part and name. Raises `InvalidFile` for one that is there twice."""
+    found: dict[str, DeclaredResource] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for each in resources:
+        if (first := found.setdefault(each.path, each)) is not each:
+            message = f"{each.file}: {each.path} is not allowed, as {first.file} has it, too"
+            raise InvalidFile(message, field=each.path, value=each.name, allowed="each name once")
+        parts.setdefault(each.part, {})[each.name] = each.fields
+    return parts
+
+
 def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidInput:
     """A fault that the service has found, with its place in the files. The field begins with the id of the job."""
     from tokimori.translators.job_file import fault_in
@@ -114,19 +129,27 @@ def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidIn
 # Printing
 
 
-def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What is added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!)."""
+def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]], rest: Mapping[str, Any]) -> Iterator[str]:
+    """What is added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!); jobs last."""
+    from tokimori.service.resource_kinds import PARTS, WORDS
+
     yield f"set {plan.set}"
-    for job_id in plan.added:
-        yield f"+ {job_id}"
-        yield from (f"    {name}: {_shown(name, value)}" for name, value in fields[job_id].items())
-    for job_id, changes in plan.changed.items():
-        yield f"~ {job_id}"
+    for part in PARTS:
+        yield from _changes(getattr(plan, part), f"{WORDS[part]} ", rest.get(part, {}))
+    yield from _changes(plan, "", fields)
+
+
+def _changes(plan: "Changes", word: str, fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for name in plan.added:
+        yield f"+ {word}{name}"
+        yield from (f"    {field}: {_shown(field, value)}" for field, value in fields[name].items())
+    for name, changes in plan.changed.items():
+        yield f"~ {word}{name}"
         yield from map(_line, changes)
-    yield from (f"> {job_id}: it is as declared, and becomes one of this set" for job_id in plan.adopted)
-    yield from (f"- {job_id}" for job_id in plan.removed)
-    yield from (f"? {job_id}: no file declares it any more; --prune deletes it" for job_id in plan.kept)
-    yield from (f"! {job_id}: {why}" for job_id, why in plan.refused.items())
+    yield from (f"> {word}{name}: it is as declared, and becomes one of this set" for name in plan.adopted)
+    yield from (f"- {word}{name}" for name in plan.removed)
+    yield from (f"? {word}{name}: no file declares it any more; --prune deletes it" for name in plan.kept)
+    yield from (f"! {word}{name}: {why}" for name, why in plan.refused.items())
 
 
 def _line(change: "FieldChange") -> str:
@@ -143,14 +166,8 @@ def _shown(name: str, value: object) -> str:
 
 
 def _summary(done: "Applied", *, dry_run: bool) -> str:
-    counts = [
-        (len(done.added), "added"),
-        (len(done.changed), "changed"),
-        (len(done.removed), "removed"),
-        (len(done.adopted), "adopted"),
-        (len(done.kept), "kept"),
-        (len(done.refused), "refused"),
-        (len(done.unchanged), "unchanged"),
-    ]
+    kinds = (done, done.calendars, done.queues, done.semaphores)
+    words = ("added", "changed", "removed", "adopted", "kept", "refused", "unchanged")
+    counts = [(sum(len(getattr(kind, word)) for kind in kinds), word) for word in words]
     told = ", ".join(f"{count} {word}" for count, word in counts if count or word in ("added", "changed", "removed"))
     return f"{'dry run: ' if dry_run else ''}{told}"

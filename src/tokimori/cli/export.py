@@ -1,4 +1,4 @@
-"""`tokimori export …`: jobs as text that other programs, or Tokimori again, can read."""
+"""`tokimori export …`: jobs, and what they need, as text that other programs, or Tokimori again, can read."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from tokimori.cli.output import print_json, print_notice, print_text
 from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
-    from tokimori.model.job import Declaration, Job
+    from tokimori.model.job import Job
+    from tokimori.service.resource_kinds import Resources
     from tokimori.service.service import Service
 
 export = Group("export", help="Write jobs as text: all, or those with the given ids.")
@@ -35,7 +36,7 @@ def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> No
     from tokimori.translators.crontab_export import write_crontab
 
     zone = machine_zone(os.environ) if time_zone is None else check_zone(time_zone)
-    jobs = _jobs(job_ids)
+    jobs = in_service(lambda service: _read(service, job_ids))
     exported = write_crontab(jobs, zone=zone, system=system)
     if options().as_json:
         print_json({"crontab": exported.text, "left_out": exported.left_out})
@@ -47,17 +48,18 @@ def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> No
         print_notice("note: CRON_TZ is known to cronie, but not to Debian's cron")
 
 
-_of_set = click.option("--set", "name", metavar="NAME", help="Only the jobs of this set, for `tokimori apply`.")
+_of_set = click.option("--set", "name", metavar="NAME", help="Only what is of this set, for `tokimori apply`.")
 
 
 @export.command()
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
 @_of_set
 def toml(job_ids: tuple[str, ...], name: str | None) -> None:
-    """Write the definitions as TOML, which `tokimori apply` reads."""
+    """Write jobs, calendars, pauses of queues and limits of semaphores as TOML, which `tokimori apply` reads."""
     from tokimori.translators.toml_export import write_toml
 
-    text = write_toml(_definitions(_jobs(job_ids, name)), name)
+    jobs, resources = _exported(job_ids, name)
+    text = write_toml(_definitions(jobs), name, resources)
     if options().as_json:
         print_json({"toml": text})
     else:
@@ -68,24 +70,33 @@ def toml(job_ids: tuple[str, ...], name: str | None) -> None:
 @click.argument("job_ids", metavar="[ID...]", nargs=-1)
 @_of_set
 def as_json(job_ids: tuple[str, ...], name: str | None) -> None:
-    """Write the definitions as JSON, which `tokimori apply` reads; each of `jobs` can be sent to POST /api/v2/jobs."""
-    definitions = _definitions(_jobs(job_ids, name))
-    print_json({**({} if name is None else {"set": name}), "jobs": definitions})
+    """Write the same as JSON, which `tokimori apply` reads, too; each of `jobs` can be sent to POST /api/v2/jobs."""
+    jobs, resources = _exported(job_ids, name)
+    print_json({**({} if name is None else {"set": name}), **resources, "jobs": _definitions(jobs)})
 
 
-def _jobs(job_ids: Sequence[str], name: str | None = None) -> "list[Job]":
-    async def act(service: "Service") -> "list[Job]":
-        if job_ids:
-            return [await service.get(job_id) for job_id in job_ids]
-        jobs: list[Job] = []
-        while page := await service.list(jobs[-1].id if jobs else None):
-            jobs += page
-        return jobs
+def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dict[str, Any]]":
+    """The jobs, and what there is beside them, by kind and name: nothing where single jobs are named."""
+    from msgspec.structs import asdict
 
-    def is_wanted(declared: "Declaration | None") -> bool:
-        return name is None or (declared is not None and declared.set == name)
+    from tokimori.model.job import set_of
 
-    return [job for job in in_service(act) if is_wanted(job.definition.declared)]
+    async def act(service: "Service") -> "tuple[list[Job], Resources | None]":
+        return await _read(service, job_ids), None if job_ids else await service.resources(name)
+
+    jobs, resources = in_service(act)
+    found = {} if resources is None else asdict(resources)
+    wanted = [job for job in jobs if name in (None, set_of(job.definition))]
+    return wanted, {part: each for part, each in found.items() if each}
+
+
+async def _read(service: "Service", job_ids: Sequence[str]) -> "list[Job]":
+    if job_ids:
+        return [await service.get(job_id) for job_id in job_ids]
+    jobs: list[Job] = []
+    while page := await service.list(jobs[-1].id if jobs else None):
+        jobs += page
+    return jobs
 
 
 def _definitions(jobs: "Sequence[Job]") -> list[dict[str, Any]]:

@@ -133,6 +133,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     get = synchronous(AsyncClient.get)
     list = synchronous(AsyncClient.list)
     apply = synchronous(AsyncClient.apply)
+    resources = synchronous(AsyncClient.resources)
     update = synchronous(AsyncClient.update)
     edit = synchronous(AsyncClient.edit)
     refresh = synchronous(AsyncClient.refresh)

@@ -219,6 +219,7 @@ class HttpClient(AsyncClient):
     get = asked(AsyncClient.get)
     list = asked(AsyncClient.list)
     apply = asked(AsyncClient.apply)
+    resources = asked(AsyncClient.resources)
     update = asked(AsyncClient.update)
     edit = asked(AsyncClient.edit)
     refresh = asked(AsyncClient.refresh)

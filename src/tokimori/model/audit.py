@@ -42,9 +42,9 @@ def decode_entry(text: str) -> Entry:
 
 
 def shown(value: object) -> Any:
-    """The value as an entry keeps it."""
-    size = len(msgspec.json.encode(value))
-    return msgspec.to_builtins(value) if size <= MOST_SHOWN else {"left_out": f"{size} bytes"}
+    """The value as an entry keeps it: its text, which is written once."""
+    text = msgspec.json.encode(value)
+    return msgspec.Raw(text) if len(text) <= MOST_SHOWN else {"left_out": f"{len(text)} bytes"}
 
 
 def name_of(at: Moment, random: RandomBytes) -> str:

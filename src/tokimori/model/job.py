@@ -230,3 +230,8 @@ def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
     if definition.on_failure_job is not None:
         edges.append(Edge(job_id, JobId(definition.on_failure_job), On.FAILURE, 0, job_id))
     return tuple(edges)
+
+
+def set_of(definition: Definition) -> str | None:
+    """The set that declares the job, if one does."""
+    return None if definition.declared is None else definition.declared.set

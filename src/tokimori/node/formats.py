@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tokimori.api.exchange import CrontabRequest, Formats, KubernetesRequest, Read
+from tokimori.api.exchange import CrontabRequest, Formats, KubernetesRequest, Named, Read
 from tokimori.model.job import Job
 
 _TEXT = "text"
@@ -43,7 +43,7 @@ def _write_crontab(jobs: Sequence[Job], zone: str, system: bool) -> tuple[str, M
     return exported.text, exported.left_out
 
 
-def _write_toml(jobs: Sequence[Mapping[str, object]]) -> str:
+def _write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None, resources: Named) -> str:
     from tokimori.translators.toml_export import write_toml  # noqa: PLC0415
 
-    return write_toml(jobs)
+    return write_toml(jobs, set_name, resources)

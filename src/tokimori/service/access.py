@@ -1,15 +1,12 @@
 """Who asks, and of which jobs, runs and queues he may know."""
 
-from collections.abc import Awaitable, Callable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
-from tokimori.model.ids import JobId, check_job_id
-from tokimori.model.job import Definition, Job, edges_of
-from tokimori.service.allowed import Allowed
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Job
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import HeldBy, Reason, Why
 
@@ -98,21 +95,3 @@ class Sight:
 
     async def _sees_holder(self, holder: HeldBy) -> bool:
         return holder.job_id is not None and await self.sees_id(holder.job_id)
-
-
-def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
-    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
-    sight = Sight(service, access.scope)
-
-    async def judge(job_id: JobId, definition: Definition) -> None:
-        allowed.check(definition.target, access.role)
-        if sight.scope.is_everything:
-            return
-        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
-            raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
-        for edge in edges_of(job_id, definition):
-            for other in {edge.parent, edge.child} - {job_id}:
-                if not await sight.sees_id(other):
-                    raise out_of_scope(f"{other!r}, before or after which it runs", other)
-
-    return judge

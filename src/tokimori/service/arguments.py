@@ -7,7 +7,7 @@ stands for the default.
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 from zoneinfo import ZoneInfo
 
 from tokimori.service.given import Span, When
@@ -108,6 +108,19 @@ class CalendarArguments(TypedDict, total=False):
     description: str | None
     dates: Sequence[str | date] | None
     weekdays: Sequence[str] | None
+
+
+class QueueArguments(TypedDict, total=False):
+    """What a set declares of a queue: whether it is paused, and why, which is told when the pause begins."""
+
+    paused: Required[bool]
+    reason: str | None
+
+
+class SemaphoreArguments(TypedDict):
+    """What a set declares of a semaphore."""
+
+    limit: int
 
 
 class PlainRequest(TypedDict, total=False):

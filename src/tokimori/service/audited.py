@@ -11,6 +11,7 @@ from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
+from tokimori.service.declarations import Changes
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.jobs import Imported
 from tokimori.service.requests import Asked
@@ -215,7 +216,18 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
         case Imported():
             return {"added": result.added} if result.added else None
         case Applied():
-            done = {"added": result.added, "changed": [*result.changed, *result.adopted], "removed": result.removed}
-            return None if kwargs.get("dry_run") else {what: jobs for what, jobs in done.items() if jobs} or None
+            return None if kwargs.get("dry_run") else _applied(result)
         case _:
             return None if kwargs.get("dry_run") else {"done": True}
+
+
+def _applied(done: Applied) -> object:
+    """What a set has changed: jobs by what became of them, and beside them the same of resources."""
+    found = {"": done, "calendars": done.calendars, "queues": done.queues, "semaphores": done.semaphores}
+    told = {part: names for part, changes in found.items() if (names := _changed(changes))}
+    return {**told.pop("", {}), **told} or None
+
+
+def _changed(done: Changes) -> Mapping[str, Sequence[str]]:
+    names = {"added": done.added, "changed": [*done.changed, *done.adopted], "removed": done.removed}
+    return {what: found for what, found in names.items() if found}

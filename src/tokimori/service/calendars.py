@@ -41,7 +41,7 @@ class Calendars:
 
     async def add(self, name: str, /, **fields: Unpack[CalendarArguments]) -> Calendar:
         """Add a calendar: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
-        calendar = _calendar(Calendar(name=name), fields)
+        calendar = changed_calendar(Calendar(name=name), fields)
         await self._documents.add(name, calendar)
         return calendar
 
@@ -60,7 +60,10 @@ class Calendars:
         change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
         `InvalidInput`, and `Conflict` while others keep changing the calendar.
         """
-        calendar = await self._documents.change(_checked(name), lambda known: _calendar(known, changes))
+        return await self._change(name, lambda known: changed_calendar(known, changes))
+
+    async def _change(self, name: str, change: Callable[[Calendar], Calendar]) -> Calendar:
+        calendar = await self._documents.change(_checked(name), change)
         async for job in self._jobs_of(name):
             try:
                 await self._refresh(job.id)
@@ -99,12 +102,20 @@ class Calendars:
                 yield job
 
 
+async def follow_calendar(calendars: Calendars, name: str, follow: Callable[[Calendar], Calendar]) -> None:
+    """Make a calendar what `follow` makes of it, as it is when it is written. Raises `NotFound`, and what that raises.
+
+    All jobs that use it take over the new days.
+    """
+    await calendars._change(name, follow)
+
+
 def _checked(name: str) -> str:
     check_word("calendar", name)
     return name
 
 
-def _calendar(calendar: Calendar, changes: Mapping[str, object]) -> Calendar:
+def changed_calendar(calendar: Calendar, changes: Mapping[str, object]) -> Calendar:
     """The calendar after these changes. Raises `InvalidInput`."""
     for name, value in changes.items():
         if name not in _FIELDS:

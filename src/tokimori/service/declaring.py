@@ -34,7 +34,12 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 
 def digest_of(definition: Definition) -> str:
     """Equal for definitions that mean the same."""
-    text = msgspec.json.encode(msgspec.to_builtins(fields_of(definition)), order="sorted")
+    return digest_of_fields(fields_of(definition))
+
+
+def digest_of_fields(fields: Mapping[str, Any]) -> str:
+    """Equal for fields that say the same."""
+    text = msgspec.json.encode(msgspec.to_builtins(dict(fields)), order="sorted")
     return sha256(text).hexdigest()[:32]
 
 
@@ -50,7 +55,12 @@ def standing_of(found: Definition, wanted: str, known: str | None) -> Standing:
 
 def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:
     """The fields in which they differ, by name."""
-    before, after = (dict(_flat(fields_of(each))) for each in (old, new))
+    return changes_between(fields_of(old), fields_of(new))
+
+
+def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+    """The fields that differ, by name."""
+    before, after = (dict(_flat(each)) for each in (old, new))
     return tuple(
         FieldChange(field=name, old=before.get(name), new=after.get(name))
         for name in sorted({*before, *after})
@@ -60,7 +70,7 @@ def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:
 
 def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The fields, those of mappings (`retry`, `env`) each by itself."""
-    for name, value in msgspec.to_builtins(fields).items():
+    for name, value in msgspec.to_builtins(dict(fields)).items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{key}", each) for key, each in value.items())
         else:

@@ -19,13 +19,14 @@ from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, Sight, judge_of, needs_role, no_job, out_of_scope
+from tokimori.service.access import Access, Sight, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
 from tokimori.service.judging import judge_of
+from tokimori.service.resource_kinds import Resources
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -152,15 +153,9 @@ async def _find_runs(asked: Asked) -> Any:
     return await find_runs(asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id)
 
 
-async def _last_runs(asked: Asked) -> Any:
-    for job_id in asked.first:
-        if not await asked.sight.sees_id(job_id):
-            raise no_job(job_id)
-    return await asked.go()
-
-
-async def _summaries(asked: Asked) -> Any:
-    for job_id in {run.job_id for run in asked.first}:
+async def _of_jobs(asked: Asked) -> Any:
+    """Of several, which are named by their ids or by runs of them."""
+    for job_id in {getattr(each, "job_id", each) for each in asked.first}:
         if not await asked.sight.sees_id(job_id):
             raise no_job(job_id)
     return await asked.go()
@@ -206,6 +201,15 @@ async def _pauses(asked: Asked) -> Any:
     """Those of everything, which concern everybody, too."""
     queues = asked.sight.scope
     return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
+
+
+async def _resources(asked: Asked) -> Any:
+    """Pauses of queues as `queues.pauses` gives them; the rest is everybody's."""
+    found: Resources = await asked.go()
+    owns = asked.sight.scope.owns_queue
+    return replace(
+        found, queues={name: each for name, each in found.queues.items() if name == ALL_QUEUES or owns(name)}
+    )
 
 
 async def _semaphores(asked: Asked) -> Any:
@@ -292,8 +296,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "list_runs": (Role.READ, _runs),
         "find_jobs": (Role.READ, _find_jobs),
         "find_runs": (Role.READ, _find_runs),
-        "last_runs": (Role.READ, _last_runs),
-        "summaries": (Role.READ, _summaries),
+        **dict.fromkeys(("last_runs", "summaries"), (Role.READ, _of_jobs)),
         "upcoming": (Role.READ, _upcoming),
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
@@ -306,6 +309,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
+        "resources": (Role.READ, _resources),
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
         **dict.fromkeys(

@@ -1,6 +1,6 @@
-"""Sets: jobs that files declare together. Each job says in the store of which set it is, and what was declared last.
+"""Sets: jobs and resources that files declare together. The store knows for each its set, and what was declared last.
 
-So two sets never change or delete each other's jobs, and what somebody has edited by hand is not lost in silence.
+So two sets never change or delete what is the other's, and what somebody has edited by hand is not lost in silence.
 """
 
 import asyncio
@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import JobId, check_new_job_id
-from tokimori.model.job import Declaration, Definition, Job, edges_of
+from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.target import Unreadable
 from tokimori.model.words import check_word
-from tokimori.service.arguments import JobArguments
+from tokimori.service.arguments import CalendarArguments, JobArguments, QueueArguments, SemaphoreArguments
 from tokimori.service.asking import all_jobs
 from tokimori.service.days_off import read_days_off
+from tokimori.service.declarations import Changes, Step, Wish, changes_of
 from tokimori.service.declared import APPS, without_count
 from tokimori.service.declaring import FieldChange, Standing, differences, digest_of, standing_of
 from tokimori.service.definitions import definition_from, runs_remaining_in, with_memory_of
@@ -26,40 +26,38 @@ from tokimori.service.documents import Documents
 from tokimori.service.edits import edited
 from tokimori.service.family import checked_family
 from tokimori.service.given import flag_of, job_fields
-from tokimori.service.jobs import JobService
+from tokimori.service.resource_kinds import PARTS, WORDS, Part, Resources, read_resources
+from tokimori.service.resources import ResourceService
 
 _SHOWN = 10
 """So many jobs that are refused are named in the error."""
 
 
-class Applied(Struct, frozen=True, kw_only=True):
-    """What applying a set does, or would do: the ids of its jobs by what becomes of them.
+class Applied(Changes, frozen=True, kw_only=True):
+    """What applying a set does, or would do: the ids of its jobs by what becomes of them, and the same of resources.
 
     `adopted` are as declared, but of no set before, or of another one; `kept` are of the set and not declared any more,
-    but are not to be pruned. `refused` says why a job can't be changed or pruned; if there is one nothing is done.
+    but are not to be pruned. `refused` says why something can't be changed or pruned; if there is any nothing is done.
     """
 
     set: str
-    added: tuple[str, ...]
-    changed: dict[str, tuple[FieldChange, ...]]
-    adopted: tuple[str, ...]
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]
-    unchanged: tuple[str, ...]
-    refused: dict[str, str]
+    calendars: Changes = Changes()
+    queues: Changes = Changes()
+    semaphores: Changes = Changes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What is declared, by job, and which jobs are in the store but not as declared."""
+    """What is declared, by job, and which jobs are in the store but not as declared; `steps` are those of resources."""
 
     applied: Applied
+    steps: Mapping[Part, Sequence[Step]]
     wanted: Mapping[JobId, Definition]
     counts: Mapping[str, int]
     stale: Sequence[JobId]
 
 
-class SetService(JobService):
+class SetService(ResourceService):
     """The part of the service that applies sets of jobs."""
 
     async def apply(
@@ -67,59 +65,70 @@ class SetService(JobService):
         name: str,
         declared: Mapping[str, JobArguments],
         *,
+        calendars: Mapping[str, CalendarArguments] | None = None,
+        queues: Mapping[str, QueueArguments] | None = None,
+        semaphores: Mapping[str, SemaphoreArguments] | None = None,
         prune: bool = False,
         take_over: bool = False,
         dry_run: bool = False,
     ) -> Applied:
         """Make the jobs of a set those that are declared here, by id, with the fields that `add` takes.
 
-        Jobs of the set that are not declared any more are deleted with `prune`, and else kept. A job of another set or
-        of an app, and one that somebody has added or edited by hand, is only changed with `take_over`. With `dry_run`
-        nothing is. `runs_remaining` counts when a job is added, and never later.
+        The same holds of `calendars`, of `queues` that are paused or not, and of `semaphores` and their limits, by
+        name. What the set does not declare any more is deleted with `prune`, and else kept: a queue is then resumed.
+        What is of another set or of an app, and what somebody has added or edited by hand, is only changed with
+        `take_over`. With `dry_run` nothing is. `runs_remaining` counts when a job is added, and never later; the reason
+        of a pause is told when it begins.
 
-        Raises `Conflict` if a job can't be changed, and `InvalidInput`, whose field begins with the id of the job. Then
-        nothing was changed.
+        Raises `Conflict` if something can't be changed, and `InvalidInput`, whose field begins with the id of the job,
+        or with `calendars.` and the name. Then nothing was changed.
         """
         check_word("set", name)
-        takes, prunes = flag_of("take_over", take_over), flag_of("prune", prune)
-        plan = await self._planned(name, declared, prune=prunes, take_over=takes)
+        wish = Wish(name, flag_of("prune", prune), flag_of("take_over", take_over))
+        resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
+        plan = await self._planned(wish, declared, resources)
         if flag_of("dry_run", dry_run):
             return plan.applied
         check_applicable(plan.applied)
+        await self._carry_out(name, plan.steps, begins=True)
         await self._add_declared(plan)
-        await _in_turns(plan.stale, lambda job_id: self._follow(job_id, plan.wanted[job_id], take_over=takes))
+        await _in_turns(plan.stale, lambda job_id: self._follow(job_id, plan.wanted[job_id], take_over=wish.take_over))
         await _in_turns(map(JobId, plan.applied.removed), self._remove)
+        await self._carry_out(name, plan.steps, begins=False)
         return plan.applied
 
     # What is to be done
 
-    async def _planned(self, name: str, declared: object, *, prune: bool, take_over: bool) -> _Plan:
+    async def _planned(self, wish: Wish, declared: object, resources: Resources) -> _Plan:
+        name = wish.set
         wanted, counts = await _read(name, declared, self.time_zone)
         known = {job.id: job async for job in all_jobs(self._store)}
         of_apps = await self._jobs_of_apps()
         found = {
-            job_id: _fate(known[job_id], definition, take_over=take_over, of_app=job_id in of_apps)
+            job_id: _fate(known[job_id], definition, take_over=wish.take_over, of_app=job_id in of_apps)
             for job_id, definition in wanted.items()
             if job_id in known
         }
-        gone = [job for job in known.values() if _set_of(job.definition) == name and job.id not in wanted]
+        gone = [job for job in known.values() if set_of(job.definition) == name and job.id not in wanted]
         refused: dict[str, str] = {job_id: fate for job_id, fate in found.items() if isinstance(fate, str)}
-        removed = [job.id for job in gone] if prune else []
-        refused |= dict(_not_prunable(known, wanted, removed, take_over=take_over))
-        await self._check_all(known, wanted, counts)
+        removed = [job.id for job in gone] if wish.prune else []
+        refused |= dict(_not_prunable(known, wanted, removed, take_over=wish.take_over))
+        steps = await self._steps(wish, resources, _final(known, wanted, removed))
+        await self._as_declared(steps)._check_all(known, wanted, counts)
         kept = _alike(known, wanted, found)
         applied = Applied(
             set=name,
             added=tuple(job_id for job_id in wanted if job_id not in known),
             changed={job_id: fate for job_id, fate in found.items() if fate and not isinstance(fate, str)},
-            adopted=tuple(job_id for job_id in kept if _set_of(known[job_id].definition) != name),
+            adopted=tuple(job_id for job_id in kept if set_of(known[job_id].definition) != name),
             removed=tuple(job_id for job_id in removed if job_id not in refused),
-            kept=() if prune else tuple(job.id for job in gone),
-            unchanged=tuple(job_id for job_id in kept if _set_of(known[job_id].definition) == name),
+            kept=() if wish.prune else tuple(job.id for job in gone),
+            unchanged=tuple(job_id for job_id in kept if set_of(known[job_id].definition) == name),
             refused=refused,
+            **{part: changes_of(each) for part, each in steps.items()},
         )
         stale = [job_id for job_id in found if known[job_id].definition != _kept(known[job_id], wanted[job_id])]
-        return _Plan(applied=applied, wanted=wanted, counts=counts, stale=stale)
+        return _Plan(applied=applied, steps=steps, wanted=wanted, counts=counts, stale=stale)
 
     async def _jobs_of_apps(self) -> Collection[str]:
         return {job_id for known in await Documents(self._store, APPS, self._random).list() for job_id in known.jobs}
@@ -186,16 +195,25 @@ class SetService(JobService):
             return
 
 
+def changes_in(applied: Applied) -> Mapping[str, Changes]:
+    """What becomes of each kind that a set declares, by the word for one of them, in the order of applying."""
+    resources: dict[str, Changes] = {WORDS[part]: getattr(applied, part) for part in PARTS}
+    return {**resources, "job": applied}
+
+
 def check_applicable(applied: Applied) -> None:
-    """Check that no job is refused. Raises `Conflict`."""
-    if applied.refused:
-        named = [f"job {job_id}: {why}" for job_id, why in applied.refused.items()]
+    """Check that nothing is refused. Raises `Conflict`."""
+    refused = {
+        f"{word} {name}": why for word, each in changes_in(applied).items() for name, why in each.refused.items()
+    }
+    if refused:
+        named = [f"{what}: {why}" for what, why in refused.items()]
         more = [] if len(named) <= _SHOWN else [f"and {len(named) - _SHOWN} more"]
         raise Conflict(
             "\n".join(["nothing was changed", *named[:_SHOWN], *more]),
-            field="jobs",
-            value=list(applied.refused),
-            allowed="jobs of this set, as it declared them last; any with --take-over (take_over=True)",
+            field="jobs" if applied.refused else "set",
+            value=list(applied.refused or refused),
+            allowed="what is of this set, as it declared it last; any with --take-over (take_over=True)",
         )
 
 
@@ -239,10 +257,6 @@ def _kept(job: Job, wanted: Definition) -> Definition:
     return replace(with_memory_of(wanted, job.definition), declared=wanted.declared)
 
 
-def _set_of(definition: Definition) -> str | None:
-    return None if definition.declared is None else definition.declared.set
-
-
 def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False) -> str | tuple[FieldChange, ...]:
     """How a job changes if it follows what is declared; why it may not, as a text."""
     old, new = job.definition.declared, wanted.declared
@@ -276,15 +290,21 @@ def _not_prunable(
     known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId], *, take_over: bool
 ) -> Iterator[tuple[JobId, str]]:
     """The jobs that can't be pruned, and why."""
-    going = frozenset(removed)
-    final = {**{job_id: job.definition for job_id, job in known.items() if job_id not in going}, **wanted}
-    waiting = dict(_parents_among(going, final))
+    waiting = dict(_parents_among(frozenset(removed), _final(known, wanted, removed)))
     for job_id in removed:
         definition = known[job_id].definition
         if job_id in waiting:
             yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
         elif not take_over and definition.declared is not None and digest_of(definition) != definition.declared.digest:
             yield job_id, "it is not declared any more, but was edited by hand since"
+
+
+def _final(
+    known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId]
+) -> Mapping[JobId, Definition]:
+    """The jobs that there will be."""
+    going = frozenset(removed)
+    return {**{job_id: job.definition for job_id, job in known.items() if job_id not in going}, **wanted}
 
 
 def _parents_among(going: Collection[JobId], jobs: Mapping[JobId, Definition]) -> Iterator[tuple[JobId, JobId]]:

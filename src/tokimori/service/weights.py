@@ -1,6 +1,7 @@
 """Weights: how many units of its semaphores a job wants, and whether these ever fit."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Definition
@@ -11,10 +12,16 @@ from tokimori.service.why.reasons import Reason
 
 
 class Weights:
-    """The weights of jobs, compared with the limits of semaphores. `opened` gives the store that keeps these."""
+    """The weights of jobs, compared with the limits of semaphores. `opened` gives the store that keeps these.
 
-    def __init__(self, opened: Callable[[], Awaitable[Semaphores]]) -> None:
+    `limits` are those that semaphores are to have, but have not yet.
+    """
+
+    def __init__(
+        self, opened: Callable[[], Awaitable[Semaphores]], limits: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self._opened = opened
+        self._limits = limits
 
     async def check(self, definition: Definition) -> None:
         """Refuse a weight above the limit of its semaphore: the runs would wait for ever. Raises `InvalidInput`.
@@ -50,6 +57,8 @@ class Weights:
                 yield name, weight, limit
 
     async def _limit(self, name: str) -> int:
+        if name in self._limits:
+            return self._limits[name]
         try:
             return (await (await self._opened()).get_semaphore(name)).limit
         except NotFound:

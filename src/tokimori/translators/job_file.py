@@ -1,6 +1,16 @@
-"""Files that declare jobs, as `export` writes them: TOML, YAML or JSON. Pure.
+"""Files that declare jobs and resources, as `export` writes them: TOML, YAML or JSON. Pure.
 
 set = "prod"                            # may also be said by whoever applies the file
+
+[calendars.holidays]
+dates = ["12-25", "12-26"]
+
+[semaphores.printer]
+limit = 2
+
+[queues.mail]
+paused = true
+reason = "moving the server"
 
 [[jobs]]
 id = "nightly"
@@ -24,6 +34,7 @@ from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
 from tokimori.service.definitions import definition_from, runs_remaining_in
+from tokimori.service.resource_kinds import PARTS, Part, shown_state, state_of
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
 Format = Literal["toml", "yaml", "json"]
@@ -31,7 +42,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 )
 """The formats by the ending of a file's name."""
-_TOP: Final = ("set", "jobs")
+_TOP: Final = ("set", *PARTS, "jobs")
 _LIKE_TOML = re.compile(r"\[|[A-Za-z0-9_.\"'-]+\s*=")
 _SHOWN = 80
 _MOST_VALUES = 1_000_000
@@ -48,11 +59,27 @@ class DeclaredJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredResource:
+    """A resource of a file: a calendar, a queue or a semaphore."""
+
+    part: Part
+    name: str
+    fields: Mapping[str, Any]
+    file: str
+
+    @property
+    def path(self) -> str:
+        """Where it stands, such as `calendars.holidays`."""
+        return f"{self.part}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """What a file says: the set of its jobs, if it names one, and the jobs."""
+    """What a file says: the set of its jobs, if it names one, the jobs, and the resources."""
 
     set: str | None
     jobs: Sequence[DeclaredJob]
+    resources: Sequence[DeclaredResource] = ()
 
 
 def format_of(name: str, text: str) -> Format:
@@ -75,15 +102,23 @@ def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFil
         raise InvalidFile(f"{file}: it is not UTF-8", field="file", value=file, allowed="a text in UTF-8")
     content = _READERS[form or format_of(file, text)](text, file)
     faults = [*_faults_of_the_top(content, file)]
+    if faults:
+        raise together(faults)
     jobs: list[DeclaredJob] = []
-    for number, fields in enumerate(content.get("jobs", []) if not faults else []):
+    for number, fields in enumerate(content.get("jobs", [])):
         try:
             jobs.append(_job(fields, file, f"jobs[{number}]"))
         except InvalidFile as fault:
             faults.append(fault)
+    resources: list[DeclaredResource] = []
+    for part, name, fields in _named(content):
+        try:
+            resources.append(_resource(part, name, fields, file))
+        except InvalidFile as fault:
+            faults.append(fault)
     if faults:
         raise together(faults)
-    return JobFile(set=content.get("set"), jobs=jobs)
+    return JobFile(set=content.get("set"), jobs=jobs, resources=resources)
 
 
 def together(faults: Sequence[InvalidFile]) -> InvalidFile:
@@ -119,6 +154,9 @@ def _faults_of_the_top(content: Mapping[str, Any], file: str) -> Iterator[Invali
             yield _wrong(file, name, content[name], f"one of {', '.join(_TOP)}")
     if not isinstance(content.get("jobs", []), list):
         yield _wrong(file, "jobs", content["jobs"], "a list of jobs, each with its id")
+    for part in PARTS:
+        if not isinstance(content.get(part, {}), Mapping):
+            yield _wrong(file, part, content[part], f"{part} by name, each with its fields")
     if "set" in content:
         try:
             check_word("set", content["set"])
@@ -142,6 +180,19 @@ def _job(fields: object, file: str, path: str) -> DeclaredJob:
     except InvalidInput as fault:
         raise _fault(file, path, fault, job_id) from None
     return DeclaredJob(id=job_id, fields=said, file=file, path=path)
+
+
+def _named(content: Mapping[str, Any]) -> Iterator[tuple[Part, str, object]]:
+    for part in PARTS:
+        yield from ((part, name, fields) for name, fields in content.get(part, {}).items())
+
+
+def _resource(part: Part, name: str, fields: object, file: str) -> DeclaredResource:
+    """The resource, checked. Raises `InvalidFile`."""
+    try:
+        return DeclaredResource(part=part, name=name, fields=shown_state(state_of(part, name, fields)), file=file)
+    except InvalidInput as fault:
+        raise _fault(file, f"{part}.{name}", fault) from None
 
 
 # The formats

@@ -1,25 +1,35 @@
-"""Jobs, written as TOML 1.0. Pure."""
+"""Jobs and resources, written as TOML 1.0. Pure."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tokimori.errors import Bug
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
-def write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None = None) -> str:
+Named = Mapping[str, Mapping[str, Mapping[str, object]]]
+"""Fields by name, and these by what they are fields of, such as `calendars`."""
+
+
+def write_toml(
+    jobs: Sequence[Mapping[str, object]], set_name: str | None = None, resources: Named = MappingProxyType({})
+) -> str:
     """The jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings.
 
-    `set_name` is the set that declares them.
+    `set_name` is the set that declares them. Resources are tables such as `[calendars.holidays]`.
     """
     top = [] if set_name is None else [f"set = {_text(set_name)}\n"]
-    return "\n".join([*top, *map(_table, jobs)])
+    named = [
+        _table(f"[{part}.{_key(name)}]", fields) for part, each in resources.items() for name, fields in each.items()
+    ]
+    return "\n".join([*top, *named, *(_table("[[jobs]]", job) for job in jobs)])
 
 
-def _table(job: Mapping[str, object]) -> str:
-    return "".join(["[[jobs]]\n", *(f"{_key(name)} = {_value(value)}\n" for name, value in job.items())])
+def _table(head: str, fields: Mapping[str, object]) -> str:
+    return "".join([f"{head}\n", *(f"{_key(name)} = {_value(value)}\n" for name, value in fields.items())])
 
 
 def _value(value: object) -> str:

@@ -78,7 +78,13 @@ def test_what_export_writes_changes_nothing(program: Program) -> None:
         assert "other" not in exported
         found = json.loads(piped(program, exported, "apply", "-", "--prune", "--json"))
         assert found.pop("unchanged") == ["by-hand"]
-        assert {name: value for name, value in found.items() if value} == {"set": "all"}
+        kinds = [found, *(found.pop(kind) for kind in ("calendars", "queues", "semaphores"))]
+        assert [{name: value for name, value in each.items() if value} for each in kinds] == [
+            {"set": "all"},
+            {},
+            {},
+            {},
+        ]
 
 
 def test_an_invalid_file_changes_nothing(program: Program) -> None:
@@ -113,3 +119,60 @@ def test_what_is_somebody_elses_is_refused(program: Program) -> None:
     assert program.error("apply", "jobs.toml", "jobs.toml")["field"] == "jobs[0].id"
     write(program, FIRST.replace('set = "prod"', ""), "unnamed.toml")
     assert "--set NAME" in program.error("apply", "unnamed.toml")["message"]
+
+
+RESOURCES = """\
+set = "prod"
+
+[calendars.holidays]
+dates = ["12-25"]
+
+[semaphores.printer]
+limit = 2
+
+[queues.mail]
+paused = true
+reason = "moving"
+
+[[jobs]]
+id = "nightly"
+schedule = "0 3 * * *"
+time_zone = "UTC"
+queue = "mail"
+calendars = ["holidays"]
+semaphores = ["printer:2"]
+noop = true
+"""
+SHOWN = """\
+set prod
++ calendar holidays
+    dates: ["12-25"]
++ semaphore printer
+    limit: 2
++ queue mail
+    paused: true
+    reason: "moving"
++ nightly
+"""
+
+
+def test_what_jobs_need_is_declared_with_them(program: Program) -> None:
+    """It is shown before the jobs, is written by export as it was read, and goes with the set."""
+    write(program, RESOURCES)
+    told = program("apply", "jobs.toml")
+    assert told.startswith(SHOWN)
+    assert told.endswith("4 added, 0 changed, 0 removed\n")
+    (job,) = program.json("export", "json")["jobs"]
+    assert (job["calendars"], program.json("queue", "list")[0]["pauses"][0]["reason"]) == (["holidays"], "moving")
+    exported = program("export", "toml", "--set", "prod")
+    assert exported.partition("[[jobs]]")[0] == RESOURCES.partition("[[jobs]]")[0]
+    assert piped(program, exported, "apply", "-", "--prune").endswith("0 added, 0 changed, 0 removed, 4 unchanged\n")
+    program("lock", "set", "printer", "--limit", "3")
+    ended = program.run("apply", "jobs.toml")
+    assert (ended.returncode, "! semaphore printer: it was changed by hand since (limit)" in ended.stdout) == (4, True)
+    assert program.error("apply", "jobs.toml", "jobs.toml")["field"] == "jobs[0].id"
+    write(program, 'set = "prod"\n')
+    assert program("apply", "jobs.toml", "--prune", "--take-over").endswith(
+        "- calendar holidays\n- semaphore printer\n- queue mail\n- nightly\n0 added, 0 changed, 4 removed\n"
+    )
+    assert program.json("calendar", "list") == program.json("lock", "list") == program.json("queue", "list") == []

@@ -36,6 +36,7 @@ run logs -f RUN
 lock list
 export toml
 export json
+export toml --set r
 export crontab
 node list
 secret list
@@ -49,6 +50,7 @@ CHANGES = """
 job update a --priority 3
 apply jobs.toml --prune
 queue resume mail
+apply rest.toml
 """
 """Commands that can be said twice, once here and once there, after what undoes them."""
 
@@ -66,6 +68,8 @@ def site(program: Program) -> Iterator[Site]:
         program("calendar", "add", "c", "--date", "12-25")
         program("job", "add", "a", "--schedule", "0 3 * * *", "--command", "echo told")
         (program.home / "jobs.toml").write_text('set = "s"\n[[jobs]]\nid = "b"\nnoop = true\n')
+        (program.home / "empty.toml").write_text("")
+        (program.home / "rest.toml").write_text('set = "r"\n[queues.mail]\npaused = true\n[calendars.d]\n')
         yield site
 
 
@@ -88,7 +92,8 @@ def elsewhere(program: Program, site: Site) -> Program:
     }
     other.environment |= {"TOKIMORI_STATE_DIR": str(home / "state")}
     (home / "token").write_text(f"{site.secret}\n")
-    (home / "jobs.toml").write_text((program.home / "jobs.toml").read_text())
+    for name in ("jobs.toml", "rest.toml"):
+        (home / name).write_text((program.home / name).read_text())
     other("context", "add", "prod", site.url, "--token-file", "token")
     other("context", "use", "prod")
     return other
@@ -115,6 +120,7 @@ def test_what_is_changed_is_the_same(program: Program, elsewhere: Program) -> No
         program.run("apply", "jobs.toml")
         there = elsewhere.run(*line)
         program.run("apply", "jobs.toml")
+        program.run("apply", "empty.toml", "--set", "r", "--prune")
         here = program.run(*line)
         assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr), line
     assert elsewhere.json("job", "pause", "a")["by"] == program.json("job", "pause", "a")["by"] is not None

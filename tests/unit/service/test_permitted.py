@@ -181,7 +181,8 @@ async def test_who_operates_queues_pauses_them(two: World) -> None:
     with pytest.raises(Forbidden):
         await acting(two, Role.OPERATE, MAIL).queues.resume("web")
     await two.service.queues.pause("default")
-    assert [pause.queue for pause in await acting(two, Role.READ, WEB).queues.pauses()] == ["web"]
+    reader = acting(two, Role.READ, WEB)
+    assert [pause.queue for pause in await reader.queues.pauses()] == list((await reader.resources()).queues) == ["web"]
 
 
 async def test_holders_of_semaphores_are_not_told(two: World) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tokimori.errors import Conflict, InvalidInput
+from tokimori.service.declarations import Changes
 from tokimori.service.declared import Declared, declare
 from tokimori.service.declaring import FieldChange
 from tokimori.service.sets import Applied
@@ -22,7 +23,7 @@ async def applied(world: World, jobs: Jobs, name: str = "prod", **how: Any) -> A
     return await world.service.apply(name, jobs, **how)
 
 
-def done(found: Applied) -> dict[str, object]:
+def done(found: Changes) -> dict[str, object]:
     """All of it that is not empty, but for the name of the set."""
     names = ("added", "changed", "adopted", "removed", "kept", "unchanged", "refused")
     return {name: value for name in names if (value := getattr(found, name))}

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from tests.unit.service.test_definitions import definitions
 from tests.unit.service.world import World
 from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition
+from tokimori.model.words import DOTS
 from tokimori.service.definitions import fields_of, job_fields_of
+from tokimori.service.sets import changes_in
 from tokimori.translators.job_file import format_of, read_job_file
 from tokimori.translators.toml_export import write_toml
 
@@ -34,6 +38,51 @@ jobs:
     command: [make, report]
     retry: {attempts: 3}
 """
+CALENDARS = st.dictionaries(
+    st.text("abc._-", min_size=1, max_size=3).filter(lambda name: name not in DOTS),
+    st.fixed_dictionaries(
+        {
+            "dates": st.lists(st.sampled_from(["12-25", "2026-12-24/2027-01-01", "2026-05-01"]), unique=True),
+            "weekdays": st.lists(st.sampled_from(["sat", "sun"]), unique=True),
+        },
+        optional={"description": st.text(st.characters(codec="utf-8", exclude_characters="\0"))},
+    ),
+    max_size=2,
+)
+PAUSES = st.dictionaries(
+    st.sampled_from(["*", "mail", "a.b"]),
+    st.fixed_dictionaries({"paused": st.just(True)}, optional={"reason": st.text('a\n"é\x7f')}),
+)
+LIMITS = st.dictionaries(st.sampled_from(["printer", "a.b", "1"]), st.fixed_dictionaries({"limit": st.integers(2, 9)}))
+
+
+@settings(max_examples=30, deadline=None)
+@given(CALENDARS, PAUSES, LIMITS)
+def test_a_round_trip_of_resources_is_empty(calendars: Any, queues: Any, semaphores: Any) -> None:
+    """What `export` writes of calendars, pauses and limits is theirs in each format, and changes none of them."""
+
+    async def trip() -> None:
+        world = World()
+        said = {"calendars": calendars, "queues": queues, "semaphores": semaphores}
+        await world.service.apply("prod", {}, **said)
+        exported = asdict(await world.service.resources("prod"))
+        names = {part: sorted(each) for part, each in said.items()}
+        assert {part: sorted(each) for part, each in exported.items()} == names
+        for name, text in (
+            ("a.toml", write_toml([], None, exported)),
+            ("a.json", json.dumps(exported)),
+            ("a.yaml", yaml.safe_dump(exported)),
+        ):
+            read: dict[str, dict[str, Any]] = {}
+            for each in read_job_file(text, file=name).resources:
+                read.setdefault(each.part, {})[each.name] = each.fields
+            found = await world.service.apply("prod", {}, **read, prune=True)  # type: ignore[arg-type]
+            for word, changes in changes_in(found).items():
+                left = asdict(changes)
+                assert set(left.pop("unchanged")) == set(said.get(f"{word}s", {}))
+                assert not any(left[kind] for kind in ("added", "changed", "adopted", "removed", "kept", "refused"))
+
+    asyncio.run(trip())
 
 
 @pytest.mark.parametrize("text", [TOML, YAML], ids=["toml", "yaml"])
@@ -96,7 +145,12 @@ def test_a_round_trip_is_empty(made: list[tuple[Definition, str | None]]) -> Non
         ("[[jobs]]\nnoop = true", "jobs[0].id", "None"),
         ("jobs = 3", "jobs", "3 is not allowed; allowed: a list of jobs"),
         ("jobs = [3]", "jobs[0]", "3 is not allowed; allowed: the fields of a job"),
-        ('job = "x"', "job", "'x' is not allowed; allowed: one of set, jobs"),
+        ('job = "x"', "job", "'x' is not allowed; allowed: one of set, calendars, semaphores, queues, jobs"),
+        ("calendars = 3", "calendars", "3 is not allowed; allowed: calendars by name"),
+        ("[calendars]\nc = 3", "calendars.c.calendar", "3 is not allowed"),
+        ('[calendars.c]\ndates = ["13-45"]', "calendars.c.dates", "13-45"),
+        ("[queues.mail]\npause = true", "queues.mail.pause", "a queue has no such field"),
+        ("[semaphores.printer]\nlimit = 0", "semaphores.printer.limit", "0 is out of range"),
         ('set = "a b"', "set", "'a b' is not allowed; allowed: 1 to 128 of"),
         ("= 3", "file", "not TOML"),
     ],

@@ -33,6 +33,14 @@ def test_a_job_is_a_table() -> None:
     )
 
 
+def test_what_is_beside_jobs_comes_before_them() -> None:
+    """As tables by kind and name, behind the name of the set: a table ends where the next one begins."""
+    text = write_toml([{"id": "n"}], "prod", {"queues": {"a.b": {"paused": True}, "*": {"paused": True}}})
+    assert text == (
+        'set = "prod"\n\n[queues."a.b"]\npaused = true\n\n[queues."*"]\npaused = true\n\n[[jobs]]\nid = "n"\n'
+    )
+
+
 def test_no_jobs_are_an_empty_file() -> None:
     """Which is TOML."""
     assert write_toml([]) == ""

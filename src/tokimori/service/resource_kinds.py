@@ -1,0 +1,255 @@
+"""Resources: what a set declares beside jobs, which are calendars, pauses of queues and limits of semaphores.
+
+Each name has a state, also where there is nothing of that name: a calendar without fields, a queue that is not paused,
+a semaphore of one unit, as programs get one that nobody made. States are fields as JSON has them.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any, Final, Literal, Protocol, assert_never
+
+from msgspec import Struct
+
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.calendar import Calendar
+from tokimori.model.pause import EVERYTHING
+from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS
+from tokimori.model.sizes import check_reason
+from tokimori.model.words import check_word
+from tokimori.ports.semaphores import Semaphores as SemaphoreStore
+from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.calendars import Calendars, changed_calendar, follow_calendar
+from tokimori.service.given import mapping_of
+from tokimori.service.queues import Queues
+from tokimori.service.semaphores import Semaphores
+
+State = Mapping[str, Any]
+Part = Literal["calendars", "queues", "semaphores"]
+PARTS: Final[tuple[Part, ...]] = ("calendars", "semaphores", "queues")
+"""Where files say them, in the order in which they are applied: jobs come last."""
+WORDS: Final[Mapping[Part, str]] = MappingProxyType(
+    {"calendars": "calendar", "queues": "queue", "semaphores": "semaphore"}
+)
+"""What one of them is called."""
+_NOT_PAUSED: Final[State] = MappingProxyType({"paused": False})
+_ONE_UNIT: Final[State] = MappingProxyType({"limit": DEFAULT_LIMIT})
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """The states of resources, by name."""
+
+    calendars: dict[str, dict[str, Any]] = {}
+    semaphores: dict[str, dict[str, Any]] = {}
+    queues: dict[str, dict[str, Any]] = {}
+
+
+class Kind(Protocol):
+    """Resources of one kind."""
+
+    absent: State
+    """The state of what there is not."""
+
+    async def states(self, names: Collection[str]) -> Mapping[str, State]:
+        """How each of these stands now."""
+        ...
+
+    async def all(self) -> Mapping[str, State]:
+        """All that there are, by name."""
+        ...
+
+    async def put(self, name: str, was: State, state: State) -> None:
+        """Give it its state. Raises `Conflict` if it is no more as it was, and `Refused` where something forbids it."""
+        ...
+
+
+# What people say
+
+
+def read_resources(said: Mapping[Part, object]) -> Resources:
+    """The resources that are said, by part and name. Raises `InvalidInput`, whose field begins with part and name."""
+    return Resources(**{part: _read_part(part, fields) for part, fields in said.items() if fields is not None})
+
+
+def _read_part(part: Part, given: object) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, fields in mapping_of(part, given, "fields by name").items():
+        try:
+            found[name] = dict(state_of(part, name, fields))
+        except InvalidInput as fault:
+            raise fault.below(f"{part}.{name}") from None
+    return found
+
+
+def state_of(part: Part, name: str, fields: object) -> State:
+    """The state that the fields of a resource say. Raises `InvalidInput`."""
+    said = mapping_of(WORDS[part], fields, "fields")
+    match part:
+        case "calendars":
+            return _fields_of(changed_calendar(Calendar(name=name), said))
+        case "queues":
+            return _queue(name, said)
+        case "semaphores":
+            check_word("semaphore", name)
+            _check_fields("semaphore", said, ("limit",))
+            return {"limit": checked("limit", said.get("limit"), MOST_UNITS)}
+        case _:
+            assert_never(part)
+
+
+def _queue(name: str, said: Mapping[str, object]) -> State:
+    if name != EVERYTHING:
+        check_word("queue", name)
+    _check_fields("queue", said, ("paused", "reason"))
+    paused, reason = said.get("paused"), said.get("reason")
+    if not isinstance(paused, bool):
+        raise InvalidInput(f"paused: {paused!r} is not allowed", field="paused", value=paused, allowed="true, false")
+    if reason is None:
+        return {"paused": paused}
+    check_reason("reason", reason)
+    if not paused:
+        message = "reason: a queue that is not paused has none"
+        raise InvalidInput(message, field="reason", value=reason, allowed="no reason, or paused = true")
+    return {"paused": True, "reason": reason}
+
+
+def _check_fields(word: str, said: Mapping[str, object], known: Collection[str]) -> None:
+    for name, value in said.items():
+        if name not in known:
+            allowed = f"one of {', '.join(known)}"
+            raise InvalidInput(f"{name}: a {word} has no such field", field=name, value=value, allowed=allowed)
+
+
+def shown_state(state: State) -> dict[str, Any]:
+    """The fields by which people say this state."""
+    return {name: value for name, value in state.items() if value != []}
+
+
+def _fields_of(calendar: Calendar) -> State:
+    days: dict[str, Any] = {"dates": [*calendar.dates], "weekdays": [*calendar.weekdays]}
+    return days if calendar.description is None else {"description": calendar.description, **days}
+
+
+# What there is
+
+
+class CalendarResources:
+    """Calendars."""
+
+    absent: State = MappingProxyType({})
+
+    def __init__(self, calendars: Calendars) -> None:
+        self._calendars = calendars
+
+    async def states(self, names: Collection[str]) -> Mapping[str, State]:
+        """The fields of each."""
+        return {name: await self._state(name) for name in names}
+
+    async def _state(self, name: str) -> State:
+        try:
+            return _fields_of(await self._calendars.get(name))
+        except NotFound:
+            return self.absent
+
+    async def all(self) -> Mapping[str, State]:
+        """All calendars."""
+        return {calendar.name: _fields_of(calendar) for calendar in await self._calendars.list()}
+
+    async def put(self, name: str, was: State, state: State) -> None:
+        """Add, change or delete it; jobs that use it take over its days."""
+
+        def follow(known: Calendar) -> Calendar:
+            if _fields_of(known) != was:
+                raise _meanwhile("calendar", name)
+            return Calendar(name=name, **state)
+
+        if not was:
+            try:
+                await self._calendars.add(name, **state)
+            except AlreadyExists:
+                raise _meanwhile("calendar", name) from None
+        elif state:
+            await follow_calendar(self._calendars, name, follow)
+        else:
+            await self._calendars.delete(name)
+
+
+class QueueResources:
+    """Queues, and whether they are paused."""
+
+    absent = _NOT_PAUSED
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+
+    async def states(self, names: Collection[str]) -> Mapping[str, State]:
+        """Whether each is paused, and why."""
+        known = await self.all()
+        return {name: known.get(name, self.absent) for name in names}
+
+    async def all(self) -> Mapping[str, State]:
+        """All that are paused."""
+        return {
+            pause.queue: {"paused": True} if pause.reason is None else {"paused": True, "reason": pause.reason}
+            for pause in await self._queues.pauses()
+        }
+
+    async def put(self, name: str, was: State, state: State) -> None:
+        """Pause or resume it."""
+        queue = None if name == EVERYTHING else name
+        if (await self.states([name]))[name] != was:
+            raise _meanwhile("queue", name)
+        if not state["paused"]:
+            await self._queues.resume(queue)
+        elif (await self._queues.pause(queue, state.get("reason"))).reason != state.get("reason"):
+            raise _meanwhile("queue", name)
+
+
+class SemaphoreResources:
+    """Semaphores and their limits; `opened` gives the store that keeps them."""
+
+    absent = _ONE_UNIT
+
+    def __init__(self, semaphores: Semaphores, opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
+        self._semaphores = semaphores
+        self._opened = opened
+
+    async def states(self, names: Collection[str]) -> Mapping[str, State]:
+        """The limit of each."""
+        return {name: await self._state(name) for name in names}
+
+    async def _state(self, name: str) -> State:
+        try:
+            return {"limit": (await (await self._opened()).get_semaphore(name)).limit}
+        except NotFound:
+            return self.absent
+
+    async def all(self) -> Mapping[str, State]:
+        """All but those of one unit."""
+        store, after, found = await self._opened(), "", dict[str, State]()
+        while page := await store.list_semaphores(after=after, limit=MOST_LISTED):
+            found |= {each.name: {"limit": each.limit} for each in page if each.limit != DEFAULT_LIMIT}
+            after = page[-1].name
+        return found
+
+    async def put(self, name: str, was: State, state: State) -> None:
+        """Set its limit. One of a single unit is deleted, unless units are held: it is made when somebody asks."""
+        if await self._state(name) != was:
+            raise _meanwhile("semaphore", name)
+        await self._semaphores.set(name, state["limit"])
+        if state == self.absent:
+            with suppress(Refused, NotFound):
+                await self._semaphores.delete(name)
+
+
+def state_after(was: State, wanted: State) -> State:
+    """What becomes of it that is to be as wanted: a pause keeps the reason with which it began.
+
+    To tell another one it would have to end first, and runs would start.
+    """
+    return was if was.get("paused") and wanted.get("paused") else wanted
+
+
+def _meanwhile(word: str, name: str) -> Conflict:
+    message = f"{word} {name}: somebody has changed it meanwhile: apply the set again"
+    return Conflict(message, field=word, value=name)
