@@ -1,13 +1,13 @@
 """Of what a list shows, the members alone for which somebody asks."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import fields
 
 from tokimori.errors import InvalidInput
+from tokimori.spelling import hint
 
 
 def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]) -> Sequence[Any]:
@@ -26,7 +26,5 @@ def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]
 
 
 def _unknown(name: str, known: Sequence[str]) -> InvalidInput:
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    message = f"fields: there is no member {name!r}{hint}"
+    message = f"fields: there is no member {name!r}{hint(name, known)}"
     return InvalidInput(message, field="fields", value=name, allowed=", ".join(known))

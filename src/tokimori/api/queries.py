@@ -1,7 +1,6 @@
 """Queries are read into values: every parameter is checked, and a fault names it and says what is allowed."""
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -11,6 +10,7 @@ from starlette.requests import Request
 
 from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
+from tokimori.spelling import hint
 
 _Query = TypeVar("_Query", bound=Struct)
 
@@ -40,10 +40,10 @@ def is_list(hint: Any) -> bool:
 
 
 def _unknown(name: str, value: str, hints: Mapping[str, Any]) -> InvalidInput:
-    near = get_close_matches(name, hints, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
     allowed = ", ".join(hints) or "no parameter"
-    return InvalidInput(f"{name}: there is no such parameter{hint}", field=name, value=value, allowed=allowed)
+    return InvalidInput(
+        f"{name}: there is no such parameter{hint(name, hints)}", field=name, value=value, allowed=allowed
+    )
 
 
 def _invalid(fault: InvalidInput, given: Mapping[str, Any], hints: Mapping[str, Any]) -> InvalidInput:

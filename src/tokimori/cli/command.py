@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from tokimori.cli.suggesting import command_hint
+
 OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
 
 
@@ -97,6 +99,15 @@ class Group(click.Group):
         module, _, attribute = self._nouns[cmd_name][0].partition(":")
         found: click.Command = getattr(import_module(module), attribute)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the line names. Raises `UsageError`, with the one that may have been meant."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(f"No such command {name!r}{command_hint(name, self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The names with their help, importing nothing."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from tokimori.cli.suggesting import usage_message
 from tokimori.errors import Bug, InvalidInput, TokimoriError
 from tokimori.logs.controls import visible, visible_json
 
@@ -54,7 +55,7 @@ def _usage_error(error: click.UsageError) -> TokimoriError:
     if isinstance(error, click.BadParameter) and error.param is not None:
         field = error.param.name
     where = "" if error.ctx is None else f"\nTry `{error.ctx.command_path} --help`."
-    return InvalidInput(error.format_message() + where, field=field)
+    return InvalidInput(usage_message(error) + where, field=field)
 
 
 def _report(error: TokimoriError, arguments: Sequence[str], cause: Exception | None = None) -> int:

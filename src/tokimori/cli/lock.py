@@ -8,6 +8,7 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
+from tokimori.cli.suggesting import command_hint
 from tokimori.cli.table import At, print_table
 
 if TYPE_CHECKING:
@@ -42,9 +43,12 @@ class LockGroup(Group):
             return run
         found = super().get_command(ctx, cmd_name)
         if found is None:
-            known = ", ".join(self.list_commands(ctx))
+            known = self.list_commands(ctx)
+            meant = command_hint(cmd_name, known)
             hint = f"To run a program while {cmd_name!r} is held: tokimori lock {cmd_name} -- PROGRAM"
-            raise click.UsageError(f"No such command {cmd_name!r}; there are {known}. {hint}", ctx)
+            raise click.UsageError(
+                f"No such command {cmd_name!r}; there are {', '.join(known)}{meant or '.'} {hint}", ctx
+            )
         return found
 
 

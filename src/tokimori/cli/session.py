@@ -109,7 +109,19 @@ async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
         message = f"server: {url!r} is no node's address"
         raise InvalidInput(message, field="server", value=url, allowed="http://HOST:PORT or https://HOST")
     async with open_async(url, author=user_name()) as client:
-        return await act(client)
+        return await _answered(client, act)
+
+
+async def _answered(service: "Service", act: Callable[["Service"], Awaitable[_T]]) -> _T:
+    """The result of `act`; whoever names what is not there is told what he may have meant."""
+    from tokimori.errors import NotFound
+
+    try:
+        return await act(service)
+    except NotFound as fault:
+        from tokimori.cli.suggesting import with_suggestion
+
+        raise await with_suggestion(service, fault) from None
 
 
 def _stores(loaded: "Loaded", clock: "Clock", absent: Absent) -> "Stores":
@@ -154,7 +166,7 @@ async def _with_service(
             semaphore_store=semaphore_store,
             cipher=keyring_of(loaded.settings.secrets, os.environ),
         )
-        return await act(audited(service))
+        return await _answered(audited(service), act)
     finally:
         if semaphore_store is not None:
             await semaphore_store.close()

@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, get_origin
 from urllib.parse import unquote
@@ -14,6 +13,7 @@ from msgspec import inspect
 from tokimori.errors import InvalidInput
 from tokimori.model.words import check_word
 from tokimori.schedules.zones import check_zone
+from tokimori.spelling import nearest
 
 _PASSWORD = re.compile(r"(://[^/:@]*:).*(@)", re.DOTALL)
 _ACCOUNT = re.compile(r"^((?:redis|valkey)[a-z+]*://).*(@)", re.IGNORECASE | re.DOTALL)
@@ -148,9 +148,8 @@ def _expanded(text: str, home: Path) -> Path:
     return home / rest if first == "~" else Path(text)
 
 
-def _unknown(name: str, given: object, names: Iterable[str]) -> InvalidInput:
+def _unknown(name: str, given: object, names: Collection[str]) -> InvalidInput:
     by_last_part = {known.rpartition(".")[2]: known for known in names}
-    near = get_close_matches(name, by_last_part.values(), n=1)
-    near += [by_last_part[part] for part in get_close_matches(name.rpartition(".")[2], by_last_part, n=1)]
-    hint = f"; did you mean {near[0]}?" if near else ""
+    meant = nearest(name, names) or by_last_part.get(nearest(name.rpartition(".")[2], by_last_part) or "")
+    hint = "" if meant is None else f"; did you mean {meant}?"
     return InvalidInput(f"{name}: there is no such setting{hint}", field=name, value=given)

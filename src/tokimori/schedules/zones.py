@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +15,7 @@ import tzdata  # type: ignore[import-untyped]
 
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, to_datetime
 from tokimori.errors import InvalidInput
+from tokimori.spelling import nearest
 
 FOREVER = 1 << 62
 """Later than every moment that a schedule can name (microseconds)."""
@@ -85,7 +86,15 @@ def check_zone(name: object, *, field: str = "time_zone") -> str:
     folded = str(name).strip().casefold()
     near = next((known for known in sorted(names) if known.casefold() == folded), None)
     allowed = near or "an IANA name such as UTC or Europe/Paris"
-    raise InvalidInput(f"{field}: there is no time zone {name!r}", field=field, value=name, allowed=allowed)
+    message = f"{field}: there is no time zone {name!r}{_zone_hint(str(name), names)}"
+    raise InvalidInput(message, field=field, value=name, allowed=allowed)
+
+
+def _zone_hint(name: str, names: Collection[str]) -> str:
+    """By the whole name, or by that of the city alone."""
+    cities = {known.rpartition("/")[2]: known for known in sorted(names, reverse=True)}
+    meant = nearest(name, names) or cities.get(nearest(name.rpartition("/")[2], cities) or "")
+    return "" if meant is None else f"; did you mean {meant}?"
 
 
 def tzdata_version() -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -17,6 +16,7 @@ from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry, Seconds
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.service.arguments import JobArguments
+from tokimori.spelling import hint
 
 MOST_RUNS = 1_000_000_000
 """The most that `runs_remaining` may be."""
@@ -231,8 +231,7 @@ def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            message = f"{name}: a job has no such field{f'; did you mean {near[0]}?' if near else ''}"
+            message = f"{name}: a job has no such field{hint(name, known)}"
             allowed = f"one of {', '.join(sorted(known))}"
             raise InvalidInput(message, field=name, value=fields[name], allowed=allowed)
 

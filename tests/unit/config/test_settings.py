@@ -184,7 +184,8 @@ def test_every_fault_at_once(machine: Machine, tmp_path: Path) -> None:
     environ = {"TOKIMORI_HTTP_ENABLED": "maybe", "TOKIMORI_NODE_LABELS": "x"}
     assert faults(machine, tmp_path, {"http.port": 70_000}, environ) == (
         f"{file}: stor: there is no such setting; did you mean store?",
-        f"{file}: time_zone: there is no time zone 'Europe/Pariss'; allowed: an IANA name such as UTC or Europe/Paris",
+        f"{file}: time_zone: there is no time zone 'Europe/Pariss'; did you mean Europe/Paris?; "
+        "allowed: an IANA name such as UTC or Europe/Paris",
         f"{file}: foo: there is no such setting",
         f"{file}: http.port: '8000' is not allowed; allowed: a whole number, 0 to 65535",
         f"{file}: http.prot: there is no such setting; did you mean http.port?",
@@ -263,7 +264,8 @@ def test_unknown_variables_are_warned_of(machine: Machine, tmp_path: Path) -> No
     """An unknown TOKIMORI_ variable is no error; those of a job's own run, and foreign ones, are not even mentioned."""
     environ = {"TOKIMORI_HTTP_PROT": "1", "TOKIMORI_RUN_ID": "x", "TOKIMORI_DEBUG": "1", "HOME": "/"}
     warnings = load(machine, tmp_path, environ=environ).warnings
-    assert warnings == ("TOKIMORI_HTTP_PROT: there is no such setting; the variable is ignored",)
+    ignored = "TOKIMORI_HTTP_PROT: there is no such setting; the variable is ignored"
+    assert warnings == (f"{ignored}; did you mean TOKIMORI_HTTP_PORT?",)
 
 
 def test_passwords_are_masked(machine: Machine, tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""What was probably meant by a word of a command line that nobody knows: a command, an option, a value, a name."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from tokimori.spelling import hint, nearest
+
+if TYPE_CHECKING:
+    from tokimori.errors import NotFound
+    from tokimori.service.service import Service
+
+_OTHER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "list": ("ls", "all"),
+        "delete": ("rm", "remove", "del", "destroy"),
+        "add": ("create", "new"),
+        "create": ("add", "new"),
+        "set": ("add", "create", "new"),
+        "show": ("get", "describe", "info", "view"),
+        "update": ("change", "modify"),
+        "edit": ("modify",),
+        "cancel": ("kill", "abort"),
+        "trigger": ("run", "start"),
+        "resume": ("unpause", "continue"),
+        "revoke": ("delete", "remove", "rm"),
+        "lock": ("semaphore", "mutex"),
+        "serve": ("start", "server"),
+        "logs": ("log", "output"),
+    }
+)
+"""What other programs call a command."""
+_MOST_LOOKED_AT = 1_000
+"""So many ids are compared that begin as the wrong one does."""
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def command_hint(given: str, known: Sequence[str]) -> str:
+    """`; did you mean COMMAND?` where one is near, or called so elsewhere."""
+    named = next((name for name in known if given.casefold() in _OTHER_WORDS.get(name, ())), None)
+    return hint(given, known) if named is None else f"; did you mean {named}?"
+
+
+def usage_message(error: click.UsageError) -> str:
+    """What click says of a wrong line, with the option or the value that was probably meant."""
+    match error:
+        case click.NoSuchOption(ctx=click.Context() as context):
+            options = [name for each in context.command.params for name in (*each.opts, *each.secondary_opts)]
+            return f"No such option {error.option_name!r}{hint(error.option_name, [*options, '--help'])}"
+        case click.BadParameter(param=click.Parameter(type=click.Choice(choices=choices)), ctx=click.Context()):
+            message = error.format_message()
+            given = message.partition(": '")[2].partition("' is not one of")[0]
+            return message.rstrip(".") + hint(given, [str(choice) for choice in choices])
+        case _:
+            return error.format_message()
+
+
+async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
+    """The fault with the name that was probably meant, of a job, a calendar, a semaphore, a secret or a token."""
+    from tokimori.errors import TokimoriError
+
+    try:
+        meant = await _meant(service, fault)
+    except TokimoriError:  # who may not look at the list, or a store that is away: the fault itself is the answer
+        meant = None
+    if meant is None:
+        return fault
+    other = copy(fault)
+    other.message = f"{fault.message}; did you mean {meant}?"
+    other.args = (other.message,)
+    return other
+
+
+async def _meant(service: "Service", fault: "NotFound") -> str | None:
+    if not isinstance(fault.value, str):
+        return None
+    if fault.message.startswith("there is no job "):
+        return await _job_meant(service, fault.value)
+    lists: Mapping[str, Callable[[], Awaitable[Sequence[_Named]]]] = {
+        "calendar": service.calendars.list,
+        "semaphore": service.semaphores.list,
+        "secret": service.secrets.list,
+        "token": service.tokens.list,
+    }
+    if (listed := lists.get(fault.field or "")) is None:
+        return None
+    return nearest(fault.value, [each.name for each in await listed()])
+
+
+async def _job_meant(service: "Service", given: str) -> str | None:
+    """Among those whose ids begin as its first half does, then as its first letter does, then among the first ones.
+
+    Each is a list with an end: of a million jobs not all are looked at.
+    """
+    from tokimori.service.finding import JobSearch
+
+    for length in dict.fromkeys((len(given) // 2, 1, 0)):
+        prefix = given[:length] or None
+        found = await service.find_jobs(JobSearch(prefix=prefix, limit=_MOST_LOOKED_AT))
+        if (meant := nearest(given, [job.id for job in found.jobs])) is not None:
+            return meant
+    return None
