@@ -11,8 +11,9 @@ from msgspec import structs
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
-from tokimori.cli.job_options import fields_given, job_options
+from tokimori.cli.job_options import fields_given, job_options, with_moments
 from tokimori.cli.length import Length
+from tokimori.cli.moment import AHEAD, told_ahead
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import At, State, print_table
@@ -63,7 +64,7 @@ def add(job_id: str, **values: Any) -> None:
     fields = fields_given(values)
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        added = await service.add(job_id, **fields)
+        added = await service.add(job_id, **with_moments(fields, await service.now()))
         return added, await service.next_times(added.id, _SHOWN)
 
     _print_job("added", *in_service(act, Absent.MADE))
@@ -80,7 +81,7 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
         raise InvalidInput("nothing to change", allowed="at least one field")
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
-        changed = await service.update(job_id, **changes)
+        changed = await service.update(job_id, **with_moments(changes, await service.now()))
         return changed, await service.next_times(changed.id, _SHOWN)
 
     _print_job("updated", *in_service(act))
@@ -275,7 +276,7 @@ def resolve(job_id: str) -> None:
 @click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
 @click.option("--payload", metavar="TEXT", help="Data for the run.")
-@click.option("--at", metavar="TIME", help="When it is due; without an offset, in the job's zone.")
+@click.option("--at", metavar="TIME", help=f"When it is due: {AHEAD}.")
 @click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
 @click.option(
     "--concurrency-key", metavar="TEXT", help="Limits how many runs of one key run at a time; instead of the job's."
@@ -299,6 +300,8 @@ def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **a
         asked["parent"] = None
 
     async def act(service: "Service") -> "tuple[Run, Became]":
+        if asked["at"] is not None:
+            asked["at"] = told_ahead("at", asked["at"], await service.now())
         answer = await service.ask(job_id, **asked)
         if not wait:
             return answer.run, answer.became

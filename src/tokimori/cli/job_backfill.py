@@ -8,10 +8,11 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.moment import AGO, moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.cli.table import print_table
-from tokimori.clock import Moment, parse_moment
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ STEP = 0.5
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
-@click.option(
-    "--from", "first", required=True, metavar="TIME", help="The first moment, such as 2030-01-01T00:00:00Z; included."
-)
-@click.option("--to", "last", metavar="TIME", help="The last moment, included; now by default.")
+@click.option("--from", "first", required=True, metavar="TIME", help=f"The first moment, included: {AGO}.")
+@click.option("--to", "last", metavar="TIME", help="The last moment, included, as --from; now by default.")
 @click.option("--dry-run", is_flag=True, help="Only show which runs would be made, and what is left out and why.")
 @click.option("--max-running", type=int, default=0, metavar="N", help="At most N of its runs are active at a time.")
 @click.option("--wait", is_flag=True, help="Wait until all have ended; exit code 1 if not all succeeded.")
@@ -43,11 +42,11 @@ def backfill(
     if cancel and (dry_run or wait or max_running):
         message = "--cancel can't be combined with --dry-run, --wait or --max-running"
         raise InvalidInput(message, field="cancel", value=True, allowed="--from and --to")
-    start = parse_moment(first, field="from")
-    until = None if last is None else parse_moment(last, field="to")
 
     async def act(service: "Service") -> "Backfill":
-        end = await service.now() if until is None else until
+        now, zone = await service.now(), (await service.get(job_id)).definition.time_zone
+        start = moment_ago("from", first, zone, now)
+        end = now if last is None else moment_ago("to", last, zone, now)
         if cancel:
             return await service.cancel_backfill(job_id, start, end)
         if dry_run:

@@ -7,10 +7,11 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import zones
+from tokimori.cli.moment import AHEAD, told_ahead
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import print_table
-from tokimori.clock import Moment, parse_moment
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Row = tuple[str | None, str, Moment]
 @click.command(cls=Command)
 @click.argument("subject", metavar="[ID | TEXT]", required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
-@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
+@click.option("--after", metavar="TIME", help=f"{AHEAD[0].upper()}{AHEAD[1:]}; now by default.")
 @click.option("--schedule", metavar="TEXT", help="A schedule, even if a job has such an id.")
 @click.option(
     "--timezone",
@@ -41,11 +42,11 @@ def next_moments(
     if schedule is not None and subject is not None:
         message = "ID and --schedule can't be combined"
         raise InvalidInput(message, field="schedule", value=schedule, allowed="one of ID, --schedule")
-    start = None if after is None else parse_moment(after, field="after")
     if time_zone is not None:
         check_zone(time_zone)
 
     async def act(service: "Service") -> list[Row]:
+        start = None if after is None else told_ahead("after", after, await service.now())
         if schedule is not None:
             return await _of_text(service, schedule, count, start, time_zone)
         if subject is not None:
@@ -59,7 +60,7 @@ def next_moments(
 
 
 async def _of_job_or_text(
-    service: "Service", subject: str, count: int, after: Moment | None, time_zone: str | None
+    service: "Service", subject: str, count: int, after: str | None, time_zone: str | None
 ) -> list[Row]:
     """The moments of the job with that id, else of that schedule.
 
@@ -83,7 +84,7 @@ async def _of_job_or_text(
     return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
 
 
-async def _of_text(service: "Service", text: str, count: int, after: Moment | None, time_zone: str | None) -> list[Row]:
+async def _of_text(service: "Service", text: str, count: int, after: str | None, time_zone: str | None) -> list[Row]:
     explanation = await service.explain(text, time_zone, count, after)
     return [(None, explanation.time_zone, moment) for moment in explanation.moments]
 

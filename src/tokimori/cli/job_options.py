@@ -10,6 +10,8 @@ import click
 from tokimori.cli.command import arguments_given
 from tokimori.cli.completing import zones
 from tokimori.cli.length import Length
+from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Join, On
 from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
@@ -48,8 +50,8 @@ _OPTIONS = (
     click.option("--fold", type=_choice(Fold), help="What to do with times that clocks show twice."),
     click.option("--calendar", "calendars", multiple=True, metavar="NAME", help="Days off, on which nothing runs."),
     click.option("--shift", type=_choice(Shift), help="Instead of a day off, run on that business day."),
-    click.option("--starts-at", metavar="TIME", help="No occurrence before; without an offset, in the job's zone."),
-    click.option("--ends-at", metavar="TIME", help="No occurrence after; then the job is finished."),
+    click.option("--starts-at", metavar="TIME", help=f"No occurrence before: {AHEAD}."),
+    click.option("--ends-at", metavar="TIME", help="No occurrence after, as --starts-at; then the job is finished."),
     click.option("--runs-remaining", type=int, metavar="N", help="After N scheduled runs the job is finished."),
     _seconds("--delay", "delay", "How long after its nominal time a run is due."),
     _seconds("--jitter", "jitter", "Up to this much later, to spread jobs; always the same for an occurrence."),
@@ -167,6 +169,12 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
             )
         given["command"] = arguments
     return given
+
+
+def with_moments(fields: Mapping[str, Any], now: Moment) -> dict[str, Any]:
+    """The fields, with the bounds of the job's time as a definition has them. Raises `InvalidInput`."""
+    bounds = {name: fields[name] for name in ("starts_at", "ends_at") if fields.get(name) is not None}
+    return {**fields, **{name: told_ahead(name, text, now) for name, text in bounds.items()}}
 
 
 def _parent(text: str) -> dict[str, str]:

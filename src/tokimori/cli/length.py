@@ -1,25 +1,17 @@
-"""Lengths of time and moments as people write them on a command line: `90`, `7d`, `1h30m`, `PT1H30M`, `2030-01-01`."""
+"""Lengths of time as people write them on a command line: `90`, `7d`, `1h30m`, `PT1H30M`."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from tokimori.clock import SECOND, Moment
-from tokimori.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tokimori.service.service import Service
-
 ALLOWED = "seconds, or numbers with the units w, d, h, m and s, such as 7d, 1h30m, 90s or PT1H30M"
-_AGO = "a day such as 2030-01-01, or how long ago: 7d, 1h30m"
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SECONDS = re.compile(r"[+-]?\d{1,12}(\.\d{1,9})?\Z", re.ASCII)
 _DATE = r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?"
 _TIME = r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?"
 _PARTS = re.compile(rf"{_DATE}{_TIME}\Z", re.ASCII)
 _ISO = re.compile(rf"p{_DATE}(?:t{_TIME})?\Z", re.ASCII)
-_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 class Length(click.ParamType[float]):
@@ -46,16 +38,3 @@ def seconds_in(text: str) -> float | None:
     if found is None or not any(found.groups()):
         return None
     return sum(float(number or 0) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True))
-
-
-def moment_before(field: str, text: str, service: "Service", now: Moment) -> Moment:
-    """The moment of a time, of a day's start, or so long ago as a length says. Raises `InvalidInput`."""
-    from tokimori.service.given import moment_of
-
-    seconds = None if text.isdecimal() else seconds_in(text)
-    if seconds is not None:
-        return Moment(now - round(seconds * SECOND))
-    try:
-        return moment_of(field, f"{text}T00:00:00" if _DAY.match(text) else text, service.time_zone)
-    except InvalidInput as fault:
-        raise InvalidInput(fault.message, field=field, value=text, allowed=f"{fault.allowed}; or {_AGO}") from None

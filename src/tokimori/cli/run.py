@@ -11,7 +11,7 @@ from msgspec import structs
 from tokimori.cli.command import Group, options
 from tokimori.cli.completing import job_ids, run_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
-from tokimori.cli.length import moment_before
+from tokimori.cli.moment import AGO, past_or_none
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.run_id import whole_id, with_run
 from tokimori.cli.session import in_service
@@ -57,12 +57,8 @@ run = Group(
 @click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Of jobs with this label.")
 @click.option("--owner", metavar="TEXT", help="Only runs of jobs of this owner.")
 @click.option("--queue", metavar="NAME", help="Only runs of jobs of this queue.")
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only runs that were made then or later: a time, a day, or how long ago, such as 7d.",
-)
-@click.option("--until", metavar="TIME", help="Only runs that were made before; as --since.")
+@click.option("--since", metavar="TIME", help=f"Only runs that were made then or later: {AGO}.")
+@click.option("--until", metavar="TIME", help="Only runs that were made before, as --since.")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 def list_runs(
@@ -89,12 +85,11 @@ def list_runs(
     )
 
     async def act(service: "Service") -> "Sequence[RunSummary]":
-        now = await service.now()
         search = structs.replace(
             wanted,
             before=None if before is None else RunId(await whole_id(service, before, "before")),
-            since=None if since is None else moment_before("since", since, service, now),
-            until=None if until is None else moment_before("until", until, service, now),
+            since=await past_or_none(service, "since", since),
+            until=await past_or_none(service, "until", until),
         )
         return await service.summaries(await _found(service, search))
 

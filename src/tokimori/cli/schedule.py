@@ -6,9 +6,10 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.completing import zones
+from tokimori.cli.moment import AHEAD, told_ahead
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
-from tokimori.clock import Moment, SystemClock, parse_moment
+from tokimori.clock import SystemClock
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import on_clocks
@@ -29,7 +30,7 @@ schedule = Group("schedule", help="Schedules: what a text means.")
     shell_complete=zones,
     help="The zone of the schedule, such as Europe/Paris.",
 )
-@click.option("--after", metavar="TIME", help="Such as 2030-01-01T00:00:00Z; now by default.")
+@click.option("--after", metavar="TIME", help=f"{AHEAD[0].upper()}{AHEAD[1:]}; now by default.")
 @click.option(
     "--gap",
     type=click.Choice([each.value for each in Gap]),
@@ -60,7 +61,7 @@ def explain(
     """Explain a schedule: in English, with its next moments and warnings."""
     from tokimori.service.views.schedules import explanation_view
 
-    start = None if after is None else parse_moment(after, field="after")
+    start = None if after is None else told_ahead("after", after, SystemClock().now())
     if calendars or options().server is not None or options().context is not None:
         explanation = in_service(
             lambda service: service.explain(
@@ -76,14 +77,16 @@ def explain(
 
 
 def _explained(
-    text: str, count: int, time_zone: str | None, after: Moment | None, *, gap: Gap, fold: Fold
+    text: str, count: int, time_zone: str | None, after: str | None, *, gap: Gap, fold: Fold
 ) -> "Explanation":
     from tokimori.schedules.explain import explain
+    from tokimori.service.given import moment_of
 
+    zone = time_zone or load().settings.time_zone
     return explain(
         text,
-        zone=time_zone or load().settings.time_zone,
-        after=SystemClock().now() if after is None else after,
+        zone=zone,
+        after=SystemClock().now() if after is None else moment_of("after", after, zone),
         n=count,
         gap=gap,
         fold=fold,
