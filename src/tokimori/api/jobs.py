@@ -108,6 +108,12 @@ class JobChanges(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What changes of a job: a JSON merge patch. A null brings the default of a field back."""
 
 
+class NewId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The id that a job is to have."""
+
+    id: str
+
+
 class JobDeleted(Struct, frozen=True, kw_only=True):
     """The job that was deleted."""
 
@@ -183,6 +189,20 @@ class Jobs:
             *(
                 Operation(f"job_{name}", "POST", f"{job}/{name}", handler, JobView, example=example)
                 for name, handler, example in orders
+            ),
+            *(
+                Operation(
+                    f"job_{name}",
+                    "POST",
+                    f"{job}/{name}",
+                    handler,
+                    JobView,
+                    sent=NewId,
+                    status=status,
+                    answered=(*_TAG, "Location"),
+                    example={"id": f"weekly-{name}"},
+                )
+                for name, handler, status in (("copy", self.copy, 201), ("rename", self.rename, 200))
             ),
             Operation(
                 "job_trigger",
@@ -280,6 +300,14 @@ class Jobs:
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
         return answer(job_view(await self._service(request).resolve(job_id_of(request))))
+
+    async def copy(self, request: Request, body: NewId) -> Response:
+        """Add a job like this one under another id; it is paused where this one is stopped."""
+        return _tagged(await self._service(request).copy_job(job_id_of(request), body.id), 201)
+
+    async def rename(self, request: Request, body: NewId) -> Response:
+        """Give a job another id. Its runs so far keep the old one; jobs that name it name the new one then."""
+        return _tagged(await self._service(request).rename_job(job_id_of(request), body.id))
 
     async def trigger(self, request: Request, body: TriggerRequest) -> Response:
         """Ask for a run, now or at a moment."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tokimori.api.answers import answer
 from tokimori.errors import InvalidInput
-from tokimori.service.requests import Became
+from tokimori.service.requests import Asked, Became
 from tokimori.service.service import Service
 from tokimori.service.views.runs import run_view
 
@@ -60,8 +60,12 @@ class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_field
 async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRequest) -> Response:
     """Ask for a run. The response is 201 with the path of a new run, or 200 with the run that answers."""
     fields = wanted.arguments()
-    fields["key"] = _key(request, wanted.key)
-    asked = await service.ask(job_id, **fields)
+    fields["key"] = key_of(request, wanted.key)
+    return requested(await service.ask(job_id, **fields))
+
+
+def requested(asked: Asked) -> Response:
+    """The response to who has asked for a run."""
     status = 201 if asked.became is Became.MADE else 200
     return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")
 
@@ -71,7 +75,7 @@ def idempotency_key(request: Request) -> str | None:
     return request.headers.get(IDEMPOTENCY_KEY)
 
 
-def _key(request: Request, key: str | None) -> str | None:
+def key_of(request: Request, key: str | None) -> str | None:
     """The key of the run: that of the body, or the one that the client has put on the request."""
     header = idempotency_key(request)
     if header is not None and key not in (None, header):

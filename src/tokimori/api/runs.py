@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.members import members_of
 from tokimori.api.operation import Operation
-from tokimori.api.requests import NoRequest, RunRequest, ask
+from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id, check_uuid
@@ -86,6 +86,13 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: str = "cancelled by hand"
 
 
+class RetryRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run is asked for once more: with the same `key` the same run answers. `force`: even if its job is stopped."""
+
+    key: str | None = None
+    force: bool = False
+
+
 class Runs:
     """The part of the API for runs."""
 
@@ -119,6 +126,18 @@ class Runs:
             ),
             Operation("run_hold", "POST", f"{run}/hold", self.hold, RunView, example={"reason": "to be looked at"}),
             Operation("run_resume", "POST", f"{run}/resume", self.resume, RunView, example={}),
+            Operation(
+                "run_retry",
+                "POST",
+                f"{run}/retry",
+                self.retry,
+                RunView,
+                status=201,
+                others={200: "a run that was there already answers"},
+                headers=("Idempotency-Key",),
+                answered=("Location",),
+                example={"key": "again-1"},
+            ),
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
@@ -177,6 +196,11 @@ class Runs:
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
         return answer(run_view(await self._service(request).resume_run(_run_id(request))))
+
+    async def retry(self, request: Request, body: RetryRunRequest) -> Response:
+        """Ask for a run with what one that has ended was given; it names that as `retry_of`."""
+        key = key_of(request, body.key)
+        return requested(await self._service(request).retry_run(_run_id(request), key, force=body.force))
 
 
 def _run_id(request: Request) -> str:

@@ -159,7 +159,7 @@ def _line(change: "FieldChange") -> str:
 def _shown(name: str, value: object) -> str:
     from msgspec import json
 
-    from tokimori.cli.job import masked
+    from tokimori.cli.job_printing import masked
 
     text = "default" if value is None else json.encode(masked(name, value)).decode()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

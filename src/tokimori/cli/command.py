@@ -25,6 +25,8 @@ class Options:
     output: str
     """One of `OUTPUTS`."""
     debug: bool
+    plain: bool = False
+    """Whether a terminal gets neither colours nor signs."""
 
     @property
     def as_json(self) -> bool:
@@ -36,6 +38,7 @@ def options() -> Options:
     """The global options of the running command."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
+    printed = "wide" if meta.get("wide", False) else meta.get("output", "table")
     config = meta.get("config")
     return Options(
         server=meta.get("server"),
@@ -43,8 +46,9 @@ def options() -> Options:
         store=meta.get("store"),
         semaphore_store=meta.get("semaphore_store"),
         config=None if config is None else Path(config),
-        output="json" if meta.get("json", False) else meta.get("output", "table"),
+        output="json" if meta.get("json", False) else printed,
         debug=meta.get("debug", False),
+        plain=meta.get("plain", False),
     )
 
 
@@ -149,6 +153,10 @@ def _global_options() -> list[click.Parameter]:
             expose_value=False,
             callback=_keep("output"),
             help="How to print; wide: whole texts and times.",
+        ),
+        click.Option(["--wide"], is_flag=True, expose_value=False, callback=_keep("wide"), help="The same as -o wide."),
+        click.Option(
+            ["--plain"], is_flag=True, expose_value=False, callback=_keep("plain"), help="No colours and no signs."
         ),
         click.Option(
             ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.output import copying_bar, print_fields, print_json, print_lines, print_text
+from tokimori.cli.output import print_fields, print_json, print_lines, print_text
+from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import Absent, in_bare_service
 from tokimori.cli.table import print_table
 from tokimori.errors import Refused

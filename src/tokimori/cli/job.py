@@ -1,7 +1,5 @@
 """`tokimori job …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
-import re
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +8,8 @@ from msgspec import structs
 
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import fields_given, job_options, with_moments
-from tokimori.cli.length import Length
-from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.job_printing import masked, print_job, shown_value
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import At, State, print_table
@@ -23,7 +19,7 @@ from tokimori.errors import InvalidInput
 if TYPE_CHECKING:
     from tokimori.model.dependents import Edge
     from tokimori.model.job import Job
-    from tokimori.model.run import Run, Skip
+    from tokimori.model.run import Skip
     from tokimori.schedules.explain import Explanation
     from tokimori.service.finding import JobSearch
     from tokimori.service.service import Service
@@ -41,15 +37,20 @@ job = Group(
         ),
         "ledger": ("tokimori.cli.ledger:ledger", "Say of each occurrence what became of it."),
         "stats": ("tokimori.cli.job_stats:stats", "Say how often a job succeeds, how long it takes, and how late."),
+        "pause": ("tokimori.cli.job_orders:pause", "Pause a job, or all that match: nothing of it starts."),
+        "resume": ("tokimori.cli.job_orders:resume", "Resume a paused job, or all that match."),
+        "disable": ("tokimori.cli.job_orders:pause", "The same as pause."),
+        "enable": ("tokimori.cli.job_orders:resume", "The same as resume."),
+        "resolve": ("tokimori.cli.job_orders:resolve", "Enable a job that a failure has parked."),
+        "trigger": ("tokimori.cli.job_trigger:trigger", "Run a job now, or at a given time, or all that match."),
+        "logs": ("tokimori.cli.run_logs:job_logs", "Print what the newest run of a job wrote."),
+        "copy": ("tokimori.cli.job_orders:copy", "Add a job with the definition of another one."),
+        "rename": ("tokimori.cli.job_orders:rename", "Give a job another id."),
         "graph": ("tokimori.cli.job_graph:graph", "Print which jobs run after which."),
-        "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all of them."),
+        "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all that match, or all of them."),
         "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
     },
 )
-_LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
-"""Names of headers and variables whose values are secrets, as far as names tell."""
-_ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
-"""A secret by its name, perhaps behind how it is sent (Bearer)."""
 _STATES = ("enabled", "paused", "parked", "finished")
 """In which states listed jobs may be."""
 _SHOWN = 5
@@ -67,7 +68,7 @@ def add(job_id: str, **values: Any) -> None:
         added = await service.add(job_id, **with_moments(fields, await service.now()))
         return added, await service.next_times(added.id, _SHOWN)
 
-    _print_job("added", *in_service(act, Absent.MADE))
+    print_job("added", *in_service(act, Absent.MADE))
 
 
 @job.command(cls=CommandWithArguments)
@@ -84,7 +85,7 @@ def update(job_id: str, unset: tuple[str, ...], **values: Any) -> None:
         changed = await service.update(job_id, **with_moments(changes, await service.now()))
         return changed, await service.next_times(changed.id, _SHOWN)
 
-    _print_job("updated", *in_service(act))
+    print_job("updated", *in_service(act))
 
 
 @job.command("list")
@@ -143,7 +144,7 @@ def show(job_id: str) -> None:
     fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
     unlimited = {"max_running": 0}.items()
     defined = [
-        (name.replace("_", " "), "no limit" if (name, value) in unlimited else _shown(masked(name, value)))
+        (name.replace("_", " "), "no limit" if (name, value) in unlimited else shown_value(masked(name, value)))
         for name, value in fields.items()
     ]
     print_fields(
@@ -232,104 +233,6 @@ def counts(job_id: str) -> None:
         print_notice(f"+: there may be more, as only the newest {MOST_COUNTED} rows are counted")
 
 
-@job.command()
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
-@click.option("--reason", metavar="TEXT", help="Shown with the job while it is paused.")
-@click.option("--now", is_flag=True, help="Cancel its running runs, instead of letting them finish.")
-def pause(job_id: str, reason: str | None, now: bool) -> None:
-    """Pause a job: nothing of it starts until it is resumed."""
-    paused = in_service(lambda service: service.pause(job_id, reason, now=now))
-    if reason is not None and paused.reason != reason:
-        since = "without a reason" if paused.reason is None else f"for this reason, which stays: {paused.reason}"
-        print_notice(f"{job_id} was paused before, {since}; `tokimori job resume {job_id}` first gives another")
-    _print_job("paused", paused)
-
-
-@job.command()
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
-def resume(job_id: str) -> None:
-    """Resume a paused job. What it missed is recorded as skipped, and does not run."""
-    _print_job("resumed", in_service(lambda service: service.resume(job_id)))
-
-
-job.add_command(pause, "disable")
-job.add_command(resume, "enable")
-
-
-@job.command()
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
-def resolve(job_id: str) -> None:
-    """Enable a job that a failure has parked, once the cause is fixed."""
-    _print_job("resolved", in_service(lambda service: service.resolve(job_id)))
-
-
-@job.command()
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
-@click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
-@click.option(
-    "--debounce",
-    type=Length(),
-    metavar="LENGTH",
-    help="Put the key's run off until so long from now, if it has not started.",
-)
-@click.option("--throttle", type=Length(), metavar="LENGTH", help="At most one run of the key in this time.")
-@click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
-@click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
-@click.option("--payload", metavar="TEXT", help="Data for the run.")
-@click.option("--at", metavar="TIME", help=f"When it is due: {AHEAD}.")
-@click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
-@click.option(
-    "--concurrency-key", metavar="TEXT", help="Limits how many runs of one key run at a time; instead of the job's."
-)
-@click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
-@click.option("--no-parent", is_flag=True, help="No run asks for it, even if this is called within one.")
-@click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
-@click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait.")
-def trigger(job_id: str, wait: bool, timeout: float | None, no_parent: bool, **asked: Any) -> int:
-    """Run a job now, or at a given time."""
-
-    from tokimori.cli.waiting import end_of
-    from tokimori.model.transitions import RunState
-    from tokimori.service.requests import Became
-    from tokimori.service.views.runs import run_view
-
-    if timeout is not None and not wait:
-        message = "timeout: it says how long to wait, and without --wait nothing waits"
-        raise InvalidInput(message, field="timeout", value=timeout, allowed="--wait beside it")
-    if no_parent:
-        asked["parent"] = None
-
-    async def act(service: "Service") -> "tuple[Run, Became]":
-        if asked["at"] is not None:
-            asked["at"] = told_ahead("at", asked["at"], await service.now())
-        answer = await service.ask(job_id, **asked)
-        if not wait:
-            return answer.run, answer.became
-        return await end_of(service, answer.run.id, timeout), answer.became
-
-    run, became = in_service(act)
-    if options().as_json:
-        print_json(run_view(run, became=became))
-    else:
-        how = "" if became is Became.MADE else f" ({became})"
-        print_lines(f"run {run.id} {run.state}{how}" + (f": {run.error}" if run.error else ""))
-    return RUN_FAILED if wait and run.state is not RunState.SUCCEEDED else DONE
-
-
-def _print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
-    from tokimori.service.views.jobs import job_view
-    from tokimori.service.why.job import what_is_lost
-
-    if moments is not None and (lost := what_is_lost(changed.definition)) is not None:
-        print_notice(lost)
-    if options().as_json:
-        print_json(job_view(changed, moments))
-        return
-    due = changed.next_due
-    upcoming = "" if due is None else f", next {local(due, changed.definition.time_zone)}"
-    print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")
-
-
 async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
     found = await service.find_jobs(wanted)
     jobs = list(found.jobs)
@@ -346,20 +249,6 @@ def _next(found: "Job") -> At | str:
     return At(found.next_due, found.definition.time_zone)
 
 
-def masked(name: str, value: object) -> object:
-    """The value of a field without what stands in headers that let in; `--json` shows it, and the names of secrets."""
-    kind, _, inner = name.partition(".")
-    if kind not in ("headers", "env"):
-        return value
-    if not isinstance(value, dict):
-        return _masked(inner, value)
-    return {header: _masked(header, said) for header, said in value.items()}
-
-
-def _masked(name: str, value: object) -> object:
-    return "***" if _LETS_IN.search(name) and not _ONLY_NAMES.fullmatch(str(value)) else value
-
-
 def _command(found: "Job") -> str:
     from tokimori.service.definitions import fields_of
 
@@ -367,16 +256,4 @@ def _command(found: "Job") -> str:
     if "url" in fields:
         return f"{fields.get('method', 'POST' if 'body' in fields else 'GET')} {fields['url']}"
     kind = next((kind for kind in ("function", "build") if kind in fields), None)
-    return _shown(fields.get("command", "noop")) if kind is None else f"{kind} {dict(fields)[kind]}"
-
-
-def _shown(value: object) -> str:
-    match value:
-        case list() | tuple():
-            return shlex.join(map(str, value))
-        case dict():
-            return ", ".join(f"{name}={each}" for name, each in value.items())
-        case None:
-            return ""
-        case _:
-            return str(value)
+    return shown_value(fields.get("command", "noop")) if kind is None else f"{kind} {dict(fields)[kind]}"

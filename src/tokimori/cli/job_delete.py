@@ -1,35 +1,33 @@
 """`tokimori job delete`"""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from tokimori.cli.bulk import confirm, for_each_matching, is_pattern
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput, Refused
+from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service
 
-_NAMED = 10
-"""So many jobs are named before all are deleted."""
-
 
 @click.command(cls=Command)
-@click.argument("job_id", metavar="[ID]", required=False, shell_complete=job_ids)
+@click.argument("job_id", metavar="[ID|PATTERN]", required=False, shell_complete=job_ids)
 @click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
 @click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
 @click.option("--all", "everything", is_flag=True, help="Delete all jobs: shows how many, and asks first.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
+@click.option("--yes", is_flag=True, help="With --all or a pattern: do not ask.")
 @click.option("--dry-run", is_flag=True, help="With --all: only show which.")
 def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, yes: bool, dry_run: bool) -> int:
-    """Delete a job, or all. Runs that have not started are cancelled.
+    """Delete a job, all whose ids match ('etl-*'), or all. Runs that have not started are cancelled.
 
     --all deletes the jobs that are there when it begins, one after the other, each after those that run after it. If it
     is interrupted, the same command goes on with those that are left.
@@ -38,7 +36,12 @@ def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, ye
         _check(job_id is None and not cascade, "all", "--all without an ID and --cascade")
         return _delete_all(now=now, yes=yes, dry_run=dry_run)
     _check(job_id is not None, "id", "the ID of a job, or --all")
-    _check(not (yes or dry_run), "all", "--yes and --dry-run only with --all")
+    _check(not dry_run, "all", "--dry-run only with --all")
+    if is_pattern(str(job_id)):
+        return for_each_matching(
+            str(job_id), "delete", "deleted", lambda s, each: s.delete(each, cascade=cascade, now=now), yes=yes
+        )
+    _check(not yes, "all", "--yes only with --all or a pattern")
     in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
@@ -59,7 +62,7 @@ def _delete_all(*, now: bool, yes: bool, dry_run: bool) -> int:
         _print([], {}, found)
         return DONE
     if found:
-        _ask(found, yes=yes)
+        confirm(found, "delete", field="all", yes=yes)
     ids, kept = in_service(lambda service: _in_pieces(service, until, len(found), now=now)) if found else ([], {})
     _print(ids, kept, None)
     return RUN_FAILED if kept else DONE
@@ -75,27 +78,18 @@ async def _all_jobs(service: "Service") -> tuple[Moment, list[str]]:
     return until, ids
 
 
-def _ask(found: Sequence[str], *, yes: bool) -> None:
-    """Whoever does not want it ends the program. Raises `Refused` where nobody can be asked."""
-    if not yes and not sys.stdin.isatty():
-        message = f"all: {len(found)} jobs would be deleted, and nobody can be asked here: say --yes"
-        raise Refused(message, field="all", allowed="--yes, or a terminal")
-    print_notice(f"{len(found)} jobs: {', '.join(found[:_NAMED])}{', …' if len(found) > _NAMED else ''}")
-    if not yes:
-        click.confirm("Delete all of them?", abort=True, err=True)
-
-
 async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool) -> tuple[list[str], dict[str, str]]:
     """Delete what was there at that moment, and tell how far it is; the ids, and what was kept and why."""
     from tokimori.service.deleting import CONFIRMED
 
-    part = await service.delete_some(CONFIRMED, until=until, now=now)
-    ids, kept = [str(job.id) for job in part.jobs], dict(part.kept)
-    while part.next is not None:
-        print_notice(f"{len(ids)} of {total} deleted")
-        part = await service.delete_some(CONFIRMED, after=part.next, until=until, now=now)
-        ids += [job.id for job in part.jobs]
-        kept |= part.kept
+    with counting("delete", "jobs") as advance:
+        part = await service.delete_some(CONFIRMED, until=until, now=now)
+        ids, kept = [str(job.id) for job in part.jobs], dict(part.kept)
+        while part.next is not None:
+            advance(len(ids), total)
+            part = await service.delete_some(CONFIRMED, after=part.next, until=until, now=now)
+            ids += [job.id for job in part.jobs]
+            kept |= part.kept
     return ids, kept
 
 

@@ -3,17 +3,12 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tokimori.cli.command import options
 from tokimori.clock import Moment
 from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import clock_text
-
-if TYPE_CHECKING:
-    from tokimori.service.copying import Step, Tell
 
 NOTHING = "-"
 STDOUT = 1
@@ -71,27 +66,6 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     """One `name: value` on each line, values below each other."""
     width = max(len(name) for name, _ in fields) + 1
     print_lines(*(f"{name + ':':<{width}} {printable(value)}" for name, value in fields))
-
-
-@contextmanager
-def copying_bar() -> "Iterator[Tell]":
-    """A progress bar for a copy, on a terminal; the total number of rows is known only when it verifies."""
-    if not sys.stderr.isatty():
-        yield lambda _step: None
-        return
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = TextColumn("{task.description:<18}"), BarColumn(), TextColumn("{task.completed:.0f} rows")
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("copy", total=None)
-
-        def tell(step: "Step") -> None:
-            verb = "verify" if step.verifying else "copy"
-            progress.update(task, description=f"{verb} {step.kind}", completed=step.rows, total=step.total)
-
-        yield tell
 
 
 def local(moment: Moment | None, zone: str) -> str:

@@ -78,27 +78,42 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
             place = next((columns.index(name) for name in ("ID", "NAME") if name in columns), 0)
             print_lines(*dict.fromkeys(printable(row[place]) for row in rows))
         case "wide":
-            _print_whole(columns, rows)
+            sys.stdout.write(_whole(columns, rows))
         case _ if sys.stdout.isatty():
             _draw(columns, rows, spare)
         case _:
-            _print_whole(columns, rows)
+            sys.stdout.write(_whole(columns, rows))
 
 
-def _print_whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def _whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Every cell in full, below each other. What may control a terminal was written out."""
     table = [list(columns), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    print_lines(
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
-    )
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> None:
-    from rich.console import Console
+    sys.stdout.write(table_text(columns, rows, spare))
 
+
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> str:
+    """The lines of a table as this terminal shows it; with `--output wide` as wide as its cells are."""
     from tokimori.clock import SystemClock
 
-    drawn(Console(highlight=False), columns, rows, spare, SystemClock().now())
+    if options().output == "wide":
+        return _whole(columns, rows)
+    console = terminal()
+    with console.capture() as captured:
+        drawn(console, columns, rows, spare, SystemClock().now())
+    return captured.get()
+
+
+def terminal() -> "Console":
+    """The terminal. Without colours where `--plain` or NO_COLOR says so."""
+    from rich.console import Console
+
+    return Console(highlight=False, no_color=True if options().plain else None)
 
 
 def drawn(
@@ -165,7 +180,7 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
             return Text(distance(Moment(moment), now))
         case Id(text=text) if text is not None:
             return Text(text[:length])
-        case State(word=word) if word in _STATES:
+        case State(word=word) if word in _STATES and not options().plain:
             sign, colour = _STATES[word]
             return Text(f"{sign} {word}", colour)
         case _:

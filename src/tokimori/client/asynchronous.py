@@ -67,6 +67,8 @@ class AsyncClient(Service, Locking[Lock]):
     cancel = recorded(Service.cancel)
     hold = recorded(Service.hold)
     resume_run = recorded(Service.resume_run)
+    copy_job = recorded(Service.copy_job)
+    rename_job = recorded(Service.rename_job)
 
     def __init__(
         self,

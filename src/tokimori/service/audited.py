@@ -69,13 +69,17 @@ TASK_ORDERS: Final = ("disable", "enable", "resolve", "restart")
 CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("add", "add_since", "edit", "update", "refresh", "pause", "resume", "resolve", "delete"), ("job", _job)
+            ("add", "add_since", "edit", "update", "refresh", "pause", "resume", "resolve", "delete", "copy_job"),
+            ("job", _job),
         ),
-        **dict.fromkeys(("trigger", "trigger_many", "ask", "backfill", "cancel_backfill"), ("job", _nothing)),
+        **dict.fromkeys(
+            ("trigger", "trigger_many", "ask", "backfill", "cancel_backfill", "rename_job"), ("job", _nothing)
+        ),
         "import_all": ("jobs", _nothing),
         **dict.fromkeys(("delete_all", "delete_some"), ("job", _nothing)),
         "apply": ("set", _nothing),
         **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", _run)),
+        "retry_run": ("run", _nothing),
         **dict.fromkeys(("queues.pause", "queues.resume"), ("queue", _queue)),
         **dict.fromkeys(("calendars.add", "calendars.update", "calendars.delete"), ("calendar", _calendar)),
         **dict.fromkeys(("semaphores.set", "semaphores.delete"), ("semaphore", _semaphore)),
@@ -92,7 +96,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
 PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tasks", "tokens")
 """The parts of a service whose methods are recorded."""
 _SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
-_NEW: Final = frozenset({"add", "add_since"})
+_NEW: Final = frozenset({"add", "add_since", "copy_job"})
 
 
 class Change(NamedTuple):
@@ -211,6 +215,8 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
             return {"run": result.id}
         case Asked():
             return {"run": result.run.id, "became": result.became}
+        case Job():
+            return {"job": result.id}
         case list():
             return {"runs": len(result)}
         case Imported():

@@ -313,14 +313,15 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
         **dict.fromkeys(
-            ("edit", "update", "refresh", "pause", "resume", "resolve", "backfill", "cancel_backfill"),
+            ("edit", "update", "refresh", "pause", "resume", "resolve", "copy_job", "rename_job"),
             (Role.OPERATE, _to_job),
         ),
+        **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),
         **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
         "delete": (Role.OPERATE, _deleted),
         "apply": (Role.OPERATE, _whole),
         **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, _whole)),
-        **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("cancel", "hold", "resume_run", "retry_run"), (Role.OPERATE, _to_run)),
         **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
         **dict.fromkeys(
             ("calendars.add", "calendars.update", "calendars.delete", "semaphores.set", "semaphores.delete"),

@@ -118,6 +118,9 @@ class RunService:
     ) -> Asked:
         """Do what `trigger` does, and say what became of the request."""
         request, _, run = await self._wanted(job_id, key, payload, fields)
+        return await self._keep(request, run)
+
+    async def _keep(self, request: Request, run: Run) -> Asked:
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
         return Asked(run=found, became=became(request, run.id, found))

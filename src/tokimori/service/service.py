@@ -29,7 +29,6 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.days_off import read_days_off
-from tokimori.service.deleting import DeletingService
 from tokimori.service.doctor.finding import Diagnosis, diagnosis
 from tokimori.service.doctor.reader import Reader as DoctorsReader
 from tokimori.service.doctor.rules import findings
@@ -39,6 +38,7 @@ from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.queues import binding
+from tokimori.service.repeating import RepeatingService
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.why.job import what_is_lost, why_job
 from tokimori.service.why.reader import Reader
@@ -50,7 +50,7 @@ from tokimori.service.why.stops import stopped
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
-class Service(DeletingService):
+class Service(RepeatingService):
     """One store as people and programs use it.
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.

@@ -52,6 +52,9 @@ SAME: Mapping[str, str] = MappingProxyType(
         "task restart": "task_restart",
         "task delete": "task_delete",
         "task logs": "task_logs",
+        "job copy": "job_copy",
+        "job rename": "job_rename",
+        "job logs": "run_logs",
         "schedule explain": "schedule_explain",
         "calendar add": "calendar_add",
         "calendar list": "calendar_list",
@@ -68,6 +71,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "run cancel": "run_cancel",
         "run hold": "run_hold",
         "run resume": "run_resume",
+        "run retry": "run_retry",
         "lock list": "semaphore_list",
         "lock set": "semaphore_set",
         "lock delete": "semaphore_delete",
@@ -121,6 +125,8 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
 
 FILTERS: Mapping[str, type[Struct]] = MappingProxyType({"job list": JobQuery, "run list": RunQuery})
 """Commands that list, and the query of their operation."""
+ON_A_TERMINAL = {"watch"}
+"""Options that say how a terminal shows it."""
 SAID_OTHERWISE: Mapping[str, str] = MappingProxyType({"job": "job_id", "n": "limit"})
 """Options that are shorter than their parameter."""
 ONLY_IN_PAGES = {"job list": {"after", "limit"}, "run list": set[str]()}
@@ -163,7 +169,7 @@ def options_of(line: str) -> set[str]:
 @pytest.mark.parametrize("line", FILTERS)
 def test_lists_have_the_same_filters_everywhere(line: str) -> None:
     """An option of the command is a parameter of the operation and a field of what the Python client takes."""
-    options = {SAID_OTHERWISE.get(name, name) for name in options_of(line) - options_of("queue list")}
+    options = {SAID_OTHERWISE.get(name, name) for name in options_of(line) - options_of("queue list") - ON_A_TERMINAL}
     asked = {field.name for field in fields(FILTERS[line])}
     kind = JobSearch if line == "job list" else RunSearch
     assert options == asked - ONLY_IN_PAGES[line] - OF_THE_ANSWER

@@ -51,8 +51,9 @@ RIGHT: dict[str, object] = {
     "limit": 1,
     "author": None,
     "confirm": "not all",
+    "new_id": "k",
 }
-FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue"}
+FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id"}
 """What the field of an error is called where it is not the argument's name."""
 WRONG = (object(), b"j", [object()], {"a": object()}, datetime(2030, 1, 1), 10**30, float("nan"))
 LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not iterable|NoneType|\bobject expected\b")

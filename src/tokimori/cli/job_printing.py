@@ -1,0 +1,60 @@
+"""How jobs are printed after a change, and values of their fields anywhere."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tokimori.cli.command import options
+from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.clock import Moment
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+
+_LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
+"""Names of headers and variables whose values are secrets, as far as names tell."""
+_ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
+"""A secret by its name, perhaps behind how it is sent (Bearer)."""
+
+
+def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
+    """What was done, with the state that the job has now, and what its definition may lose."""
+    from tokimori.service.views.jobs import job_view
+    from tokimori.service.why.job import what_is_lost
+
+    if moments is not None and (lost := what_is_lost(changed.definition)) is not None:
+        print_notice(lost)
+    if options().as_json:
+        print_json(job_view(changed, moments))
+        return
+    due = changed.next_due
+    upcoming = "" if due is None else f", next {local(due, changed.definition.time_zone)}"
+    print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")
+
+
+def masked(name: str, value: object) -> object:
+    """The value of a field without what stands in headers that let in; `--json` shows it, and the names of secrets."""
+    kind, _, inner = name.partition(".")
+    if kind not in ("headers", "env"):
+        return value
+    if not isinstance(value, dict):
+        return _masked(inner, value)
+    return {header: _masked(header, said) for header, said in value.items()}
+
+
+def _masked(name: str, value: object) -> object:
+    return "***" if _LETS_IN.search(name) and not _ONLY_NAMES.fullmatch(str(value)) else value
+
+
+def shown_value(value: object) -> str:
+    """A value of a field, as a command line has it."""
+    match value:
+        case list() | tuple():
+            return shlex.join(map(str, value))
+        case dict():
+            return ", ".join(f"{name}={each}" for name, each in value.items())
+        case None:
+            return ""
+        case _:
+            return str(value)

@@ -1,0 +1,90 @@
+"""`tokimori job trigger`"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.bulk import for_each_matching, is_pattern, yes_option
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.length import Length
+from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import in_service
+from tokimori.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tokimori.model.run import Run
+    from tokimori.service.requests import Asked, Became
+    from tokimori.service.service import Service
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID|PATTERN", shell_complete=job_ids)
+@click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
+@click.option(
+    "--debounce",
+    type=Length(),
+    metavar="LENGTH",
+    help="Put the key's run off until so long from now, if it has not started.",
+)
+@click.option("--throttle", type=Length(), metavar="LENGTH", help="At most one run of the key in this time.")
+@click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
+@click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
+@click.option("--payload", metavar="TEXT", help="Data for the run.")
+@click.option("--at", metavar="TIME", help=f"When it is due: {AHEAD}.")
+@click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
+@click.option(
+    "--concurrency-key", metavar="TEXT", help="Limits how many runs of one key run at a time; instead of the job's."
+)
+@click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
+@click.option("--no-parent", is_flag=True, help="No run asks for it, even if this is called within one.")
+@click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
+@click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait.")
+@yes_option
+def trigger(job_id: str, *, wait: bool, timeout: float | None, no_parent: bool, yes: bool, **asked: Any) -> int:
+    """Run a job now, or at a given time. 'etl-*' means all jobs whose ids match."""
+    _check_waiting(job_id, wait=wait, timeout=timeout)
+    if no_parent:
+        asked["parent"] = None
+    if is_pattern(job_id):
+        return for_each_matching(job_id, "trigger", "triggered", lambda s, each: _ask(s, each, asked), yes=yes)
+    return _one(job_id, asked, wait=wait, timeout=timeout)
+
+
+def _check_waiting(job_id: str, *, wait: bool, timeout: float | None) -> None:
+    """Refuse what says how to wait where nothing waits. Raises `InvalidInput`."""
+    if timeout is not None and not wait:
+        message = "timeout: it says how long to wait, and without --wait nothing waits"
+        raise InvalidInput(message, field="timeout", value=timeout, allowed="--wait beside it")
+    if wait and is_pattern(job_id):
+        raise InvalidInput("wait: it waits for one run", field="wait", value=wait, allowed="the ID of one job")
+
+
+async def _ask(service: "Service", job_id: str, asked: Mapping[str, Any]) -> "Asked":
+    at = asked["at"]
+    moment = None if at is None else told_ahead("at", at, await service.now())
+    return await service.ask(job_id, **{**asked, "at": moment})
+
+
+def _one(job_id: str, asked: Mapping[str, Any], *, wait: bool, timeout: float | None) -> int:
+    from tokimori.cli.waiting import end_of
+    from tokimori.model.transitions import RunState
+    from tokimori.service.requests import Became
+    from tokimori.service.views.runs import run_view
+
+    async def act(service: "Service") -> "tuple[Run, Became]":
+        answer = await _ask(service, job_id, asked)
+        if not wait:
+            return answer.run, answer.became
+        return await end_of(service, answer.run.id, timeout), answer.became
+
+    run, became = in_service(act)
+    if options().as_json:
+        print_json(run_view(run, became=became))
+    else:
+        how = "" if became is Became.MADE else f" ({became})"
+        print_lines(f"run {run.id} {run.state}{how}" + (f": {run.error}" if run.error else ""))
+    return RUN_FAILED if wait and run.state is not RunState.SUCCEEDED else DONE
