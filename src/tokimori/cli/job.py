@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tokimori.cli.command import CommandWithArguments, Group, options
 from tokimori.cli.completing import job_ids
+from tokimori.cli.ending import DONE
 from tokimori.cli.job_options import fields_given, job_options, with_moments
 from tokimori.cli.job_printing import masked, print_job, shown_value
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
@@ -29,6 +30,8 @@ job = Group(
     "job",
     help="Jobs: what to run, and when.",
     nouns={
+        "edit": ("tokimori.cli.job_edit:edit", "Edit a job as a text in $VISUAL or $EDITOR."),
+        "modify": ("tokimori.cli.job_edit:edit", "The same as edit."),
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),
         "backfill": ("tokimori.cli.job_backfill:backfill", "Make runs for past occurrences that have none."),
         "why": (
@@ -58,17 +61,26 @@ _SHOWN = 5
 
 
 @job.command(cls=CommandWithArguments)
-@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+@click.argument("job_id", metavar="ID", required=False, shell_complete=job_ids)
 @job_options
-def add(job_id: str, **values: Any) -> None:
-    """Add a job: --command TEXT, or a program and its arguments after --."""
+@click.option("-e", "--edit", "in_editor", is_flag=True, help="Write it as a text in $VISUAL or $EDITOR.")
+@click.option("--yes", is_flag=True, help="With --edit: do not ask.")
+def add(job_id: str | None, *, in_editor: bool, yes: bool, **values: Any) -> int:
+    """Add a job: --command TEXT, or a program and its arguments after --; or -e, in an editor."""
     fields = fields_given(values)
+    if in_editor:
+        from tokimori.cli.job_edit import add_in_editor
+
+        return add_in_editor(job_id, fields, yes=yes)
+    if job_id is None:
+        raise click.UsageError("Missing argument 'ID'; or -e, to write the job in an editor")
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment]]":
         added = await service.add(job_id, **with_moments(fields, await service.now()))
         return added, await service.next_times(added.id, _SHOWN)
 
     print_job("added", *in_service(act, Absent.MADE))
+    return DONE
 
 
 @job.command(cls=CommandWithArguments)

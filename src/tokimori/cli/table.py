@@ -109,11 +109,11 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: 
     return captured.get()
 
 
-def terminal() -> "Console":
-    """The terminal. Without colours where `--plain` or NO_COLOR says so."""
+def terminal(*, stderr: bool = False) -> "Console":
+    """The terminal, as standard output or error. Without colours where `--plain` or NO_COLOR says so."""
     from rich.console import Console
 
-    return Console(highlight=False, no_color=True if options().plain else None)
+    return Console(stderr=stderr, highlight=False, no_color=True if options().plain else None)
 
 
 def drawn(

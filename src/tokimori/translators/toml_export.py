@@ -28,8 +28,13 @@ def write_toml(
     return "\n".join([*top, *named, *(_table("[[jobs]]", job) for job in jobs)])
 
 
+def write_fields(fields: Mapping[str, object]) -> str:
+    """The fields of one job, a line for each."""
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in fields.items())
+
+
 def _table(head: str, fields: Mapping[str, object]) -> str:
-    return "".join([f"{head}\n", *(f"{_key(name)} = {_value(value)}\n" for name, value in fields.items())])
+    return f"{head}\n{write_fields(fields)}"
 
 
 def _value(value: object) -> str:

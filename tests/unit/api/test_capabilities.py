@@ -52,6 +52,8 @@ SAME: Mapping[str, str] = MappingProxyType(
         "task restart": "task_restart",
         "task delete": "task_delete",
         "task logs": "task_logs",
+        "job edit": "job_put",
+        "job modify": "job_put",
         "job copy": "job_copy",
         "job rename": "job_rename",
         "job logs": "run_logs",

@@ -1,0 +1,146 @@
+"""`tokimori job edit`, and the editor of `job add -e`: a commented text, what changes, a question, one transaction."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.editor import Draft
+from tokimori.cli.ending import DONE
+from tokimori.cli.job_printing import print_job
+from tokimori.cli.output import print_json, print_notice
+from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import terminal
+from tokimori.errors import InvalidInput, Refused, TokimoriError
+from tokimori.logs.controls import visible
+from tokimori.model.ids import JobId
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.service.service import Service
+    from tokimori.translators.job_document import Edited
+
+_CHANGED = (
+    "Save it and leave the editor: then you see what changes, and are asked. A text that is not",
+    "changed changes nothing. A field that is taken out gets its default back.",
+)
+_NEW = ("Save it and leave the editor: then you are asked. A text that is not changed adds nothing.",)
+_EXAMPLE = {"id": "nightly-report", "schedule": "0 3 * * *", "command": "make report"}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def edit(job_id: str, *, yes: bool) -> int:
+    """Edit a job as a text in $VISUAL or $EDITOR. What changes is shown, and somebody is asked first.
+
+    A text that is wrong goes back to the editor with the fault marked. Nothing is saved where somebody else has changed
+    the job meanwhile.
+    """
+    from tokimori.service.definitions import check_readable, job_fields_of, replacing
+    from tokimori.service.edits import tag_of
+
+    job = in_service(lambda service: service.get(job_id))
+    check_readable(job.definition)
+    old = dict(job_fields_of(job))
+
+    def save(edited: "Edited") -> "Job":
+        changes = replacing(job, edited.fields)
+        return in_service(lambda service: service.edit(job.id, changes, tags=[tag_of(job)]))
+
+    with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), ".toml") as draft:
+        changed = _edited(draft, save, job_id=job.id, old=old, question="Change this job?", yes=yes)
+    if changed is None:
+        return _nothing("changed")
+    print_job("updated", changed)
+    return DONE
+
+
+def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -> int:
+    """Add a job that is written in the editor; the exit code. What the command line has said stands there already."""
+
+    def save(edited: "Edited") -> "Job":
+        async def act(service: "Service") -> "Job":
+            return await service.add(edited.id, **edited.fields)
+
+        return in_service(act, Absent.MADE)
+
+    said = {**({} if job_id is None else {"id": job_id}), **fields}
+    with Draft(_text(["A new job.", *_NEW], said or _EXAMPLE), ".toml") as draft:
+        added = _edited(draft, save, job_id=None, old={}, question="Add this job?", yes=yes)
+    if added is None:
+        return _nothing("added")
+    print_job("added", added)
+    return DONE
+
+
+def _edited(
+    draft: Draft,
+    save: "Callable[[Edited], Job]",
+    *,
+    job_id: str | None,
+    old: Mapping[str, object],
+    question: str,
+    yes: bool,
+) -> "Job | None":
+    """What was saved; None where nobody wanted to. A text that is wrong goes back, with the fault marked."""
+    from tokimori.translators.job_document import marked, read_document
+
+    if not yes and not sys.stdin.isatty():
+        message = "edit: nobody can be asked here whether the text is right: say --yes"
+        raise Refused(message, field="edit", allowed="--yes, or a terminal")
+    while draft.edit():
+        try:
+            edited = read_document(draft.text, None if job_id is None else JobId(job_id))
+            if not _is_wanted(edited, old, question, yes=yes):
+                return None
+            return save(edited)
+        except InvalidInput as fault:
+            if not sys.stdin.isatty():  # nobody is there who could mend it
+                raise
+            print_notice(f"error: {fault.message}")
+            draft.text = marked(draft.text, fault)
+        except TokimoriError:
+            print_notice(f"your text is in {draft.keep()}")
+            raise
+    return None
+
+
+def _is_wanted(edited: "Edited", old: Mapping[str, object], question: str, *, yes: bool) -> bool:
+    """Show what changes, and ask; the answer is no by default."""
+    from tokimori.translators.job_document import changes
+
+    diff = changes(old, edited.fields, edited.id)
+    if not diff:
+        return False
+    _show(diff)
+    return yes or click.confirm(question, default=False, err=True)
+
+
+def _show(diff: Sequence[str]) -> None:
+    """The lines of the diff, on a terminal in colours."""
+    from rich.text import Text
+
+    console = terminal(stderr=True)
+    for line in diff:
+        if console.is_terminal:
+            console.print(Text(visible(line), _COLOURS.get(line[:1], "default")), soft_wrap=True)
+        else:
+            print_notice(line)
+
+
+def _nothing(what: str) -> int:
+    print_notice(f"nothing was {what}")
+    if options().as_json:
+        print_json(None)
+    return DONE
+
+
+def _text(head: Sequence[str], fields: Mapping[str, object]) -> str:
+    from tokimori.translators.job_document import document
+
+    return document(head, fields)

@@ -1,0 +1,110 @@
+"""One job as a text that a person edits: TOML, with comments on what else may be said, and on what is wrong. Pure."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.ids import JobId, check_new_job_id
+from tokimori.model.job import schedule_of
+from tokimori.service.definitions import definition_from, runs_remaining_in
+from tokimori.translators.job_hints import HINTS
+from tokimori.translators.toml_export import write_fields
+
+_MARK = "#! "
+"""How a comment on a fault begins: it is taken out before the text is read."""
+_LINE = re.compile(r"at line (\d+)")
+_CONTEXT = 5
+
+
+class Edited(NamedTuple):
+    """What a text says: the id of the job, and its fields."""
+
+    id: JobId
+    fields: Mapping[str, Any]
+
+
+def document(head: Sequence[str], fields: Mapping[str, object]) -> str:
+    """The text: the head as comments, the fields that are said, and as comments those that are not."""
+    others = [hint for hint in HINTS if hint.name not in fields]
+    width = max((len(hint.name) + len(hint.example) for hint in others), default=0)
+    return "".join(
+        [
+            *(f"# {line}".rstrip() + "\n" for line in head),
+            "\n",
+            write_fields(fields),
+            "\n# What else may be said, without the # before it:\n",
+            *(f"# {f'{hint.name} = {hint.example}':<{width + 3}}  # {hint.meaning}\n" for hint in others),
+        ]
+    )
+
+
+def read_document(text: str, known: JobId | None = None) -> Edited:
+    """The job that the text says, checked as far as it can be without a store; `known` is its id, if it has one.
+
+    Raises `InvalidInput`, whose field is that of the text.
+    """
+    try:
+        fields = {name: _plain(value) for name, value in tomllib.loads(unmarked(text)).items()}
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise InvalidFile(f"not TOML: {fault}", field="file", allowed="lines such as name = value") from None
+    said = fields.pop("id", known)
+    if known is not None and said != known:
+        message = f"id: {said!r} is not allowed: the job is {known!r}"
+        raise InvalidInput(message, field="id", value=said, allowed=f"`tokimori job rename {known} NEW-ID`")
+    job_id = check_new_job_id(said) if known is None else known
+    runs_remaining_in(fields)
+    definition = definition_from({name: value for name, value in fields.items() if name != "runs_remaining"})
+    schedule_of(definition, Moment(0), job_id)
+    return Edited(job_id, fields)
+
+
+def marked(text: str, fault: InvalidInput) -> str:
+    """The text with the fault as comments below the line that it is about, or at the top where that is none."""
+    lines = unmarked(text).splitlines()
+    allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
+    told = [f"{_MARK}{line}" for said in (fault.message, *allowed) for line in said.splitlines()]
+    at = _place(lines, fault)
+    return "".join(f"{line}\n" for line in [*lines[:at], *told, *lines[at:]])
+
+
+def unmarked(text: str) -> str:
+    """The text without comments on faults."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_MARK))
+
+
+def changes(old: Mapping[str, object], new: Mapping[str, object], name: str) -> list[str]:
+    """The unified diff of the two, with five lines of context; nothing where they say the same."""
+    before, after = (write_fields(fields).splitlines() for fields in (old, new))
+    return list(unified_diff(before, after, name, f"{name} (edited)", n=_CONTEXT, lineterm=""))
+
+
+def _place(lines: Sequence[str], fault: InvalidInput) -> int:
+    """Behind which line the fault is told."""
+    if isinstance(fault, InvalidFile):
+        found = _LINE.search(fault.message)
+        return 0 if found is None else min(int(found[1]), len(lines))
+    name = re.split(r"[.\[]", fault.field or "")[0]
+    return next(_lines_of(lines, name), 0) if name else 0
+
+
+def _lines_of(lines: Sequence[str], name: str) -> Iterator[int]:
+    begins = re.compile(rf'\s*(\[\s*)?["\']?{re.escape(name)}\b')
+    return (number for number, line in enumerate(lines, 1) if begins.match(line))
+
+
+def _plain(value: object) -> object:
+    """The value as JSON has it: dates and times, which TOML knows, become their texts."""
+    match value:
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case datetime() | date() | time():
+            return value.isoformat()
+        case _:
+            return value

@@ -1,0 +1,121 @@
+"""The program at a terminal: it asks, opens editors, and shows what files and programs get otherwise."""
+
+import signal
+from pathlib import Path
+
+from tests.integration.cli.conftest import Program
+from tests.integration.cli.terminal import Session, at_a_terminal
+from tests.programs.forked import PROGRAM
+
+
+def editor(program: Program, *steps: str) -> dict[str, str]:
+    """An editor that does these steps of shell with the file $1, one each time that it is opened."""
+    script = program.home / "editor"
+    (program.home / "editor.n").unlink(missing_ok=True)
+    cases = "\n".join(f"{number}) {step} ;;" for number, step in enumerate(steps, 1))
+    script.write_text(
+        f"#!/bin/sh\nn=$(cat {script}.n 2>/dev/null || echo 0); n=$((n+1)); echo $n > {script}.n\n"
+        f'cp "$1" {script}.seen.$n\ncase $n in\n{cases}\nesac\n'
+    )
+    script.chmod(0o700)
+    return {"VISUAL": str(script)}
+
+
+def seen(program: Program, number: int) -> str:
+    """The text that the editor was given."""
+    return (program.home / f"editor.seen.{number}").read_text()
+
+
+def test_a_job_is_edited_as_a_text(program: Program) -> None:
+    """The diff is shown and somebody asked; a wrong text goes back with its fault; saved is all or nothing."""
+    program("job", "add", "j", "--command", "make report", "--schedule", "@daily")
+    wrong, right = (f"sed -i 's/@[a-z]*/{word}/' \"$1\"" for word in ("@dayly", "@hourly"))
+    session = Session(program, "job", "edit", "j", more=editor(program, wrong, right))
+    session.until("Change this job? [y/N]")
+    session.type("y\n")
+    code, shown = session.end()
+    assert (code, program.json("job", "show", "j")["schedule"]) == (0, "@hourly")
+    assert '-schedule = "@daily"' in shown
+    assert '\x1b[32m+schedule = "@hourly"' in shown
+    assert "updated j: enabled" in shown
+    assert '\nschedule = "@dayly"\n#! ' in seen(program, 2)
+    assert "#! " not in seen(program, 1)
+
+
+def test_nothing_is_saved_without_a_yes(program: Program) -> None:
+    """No is the answer by default; a text that was left as it is, and an editor that fails, change nothing."""
+    program("job", "add", "j", "--noop")
+    change = 'echo \'owner = "ada"\' >> "$1"'
+    before = program.contents()
+    assert at_a_terminal(program, "job", "modify", "j", typed="\n", more=editor(program, change))[0] == 0
+    code, shown = at_a_terminal(program, "job", "edit", "j", more=editor(program, "true"))
+    assert (code, "nothing was changed" in shown) == (0, True)
+    code, shown = at_a_terminal(program, "job", "edit", "j", more={"VISUAL": "false"})
+    assert (code, "ended with 1" in shown) == (2, True)
+    code, shown = at_a_terminal(program, "job", "edit", "j", more={"VISUAL": "/no/such/editor"})
+    assert (code, "VISUAL or EDITOR" in shown) == (2, True)
+    assert program.contents() == before
+
+
+def test_who_was_faster_is_not_overwritten(program: Program) -> None:
+    """Somebody else changes the job while the editor is open: it is refused, and the text is kept."""
+    program("job", "add", "j", "--noop")
+    store = program.environment["TOKIMORI_STORE"]
+    meanwhile = f'{PROGRAM} --store {store} job update j --owner bob >/dev/null; echo \'name = "x"\' >> "$1"'
+    code, shown = at_a_terminal(program, "job", "edit", "j", typed="y\n", more=editor(program, meanwhile))
+    assert (code, "has been edited since" in shown) == (4, True)
+    job = program.json("job", "show", "j")
+    assert (job["owner"], job.get("name")) == ("bob", None)
+    kept = Path(shown.partition("your text is in ")[2].split()[0])
+    assert 'name = "x"' in kept.read_text()
+    kept.unlink()
+
+
+def test_a_job_is_added_as_a_text(program: Program) -> None:
+    """With what the line says already; without an editor an id is missed."""
+    name = 'echo \'name = "Night"\' >> "$1"'
+    typed = ("job", "add", "-e", "night", "--noop")
+    assert at_a_terminal(program, *typed, typed="y\n", more=editor(program, name))[0] == 0
+    job = program.json("job", "show", "night")
+    assert (job["noop"], job["name"]) == (True, "Night")
+    assert at_a_terminal(program, *typed, typed="y\n", more=editor(program, name, name))[0] == 2
+    assert program.error("job", "add", "--noop")["message"].startswith("Missing argument 'ID'")
+
+
+def test_bulk_orders_ask_first(program: Program) -> None:
+    """What matches is named; only a yes carries it out."""
+    for job in ("etl-a", "etl-b", "web"):
+        program("job", "add", job, "--noop")
+    code, shown = at_a_terminal(program, "job", "pause", "etl-*", typed="\n")
+    assert (code, "2 jobs: etl-a, etl-b" in shown) == (130, True)
+    assert {job["state"] for job in program.json("job", "list")} == {"enabled"}
+    assert at_a_terminal(program, "job", "pause", "etl-*", typed="y\n")[0] == 0
+    assert [job["state"] for job in program.json("job", "list")] == ["paused", "paused", "enabled"]
+
+
+def test_states_have_signs_and_colours(program: Program) -> None:
+    """NO_COLOR takes the colours away, --plain the signs, too, and --wide tells whole times."""
+    program("job", "add", "j", "--noop", "--schedule", "@daily")
+    _, coloured = at_a_terminal(program, "job", "list")
+    assert "\x1b[32m✓ enabled" in coloured
+    assert "in " in coloured
+    _, grey = at_a_terminal(program, "job", "list", more={"NO_COLOR": "1"})
+    assert "✓ enabled" in grey
+    assert "\x1b[32m" not in grey
+    _, plain = at_a_terminal(program, "job", "list", "--plain")
+    assert "✓" not in plain
+    assert "\x1b[3" not in plain
+    _, wide = at_a_terminal(program, "job", "list", "--wide")
+    assert "00:00:00+00:00" in wide
+
+
+def test_runs_are_watched(program: Program) -> None:
+    """The list is drawn anew in its place, with what has changed, until Ctrl-C."""
+    program("job", "add", "j", "--noop")
+    run = program.json("job", "trigger", "j")["id"]
+    session = Session(program, "run", "list", "--watch")
+    session.until("ready")
+    program("run", "cancel", run)
+    session.until("cancelled")
+    session.process.send_signal(signal.SIGINT)  # what a terminal does at Ctrl-C
+    assert session.end()[0] == 130
