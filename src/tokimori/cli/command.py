@@ -1,6 +1,6 @@
 """Commands that accept the global options anywhere on the line, and groups that import a command when it is called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
+from tokimori.cli.global_options import global_options, write_options
 from tokimori.cli.suggesting import command_hint
-
-OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +52,26 @@ def options() -> Options:
 
 
 class Command(click.Command):
-    """A command that accepts the global options."""
+    """A command that accepts the global options.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Its help shows options in `sections` (title → names of parameters; the rest comes first), and then `examples`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        examples: Sequence[tuple[str, str]] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _global_options()
+        self._sections = dict(sections or {})
+        self._examples = examples
+        self.params += global_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Its own options, examples, and the options that every command has."""
+        write_options(self, ctx, formatter, self._sections, self._examples)
 
 
 class CommandWithArguments(Command):
@@ -83,14 +97,27 @@ def arguments_given() -> tuple[str, ...] | None:
 
 
 class Group(click.Group):
-    """A group of commands; `nouns` are imported when they are called: name → (module:attribute, help)."""
+    """A group of commands; `nouns` are imported when they are called: name → (module:attribute, help).
+
+    The help shows them in `sections` (title → names; the rest comes last), and then `examples`: a line without the
+    name of the program, and what it does.
+    """
 
     command_class = Command
 
-    def __init__(self, *args: Any, nouns: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        nouns: Mapping[str, tuple[str, str]] | None = None,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        examples: Sequence[tuple[str, str]] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._nouns = dict(nouns or {})
-        self.params += _global_options()
+        self._sections = dict(sections or {})
+        self._examples = examples
+        self.params += global_options()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order in which they were written."""
@@ -113,60 +140,18 @@ class Group(click.Group):
             raise click.UsageError(f"No such command {name!r}{command_hint(name, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands first: most people look for one of them."""
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter, {}, self._examples)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The names with their help, importing nothing."""
-        rows = [(name, help_text) for name, (_, help_text) in self._nouns.items()]
-        rows += [(name, command.get_short_help_str(90)) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
-def _global_options() -> list[click.Parameter]:
-    return [
-        click.Option(
-            ["--server"], metavar="URL", expose_value=False, callback=_keep("server"), help="The node to ask instead."
-        ),
-        click.Option(
-            ["--context"], metavar="NAME", expose_value=False, callback=_keep("context"), help="The same, by its name."
-        ),
-        click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
-        click.Option(
-            ["--semaphore-store"],
-            metavar="URL",
-            expose_value=False,
-            callback=_keep("semaphore_store"),
-            help="The store of semaphores, if it is another.",
-        ),
-        click.Option(
-            ["-c", "--config"],
-            metavar="FILE",
-            expose_value=False,
-            callback=_keep("config"),
-            help="The configuration file.",
-        ),
-        click.Option(
-            ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
-        ),
-        click.Option(
-            ["-o", "--output"],
-            type=click.Choice(OUTPUTS),
-            expose_value=False,
-            callback=_keep("output"),
-            help="How to print; wide: whole texts and times.",
-        ),
-        click.Option(["--wide"], is_flag=True, expose_value=False, callback=_keep("wide"), help="The same as -o wide."),
-        click.Option(
-            ["--plain"], is_flag=True, expose_value=False, callback=_keep("plain"), help="No colours and no signs."
-        ),
-        click.Option(
-            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."
-        ),
-    ]
-
-
-def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if value:
-            ctx.meta[name] = value
-
-    return keep
+        rows = {name: help_text for name, (_, help_text) in self._nouns.items()}
+        rows |= {name: command.get_short_help_str(90) for name, command in self.commands.items()}
+        told = {name for names in self._sections.values() for name in names}
+        rest = [name for name in rows if name not in told]
+        for title, names in {**self._sections, "More commands" if told else "Commands": rest}.items():
+            if found := [(name, rows[name]) for name in names if name in rows]:
+                with formatter.section(title):
+                    formatter.write_dl(found)

@@ -141,6 +141,29 @@ _RETRY = {
 """The fields of `Retry` by their options."""
 
 
+SECTIONS = {
+    "What it runs": (
+        *("command", "function", "url", "noop", "payload", "env", "cwd", "user", "stdin", "shell_path"),
+        *("method", "headers", "body", "expect", "callback_within"),
+    ),
+    "When": (
+        *("schedule", "time_zone", "parents", "join", "calendars", "shift", "starts_at", "ends_at", "runs_remaining"),
+        *("delay", "jitter", "gap", "fold", "anchored_on", "misfire", "late_after", "grace"),
+    ),
+    "Where, and how many at a time": (
+        *("queue", "labels", "priority", "max_running", "max_waiting", "on_overlap", "semaphores"),
+        *("concurrency_key", "max_running_per_key"),
+    ),
+    "How it ends": (
+        *("timeout", "timeout_grace", "attempts", "retry_delay", "retry_backoff", "retry_cap", "retry_jitter"),
+        *("retry_epsilon", "lost_attempts", "asked_delay", "asked_retries", "retry_wait", "on_exhausted"),
+        *("on_failure_job", "on_lost_lease", "auto_complete_success"),
+    ),
+    "For people": ("name", "description", "owner", "mailto", "retention", "keep_runs"),
+}
+"""The options in the help, by what they are about."""
+
+
 def job_options(command: Callable[..., object]) -> Callable[..., object]:
     """Give a command all of them, in order."""
     for option in reversed(_OPTIONS):

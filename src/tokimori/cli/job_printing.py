@@ -12,6 +12,8 @@ from tokimori.clock import Moment
 if TYPE_CHECKING:
     from tokimori.model.job import Job
 
+SHOWN_MOMENTS = 5
+"""How many next moments a job has that was changed or is shown."""
 _LETS_IN = re.compile(r"auth|cookie|token|secret|key|pass", re.IGNORECASE)
 """Names of headers and variables whose values are secrets, as far as names tell."""
 _ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")

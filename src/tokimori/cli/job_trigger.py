@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("job trigger nightly --wait", "the exit code is the run's"),
+        ('job trigger mail --payload \'{"to": "ann"}\' --key order-17', "once, however often it is asked"),
+        ("job trigger nightly --at 2h", "two hours from now"),
+    ),
+)
 @click.argument("job_id", metavar="ID|PATTERN", shell_complete=job_ids)
 @click.option("--key", metavar="TEXT", help="Asking again with the same key gives the same run.")
 @click.option(

@@ -51,5 +51,17 @@ program = Group(
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
+    sections={
+        "Jobs and runs": ("job", "run", "schedule", "calendar", "queue", "lock", "apply", "export"),
+        "Nodes": ("serve", "worker", "node", "context"),
+        "Access": ("token", "secret", "audit"),
+        "This machine": ("config", "db", "completion"),
+    },
+    examples=(
+        ("serve", "a node with a page, on a file in your home"),
+        ("job add hello --schedule 'every 10 seconds' --command 'echo hi'", ""),
+        ("run list --since 1h --state failed", "what failed in the last hour"),
+        ("job logs hello -f", "what the newest run writes"),
+    ),
 )
 click.version_option(package_name="tokimori", message="%(prog)s %(version)s")(program)

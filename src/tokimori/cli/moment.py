@@ -14,7 +14,7 @@ AGO = "a time, a day, or how long ago, such as 7d"
 AHEAD = "a time, a day, or how long from now, such as 2h"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _TO_THE_MINUTE = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d)([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII)
-_ALLOWED = "a time such as 2030-01-01T09:30:00Z, without an offset in the zone; a day such as 2030-01-01"
+_ALLOWED = "a time such as 2030-01-01T00:00:00Z, without an offset in the zone; a day such as 2030-01-01"
 
 
 def told_ago(field: str, text: str, now: Moment) -> str:

@@ -32,6 +32,16 @@ run = Group(
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
+    sections={
+        "Look": ("list", "show", "logs", "why"),
+        "Order": ("cancel", "hold", "resume", "retry"),
+        "From within a run": ("report",),
+    },
+    examples=(
+        ("run list --job nightly --since 7d", "what became of it"),
+        ("run logs 01a2141f -f", "by the beginning of its id"),
+        ("run retry 01a2141f", "once more, with the same payload"),
+    ),
 )
 
 

@@ -27,7 +27,16 @@ _SPARE = ("NOMINAL", "BY", "ENDED", "EXIT", "DUE", "STARTED")
 """What a narrow terminal does without, the first one first."""
 
 
-@click.command("list", cls=Command)
+@click.command(
+    "list",
+    cls=Command,
+    examples=(
+        ("run list --since 1h --state failed", "what failed in the last hour"),
+        ("run list --job nightly --since 2030-01-01 --until 2030-02-01", "a month"),
+        ("run list --watch", "until Ctrl-C"),
+        ("run list -o ids --state held", "for a script"),
+    ),
+)
 @click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only runs of this job.")
 @click.option(
     "--state",

@@ -4,7 +4,6 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,6 +52,8 @@ def load_store(
 def this_program(environment: Mapping[str, str]) -> Program:
     """The identity of this process. The environment says which run has started it, if one has."""
     run_id, token = environment.get("TOKIMORI_RUN_ID"), environment.get("TOKIMORI_TOKEN", "")
+    from importlib.metadata import version  # noqa: PLC0415  it loads 20 modules, and most commands say no version
+
     return Program(
         host=socket.gethostname(),
         boot_id=BOOT_ID.read_text().strip(),

@@ -7,14 +7,12 @@ from urllib.parse import unquote, urlsplit
 from tokimori.clock import Clock
 from tokimori.errors import InvalidInput, StoreError
 from tokimori.ports.store import Store
-from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql import address as mysql_address
 from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.namespace import Namespace, is_allowed
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.redis import address as redis_address
 from tokimori.stores.redis.address import SCHEMES
-from tokimori.stores.sqlite.store import SqliteStore
 
 ALLOWED = (
     "sqlite:///absolute/path, postgresql://user:password@host:port/database, "
@@ -27,12 +25,16 @@ def open_store(url: str, clock: Clock) -> Store:
     scheme, colon, rest = url.partition(":")
     match scheme.lower():
         case "sqlite" if colon:
+            from tokimori.stores.sqlite.store import SqliteStore  # noqa: PLC0415  a command needs one store of five
+
             return SqliteStore(file_of(url), clock, namespace_of(url))
         case "postgresql" | "postgres" if colon:
             return _postgres(url, clock)
         case "mysql" | "mariadb" if colon:
             return _mysql(url, clock)
         case "memory" if not rest:
+            from tokimori.stores.memory.store import MemoryStore  # noqa: PLC0415
+
             return MemoryStore(clock)
         case known if known in SCHEMES and colon:
             return _redis(url, clock)

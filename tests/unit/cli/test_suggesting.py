@@ -189,11 +189,18 @@ def test_a_misspelt_variable_is_named(
 
 @pytest.mark.parametrize(("text", "meant"), SETTINGS)
 def test_a_misspelt_setting_is_named(
-    text: str, meant: str | None, store: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    *,
+    text: str,
+    meant: str | None,
+    store: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the file's own fault."""
     file = tmp_path / "settings.toml"
     file.write_text(text)
+    monkeypatch.setenv("TOKIMORI_CONFIG_PATH", str(file))  # so that what the program leaves there is taken back
     assert run(program, ["--store", store, "--config", str(file), "job", "list"]) == 2
     assert suggested(capsys) == meant
 

@@ -1,0 +1,91 @@
+"""The options that every command accepts, and how help shows options."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+PROGRAM = "tokimori"
+OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
+_EVERYWHERE = ("server", "context", "store", "semaphore_store", "config", "json", "output", "wide", "plain", "debug")
+
+
+def write_options(
+    command: click.Command,
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    sections: Mapping[str, Sequence[str]],
+    examples: Sequence[tuple[str, str]],
+) -> None:
+    """The options of a command by section, examples, and last the options that every command has."""
+    given = {"help" if "--help" in each.opts else str(each.name): each for each in _options_of(command, ctx)}
+    said = {name: row for name, each in given.items() if (row := each.get_help_record(ctx)) is not None}
+    last = (*_EVERYWHERE, "version", "help")
+    told = {*last, *(name for names in sections.values() for name in names)}
+    own = [name for name in said if name not in told]
+    for title, names in {"Options": own, **sections}.items():
+        if rows := [said[name] for name in names if name in said]:
+            with formatter.section(title):
+                formatter.write_dl(rows)
+    if examples:
+        with formatter.section("Examples"):
+            for line, meaning in examples:
+                formatter.write(f"  {PROGRAM} {line}\n" + (f"      {meaning}\n" if meaning else ""))
+    with formatter.section("Options everywhere"):
+        formatter.write_dl([said[name] for name in last if name in said])
+
+
+def _options_of(command: click.Command, ctx: click.Context) -> list[click.Option]:
+    return [each for each in command.get_params(ctx) if isinstance(each, click.Option)]
+
+
+def global_options() -> list[click.Parameter]:
+    """Those of one command: what they say is kept for the whole line (`command.options`)."""
+    return [
+        click.Option(
+            ["--server"], metavar="URL", expose_value=False, callback=_keep("server"), help="The node to ask instead."
+        ),
+        click.Option(
+            ["--context"], metavar="NAME", expose_value=False, callback=_keep("context"), help="The same, by its name."
+        ),
+        click.Option(["--store"], metavar="URL", expose_value=False, callback=_keep("store"), help="The store to use."),
+        click.Option(
+            ["--semaphore-store"],
+            metavar="URL",
+            expose_value=False,
+            callback=_keep("semaphore_store"),
+            help="The store of semaphores, if it is another.",
+        ),
+        click.Option(
+            ["-c", "--config"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_keep("config"),
+            help="The configuration file.",
+        ),
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=_keep("json"), help="Print JSON, errors too."
+        ),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Choice(OUTPUTS),
+            expose_value=False,
+            callback=_keep("output"),
+            help="How to print; wide: whole texts and times.",
+        ),
+        click.Option(["--wide"], is_flag=True, expose_value=False, callback=_keep("wide"), help="The same as -o wide."),
+        click.Option(
+            ["--plain"], is_flag=True, expose_value=False, callback=_keep("plain"), help="No colours and no signs."
+        ),
+        click.Option(
+            ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."
+        ),
+    ]
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            ctx.meta[name] = value
+
+    return keep

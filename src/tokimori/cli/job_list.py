@@ -1,0 +1,77 @@
+"""`tokimori job list`"""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import structs
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.job_printing import shown_value
+from tokimori.cli.output import print_json
+from tokimori.cli.session import in_service
+from tokimori.cli.table import At, State, print_table
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.service.finding import JobSearch
+    from tokimori.service.service import Service
+
+_STATES = ("enabled", "paused", "parked", "finished")
+"""In which states listed jobs may be."""
+
+
+@click.command("list", cls=Command)
+@click.option("--state", multiple=True, type=click.Choice(_STATES), help="In this state; may be repeated.")
+@click.option("--prefix", metavar="TEXT", help="Only jobs whose ids begin with this.")
+@click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="With this label; may be repeated.")
+@click.option("--owner", metavar="TEXT", help="Only jobs of this owner.")
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+def list_jobs(**filters: Any) -> None:
+    """List jobs by id: all of them, or those that have all that is said."""
+
+    from tokimori.model.job import JobState
+    from tokimori.service.finding import JobSearch
+    from tokimori.service.views.jobs import job_view
+
+    wanted = JobSearch(**{**filters, "state": frozenset(map(JobState, filters["state"]))}, limit=1_000)
+    jobs = in_service(lambda service: _all_jobs(service, wanted))
+    if options().as_json:
+        print_json([job_view(each) for each in jobs])
+        return
+    rows = [
+        (
+            each.id,
+            State(each.state.value),
+            each.definition.schedule,
+            _next(each),
+            each.definition.name or _command(each),
+        )
+        for each in jobs
+    ]
+    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"), rows, spare=("COMMAND", "SCHEDULE"))
+
+
+async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
+    found = await service.find_jobs(wanted)
+    jobs = list(found.jobs)
+    while found.next is not None:
+        found = await service.find_jobs(structs.replace(wanted, after=found.next))
+        jobs += found.jobs
+    return jobs
+
+
+def _next(found: "Job") -> At | str:
+    """Its next moment, or the jobs after which it runs."""
+    if found.definition.parents:
+        return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
+    return At(found.next_due, found.definition.time_zone)
+
+
+def _command(found: "Job") -> str:
+    from tokimori.service.definitions import fields_of
+
+    fields = fields_of(found.definition)
+    if "url" in fields:
+        return f"{fields.get('method', 'POST' if 'body' in fields else 'GET')} {fields['url']}"
+    kind = next((kind for kind in ("function", "build") if kind in fields), None)
+    return shown_value(fields.get("command", "noop")) if kind is None else f"{kind} {dict(fields)[kind]}"

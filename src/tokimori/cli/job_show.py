@@ -1,0 +1,136 @@
+"""`tokimori job show`, `explain`, `skips`, `counts`: what is known of one job."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.completing import job_ids
+from tokimori.cli.job_printing import SHOWN_MOMENTS, masked, shown_value
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
+from tokimori.cli.session import in_service
+from tokimori.cli.table import print_table
+from tokimori.clock import Moment
+
+if TYPE_CHECKING:
+    from tokimori.model.dependents import Edge
+    from tokimori.model.job import Job
+    from tokimori.model.run import Skip
+    from tokimori.schedules.explain import Explanation
+    from tokimori.service.service import Service
+    from tokimori.service.why.reasons import Why
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+def show(job_id: str) -> None:
+    """Show a job, its next moments and what was skipped lately."""
+
+    from tokimori.service.definitions import job_fields_of
+    from tokimori.service.graph import direct, how
+    from tokimori.service.views.jobs import job_view
+    from tokimori.service.why.reasons import AT_REST, told
+    from tokimori.service.why.stops import stopped
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
+        found = await service.get(job_id)
+        edges, skips = direct(await service.graph(job_id), found.id), await service.skips(job_id, 10)
+        moments = () if stopped(found) else await service.next_times(job_id, SHOWN_MOMENTS)
+        return found, moments, skips, edges, await service.why_job(job_id)
+
+    found, moments, skips, edges, why = in_service(act)
+    if options().as_json:
+        print_json(job_view(found, moments, edges, why=why))
+        return
+    zone = found.definition.time_zone
+    fields = {name: value for name, value in job_fields_of(found).items() if name != "parents"}
+    unlimited = {"max_running": 0}.items()
+    defined = [
+        (name.replace("_", " "), "no limit" if (name, value) in unlimited else shown_value(masked(name, value)))
+        for name, value in fields.items()
+    ]
+    print_fields(
+        [
+            ("id", found.id),
+            ("state", found.state.value),
+            *([("unreadable", job_view(found).unreadable)] if job_view(found).unreadable else []),
+            *((name, value) for name, value in (("reason", found.reason), ("by", found.by)) if value),
+            *([("set", declared.set)] if (declared := found.definition.declared) else []),
+            *(("why", told(reason)) for reason in why.reasons if reason.cause not in AT_REST),
+            *((name, value) for name, value in defined if value not in ("", None)),
+            *(("parent", f"{edge.parent} {how(edge)}") for edge in edges if edge.child == found.id),
+            *(("child", f"{edge.child} {how(edge)}") for edge in edges if edge.parent == found.id),
+            ("version", found.version),
+            ("created", local(found.created, zone)),
+            ("updated", local(found.updated, zone)),
+            ("tzdata", found.tzdata or "unknown"),
+            *(("next", local(moment, zone)) for moment in moments),
+            *(
+                ("skipped", f"{each.count} from {local(each.first, zone)} to {local(each.last, zone)}: {each.reason}")
+                for each in skips
+            ),
+        ]
+    )
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+@click.option("-n", "count", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many moments.")
+def explain(job_id: str, count: int) -> None:
+    """Explain a job's schedule: in English, with its next moments and warnings."""
+
+    from tokimori.cli.schedule import print_explanation
+    from tokimori.service.views.schedules import explanation_view
+    from tokimori.service.why.reasons import AT_REST, told
+
+    async def act(service: "Service") -> "tuple[Explanation, Why]":
+        return await service.explain_job(job_id, count), await service.why_job(job_id)
+
+    explanation, why = in_service(act)
+    if options().as_json:
+        print_json(explanation_view(explanation))
+    else:
+        print_explanation(explanation)
+        print_lines(*(f"why: {told(reason)}" for reason in why.reasons if reason.cause not in AT_REST))
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+def skips(job_id: str) -> None:
+    """List a job's skipped occurrences, and why they were skipped."""
+
+    from tokimori.service.views.jobs import skip_view
+
+    async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
+        return await service.get(job_id), await service.skips(job_id)
+
+    found, rows = in_service(act)
+    if options().as_json:
+        print_json([skip_view(each) for each in rows])
+        return
+    zone = found.definition.time_zone
+    print_table(
+        ("FIRST", "LAST", "COUNT", "REASON"),
+        [(local(each.first, zone), local(each.last, zone), each.count, each.reason.value) for each in rows],
+    )
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="ID", shell_complete=job_ids)
+def counts(job_id: str) -> None:
+    """Count a job's runs and skips by day (UTC) and outcome, also those whose retention is over."""
+
+    from tokimori.model.retention import MOST_COUNTED
+    from tokimori.service.views.jobs import count_view
+
+    views = [count_view(each) for each in in_service(lambda service: service.counts(job_id))]
+    if options().as_json:
+        print_json(views)
+        return
+    print_table(
+        ("DAY", "OUTCOME", "COUNT", "PRUNED"),
+        [(each.day, each.outcome, f"{each.count}{'+' if each.more else ''}", each.pruned) for each in views],
+    )
+    if any(each.more for each in views):
+        print_notice(f"+: there may be more, as only the newest {MOST_COUNTED} rows are counted")
