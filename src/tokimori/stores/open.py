@@ -81,8 +81,7 @@ def file_of(url: str) -> str:
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")
     if parts.fragment or parts.query.partition("=")[0] not in {"", "namespace"}:
         raise _invalid(url, "no setting but namespace can follow the path of an SQLite file")
-    path = unquote(parts.path)
-    if "\0" in path:
+    if "\0" in (path := unquote(parts.path)):
         raise _invalid(url, "no path holds a NUL")
     return path
 
