@@ -32,4 +32,4 @@ def list_entries(limit: int, after: str | None) -> None:
         print_json([entry_view(each) for each in found])
         return
     rows = [(At(each.entry.at, zone), each.entry.who, each.entry.what, each.entry.of, each.id) for each in found]
-    print_table(("AT", "WHO", "WHAT", "OF", "ID"), rows)
+    print_table(("AT", "WHO", "WHAT", "OF", "ID"), rows, spare=("ID",))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from tokimori.cli.command import Command
-from tokimori.cli.output import print_lines, print_text
+from tokimori.cli.command import Command, options
+from tokimori.cli.output import print_json, print_lines, print_text
+from tokimori.errors import InvalidInput
 
 VARIABLE = "_TOKIMORI_COMPLETE"
 """With it a shell asks for what may follow."""
@@ -16,14 +17,42 @@ _PLACES = {
     "fish": ".config/fish/completions/tokimori.fish",
 }
 """Where a shell finds it, in the folder of the user."""
+_INSTALL = "install"
 _ZSH = "zsh reads it when the folder stands in `fpath`, before `compinit`: fpath+=(~/.local/share/zsh/site-functions)"
 
 
-@click.command(cls=Command)
-@click.argument("shell", type=click.Choice(sorted(_PLACES)))
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it, in your home.")
-def completion(shell: str, *, install: bool) -> None:
-    """Print what makes a shell complete commands, options, ids of jobs and runs, and zones."""
+@click.command(
+    cls=Command,
+    examples=(
+        ("completion install", "for the shell that you use"),
+        ("completion bash", "print it, for a place of your own"),
+    ),
+)
+@click.argument("what", metavar="SHELL|install", type=click.Choice([*sorted(_PLACES), _INSTALL]))
+@click.argument("shell", required=False, type=click.Choice(sorted(_PLACES)))
+@click.option("--install", is_flag=True, help="The same as the word install before the shell.")
+def completion(what: str, *, shell: str | None, install: bool) -> None:
+    """Make bash, zsh or fish complete commands, options, ids of jobs and runs, and zones.
+
+    With `install` the script is written where the shell looks for it, in your home; else it is printed.
+    """
+    if what == _INSTALL:
+        what, install = shell or _own_shell(), True
+    elif shell is not None:
+        raise InvalidInput(f"shell: {shell!r} is one too many", field="shell", value=shell, allowed=what)
+    _print_or_write(what, install=install)
+
+
+def _own_shell() -> str:
+    """The shell of this user, by the variable SHELL. Raises `InvalidInput`."""
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in _PLACES:
+        known = ", ".join(sorted(_PLACES))
+        raise InvalidInput(f"shell: SHELL names {name!r}", field="shell", value=name, allowed=f"one of {known}")
+    return name
+
+
+def _print_or_write(shell: str, *, install: bool) -> None:
     text = _script(shell)
     if not install:
         print_text(text)
@@ -31,6 +60,9 @@ def completion(shell: str, *, install: bool) -> None:
     place = Path.home() / _PLACES[shell]
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
+    if options().as_json:
+        print_json({"shell": shell, "file": str(place)})
+        return
     print_lines(f"wrote {place}; it works in the next shell", *([_ZSH] if shell == "zsh" else []))
 
 

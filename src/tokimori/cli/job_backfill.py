@@ -1,6 +1,7 @@
 """`tokimori job backfill`"""
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.moment import AGO, moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.cli.table import print_table
 from tokimori.clock import Moment
@@ -70,21 +72,24 @@ async def _make(
         print_notice("the runs will wait for a node: start one with `tokimori serve`")
     before = await service.backfill(job_id, *moments, dry_run=True)
     told = ""
-    while True:
-        done = await service.backfill(job_id, *moments, max_running=max_running)
-        told = _tell(done, told)
-        if was_cancelled(before, done):
-            print_notice("somebody cancelled this backfill: no more runs are made")
-            return done
-        if not done.missing and not (wait and done.active):
-            return done
-        await asyncio.sleep(STEP)
+    with counting("backfill", "runs") as advance:
+        while True:
+            done = await service.backfill(job_id, *moments, max_running=max_running)
+            made = len(done.runs)
+            advance(made - (done.active if wait else 0), made + len(done.missing))
+            told = _tell(done, told)
+            if was_cancelled(before, done):
+                print_notice("somebody cancelled this backfill: no more runs are made")
+                return done
+            if not done.missing and not (wait and done.active):
+                return done
+            await asyncio.sleep(STEP)
 
 
 def _tell(done: "Backfill", told: str) -> str:
-    """Print how far it is, if that has changed."""
+    """Print how far it is, if that has changed; a terminal has a bar."""
     news = _progress(done)
-    if news != told and (done.missing or done.active):
+    if news != told and (done.missing or done.active) and not sys.stderr.isatty():
         print_notice(news)
     return news
 

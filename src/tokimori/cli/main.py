@@ -49,13 +49,14 @@ program = Group(
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "context": ("tokimori.cli.context:context", "Nodes elsewhere, to ask instead of the store: add, use, list."),
         "config": ("tokimori.cli.config:config", "Settings: show, check."),
+        "man": ("tokimori.cli.manual:man", "Print or write the manual pages."),
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
     sections={
         "Jobs and runs": ("job", "run", "schedule", "calendar", "queue", "lock", "apply", "export"),
         "Nodes": ("serve", "worker", "node", "context"),
         "Access": ("token", "secret", "audit"),
-        "This machine": ("config", "db", "completion"),
+        "This machine": ("config", "db", "completion", "man"),
     },
     examples=(
         ("serve", "a node with a page, on a file in your home"),

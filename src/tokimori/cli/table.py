@@ -34,6 +34,9 @@ _STATES = {
     "paused": ("‖", "yellow"),
     "enabled": ("✓", "green"),
     "finished": ("-", "default"),
+    "alive": ("✓", "green"),
+    "left": ("-", "default"),
+    "dead": ("✗", "red"),
 }
 """The sign and the colour of a state; other words have neither."""
 

@@ -43,7 +43,7 @@ def test_every_example_of_the_help_is_understood() -> None:
     assert len(examples) > 10
     for line in examples:
         found: click.Command = program
-        arguments = shlex.split(line)
+        arguments = shlex.split(line.partition(" | ")[0])
         while isinstance(found, click.Group):
             command = found.get_command(click.Context(found), arguments.pop(0))
             assert command is not None, line

@@ -1,0 +1,143 @@
+"""Every table of every list, with awkward data, as terminals of 80, 120 and 200 columns show it.
+
+After a change that is meant: `WRITE_GOLDEN=1 pytest tests/unit/cli/test_golden.py`, and read the difference.
+"""
+
+import asyncio
+import itertools
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.world import SetClock, World
+from tokimori import clock
+from tokimori.cli import session
+from tokimori.cli.ending import run
+from tokimori.cli.main import program
+from tokimori.cli.remote import contexts_file
+from tokimori.client.opening import Stores
+from tokimori.config.contexts import Context, Contexts, write_contexts
+from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.outcome import Failed, Succeeded
+from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.semaphores import Wish
+from tokimori.service.audited import audited
+
+FOLDER = Path(__file__).with_name("golden")
+WIDTHS = (80, 120, 200)
+LONG, WIDE = "j" * 255, "夜間レポートを作成して関係者全員に送信する"
+TEN_LINES = "\n".join(f"line {number} of what went wrong\t\x1b[31m" for number in range(10))
+LISTS: Mapping[str, str] = {
+    "job-list": "job list",
+    "job-next": "job next -n 4",
+    "job-skips": f"job skips {LONG}",
+    "job-counts": f"job counts {LONG}",
+    "job-backfill": f"job backfill {LONG} --from 2029-12-31T23:55:00Z --to 2030-01-01T00:05:00Z --dry-run",
+    "run-list": "run list",
+    "queue-list": "queue list",
+    "calendar-list": "calendar list",
+    "lock-list": "lock list",
+    "token-list": "token list",
+    "secret-list": "secret list",
+    "audit-list": "audit list",
+    "node-list": "node list",
+    "context-list": "context list",
+}
+
+
+async def populate(world: World) -> None:
+    """Jobs of awkward names, runs that failed at length, and something in every list."""
+    service = audited(world.service)
+    queue, labels = "q" * 100, {f"label-{number}": "v" * 60 for number in range(5)}
+    await service.calendars.add("c" * 128, dates=["12-25"], weekdays=["sat", "sun"], description=f"{WIDE}\n" * 5)
+    await service.add(LONG, noop=True, name="x" * 200, schedule="every 1 minute", queue=queue, max_running=1)
+    await service.add("wide", command=["echo", WIDE], schedule="at 2030-06-01T00:00:00Z", name=WIDE, owner=WIDE)
+    await service.add("child", noop=True, parents=[{"job": LONG}, {"job": "wide"}])
+    await service.pause("child", TEN_LINES)
+    await service.queues.pause(queue[:-1], TEN_LINES)
+    await service.secrets.set("s" * 64, "correct horse", jobs=["j" * 200, "wide"])
+    await service.tokens.create("t" * 64, "operate", jobs=["j" * 200], queues=[queue, "x" * 100])
+    await world.register("0197a1b2-c3d4-7000-8000-000000000001", labels)
+    world.pass_seconds(130)
+    await world.fire()
+    await world.register()
+    await world.work(Failed(error=TEN_LINES, exit_code=1))
+    await world.trigger(LONG)
+    await world.work(Succeeded())
+    await service.trigger("wide")
+    await hold_semaphore(world, "l" * 128)
+
+
+async def hold_semaphore(world: World, name: str) -> None:
+    """A program on a host with a long name holds it."""
+    node = NodeId("0197a1b2-c3d4-7000-8000-000000000002")
+    await world.store.register(
+        NodeRecord(
+            id=node,
+            host="a-very-long-name-of-a-host.in.a.domain.example",
+            boot_id="b",
+            pid=4_194_304,
+            concurrency=0,
+            version="0",
+            started=world.clock.now(),
+            state=NodeState.ALIVE,
+        )
+    )
+    await world.store.acquire(
+        Wish(id=PermitId("permit"), node=node, semaphore=name, weight=2, limit=3, rank=1), world.clock.now()
+    )
+
+
+@pytest.fixture(autouse=True)
+def _world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program at a terminal, on a store in which nothing is left to chance."""
+    drawn = itertools.count(1)
+    monkeypatch.setattr(os, "urandom", lambda size: next(drawn).to_bytes(size, "big"))
+    world = World()
+    asyncio.run(populate(world))
+    monkeypatch.setattr(session, "_stores", lambda *_: Stores(world.store, None))
+    monkeypatch.setattr(session, "user_name", lambda: "ada")
+    monkeypatch.setattr(clock, "SystemClock", lambda: world.clock)
+    for name in ("HOME", "XDG_CONFIG_HOME", "TOKIMORI_STATE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for name, value in {"TERM": "dumb", "LINES": "50"}.items():
+        monkeypatch.setenv(name, value)
+    name = "n" * 100
+    known = {name: Context(url=f"https://{'h' * 200}.example", token_file="/run/secrets/" + "f" * 200)}
+    write_contexts(contexts_file(), Contexts(contexts=known, current=name))
+
+
+def shown(line: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal of that width shows, without blanks at the ends of lines."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    capsys.readouterr()
+    assert run(program, ["--store", "memory:", *line.split()]) == 0
+    return "".join(f"{each.rstrip()}\n" for each in capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_is_shown_as_it_was(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row is one line, no wider than the terminal, at every width."""
+    parts = []
+    for width in WIDTHS:
+        text = shown(LISTS[name], width, capsys, monkeypatch)
+        assert max(map(cell_len, text.splitlines())) <= width
+        parts.append(f"── {width} columns\n{text}")
+    file, found = FOLDER / f"{name}.txt", "\n".join(parts)
+    if os.environ.get("WRITE_GOLDEN"):
+        FOLDER.mkdir(exist_ok=True)
+        file.write_text(found)
+    assert file.read_text() == found
+
+
+def test_time_stands_still_here() -> None:
+    """Or the tables would tell another age each time."""
+    assert SetClock().now() == NEW_YEAR
