@@ -34,6 +34,7 @@ program = Group(
         "queue": ("tokimori.cli.queue:queue", "Queues: list, pause, resume; --all for everything."),
         "verify": ("tokimori.cli.ledger:verify", "Check that each occurrence is a run or a skip, or was pruned."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
+        "top": ("tokimori.cli.top:top", "Watch nodes and runs on the terminal, and order them by keys."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
@@ -54,7 +55,7 @@ program = Group(
     },
     sections={
         "Jobs and runs": ("job", "run", "schedule", "calendar", "queue", "lock", "apply", "export"),
-        "Nodes": ("serve", "worker", "node", "context"),
+        "Nodes": ("serve", "worker", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),
         "This machine": ("config", "db", "completion", "man"),
     },

@@ -119,3 +119,21 @@ def test_runs_are_watched(program: Program) -> None:
     session.until("cancelled")
     session.process.send_signal(signal.SIGINT)  # what a terminal does at Ctrl-C
     assert session.end()[0] == 130
+
+
+def test_what_runs_is_seen_and_ordered_by_keys(served: Program) -> None:
+    """The run is there with its node, c and y cancel it, and q gives the terminal back."""
+    served("job", "add", "long", "--command", "echo working; exec sleep 100")
+    run = served.json("job", "trigger", "long")["id"]
+    session = Session(served, "top", columns=120)
+    session.until("1 running run\x1b")
+    session.type("f")
+    session.until("working")
+    session.type("c")
+    session.until(f"cancel run {run}? [y/N]")
+    session.type("y")
+    session.until("0 running runs")
+    session.type("q")
+    code, shown = session.end()
+    assert (code, shown.endswith("\x1b[?25h\x1b[?1049l")) == (0, True)
+    assert served.json("run", "show", run)["state"] == "cancelled"

@@ -1,0 +1,117 @@
+"""The screen of `tokimori top`: nodes, what runs, what comes next and what failed, within the terminal's size."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tokimori.cli.table import At, Id, drawn
+from tokimori.cli.table import State as StateCell
+from tokimori.cli.terminal import TerminalOutput
+from tokimori.cli.top_keys import State, Subject, chosen
+from tokimori.clock import Moment
+from tokimori.logs.controls import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tokimori.model.job import Job
+    from tokimori.model.run import Run
+    from tokimori.ports.nodes import NodeRecord
+
+_KEYS = "↑↓ choose · f follow · c cancel the run · p pause its job · q quit"
+_FEW = 5
+"""So many rows of the smaller tables."""
+_FRAME = 12
+"""Lines for headings, blank lines, keys and what is told."""
+_BAR = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one look at the store has found. `output`: the end of what the followed run wrote."""
+
+    now: Moment
+    zone: str
+    nodes: "Sequence[NodeRecord]"
+    running: "Sequence[Run]"
+    upcoming: "Sequence[tuple[Job, Moment]]"
+    failed: "Sequence[Run]"
+    output: bytes | None = None
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """The runs among which one is chosen."""
+        return [Subject(run.id, run.job_id) for run in self.running]
+
+
+def screen(console: "Console", seen: Seen, state: State, height: int) -> str:
+    """The lines, at most as many as the height."""
+    with console.capture() as captured:
+        for line in _parts(console, seen, state, height):
+            console.print(line)
+    lines = captured.get().splitlines()[: height - 2]
+    asked = f"{state.asked}? [y/N]" if state.asked is not None else state.told
+    return "\n".join([*lines, "", visible(asked) or _KEYS][:height])
+
+
+def _parts(console: "Console", seen: Seen, state: State, height: int) -> Iterator[str]:
+    room = max(_FEW, height - _FRAME - min(len(seen.nodes), _FEW) - min(len(seen.upcoming), _FEW))
+    yield f"[bold]{_count(seen.nodes, 'node')}[/bold]"
+    _draw(console, seen, ("NODE", "STATE", "HOST", "PID", "STARTED"), [_node(each, seen) for each in seen.nodes[:_FEW]])
+    yield f"\n[bold]{_count(seen.running, 'running run')}[/bold]"
+    selected = chosen(state, seen.subjects)
+    here = None if selected is None else selected.run
+    rows = [
+        (
+            ">" if run.id == here else " ",
+            Id(run.id),
+            run.job_id,
+            _progress(run),
+            At(run.started, ""),
+        )
+        for run in seen.running[: max(_FEW, room // 2)]
+    ]
+    _draw(console, seen, ("", "RUN", "JOB", "PROGRESS", "STARTED"), rows)
+    if state.followed is not None:
+        yield f"\n[bold]run {state.followed} wrote[/bold]"
+        for line in _tail(seen.output, _FEW):
+            console.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+    yield "\n[bold]next[/bold]"
+    coming = [(At(moment, job.definition.time_zone), job.id) for job, moment in seen.upcoming[:_FEW]]
+    _draw(console, seen, ("DUE", "JOB"), coming)
+    yield "\n[bold]failed lately[/bold]"
+    failed = [(Id(run.id), run.job_id, At(run.ended, ""), run.exit_code, run.error) for run in seen.failed]
+    _draw(console, seen, ("RUN", "JOB", "ENDED", "EXIT", "REASON"), failed[: max(_FEW, room // 2)])
+
+
+def _draw(console: "Console", seen: Seen, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        drawn(console, columns, rows, ("PID",), seen.now)
+
+
+def _count(found: Sequence[object], what: str) -> str:
+    return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
+
+
+def _node(node: "NodeRecord", seen: Seen) -> tuple[object, ...]:
+    return Id(node.id), StateCell(node.state.value), node.host, node.pid, At(node.started, seen.zone)
+
+
+def _progress(run: "Run") -> str:
+    """A bar, as far as the run has told."""
+    fraction = run.details.progress
+    if fraction is None:
+        return "-"
+    full = round(fraction * _BAR)
+    return f"{'█' * full}{'░' * (_BAR - full)} {fraction:.0%} {run.details.progress_text or ''}".rstrip()
+
+
+def _tail(output: bytes | None, lines: int) -> list[str]:
+    """The last lines, without anything that controls the terminal."""
+    from rich.text import Text
+
+    if not output:
+        return ["(nothing yet)"]
+    passed = TerminalOutput()
+    text = (passed.feed(output) + passed.finish()).decode()
+    return Text.from_ansi(text).plain.splitlines()[-lines:]
