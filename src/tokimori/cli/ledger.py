@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.length import moment_before
+from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.cli.table import print_table
@@ -69,9 +69,7 @@ def _row(line: "Line", zone: str) -> tuple[object, ...]:
 
 
 async def _range(service: "Service", first: str | None, last: str | None) -> tuple[Moment | None, Moment | None]:
-    now = await service.now()
-    since = None if first is None else moment_before("from", first, service, now)
-    return since, None if last is None else moment_before("to", last, service, now)
+    return await past_or_none(service, "from", first), await past_or_none(service, "to", last)
 
 
 @click.command("verify", cls=Command)

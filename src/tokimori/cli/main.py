@@ -54,7 +54,7 @@ program = Group(
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
     sections={
-        "Jobs and runs": ("job", "run", "schedule", "calendar", "queue", "lock", "apply", "export"),
+        "Jobs and runs": ("job", "run", "verify", "schedule", "calendar", "queue", "lock", "apply", "export"),
         "Nodes": ("serve", "worker", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),
         "This machine": ("config", "db", "completion", "man"),
