@@ -1,5 +1,6 @@
 """`tokimori job delete`"""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,8 @@ async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool
         ids, kept = [str(job.id) for job in part.jobs], dict(part.kept)
         while part.next is not None:
             advance(len(ids), total)
+            if not sys.stderr.isatty():  # a terminal has a bar
+                print_notice(f"{len(ids)} of {total} deleted")
             part = await service.delete_some(CONFIRMED, after=part.next, until=until, now=now)
             ids += [job.id for job in part.jobs]
             kept |= part.kept
