@@ -14,15 +14,15 @@ def nearest(given: str, known: Iterable[str]) -> str | None:
     A letter for every three may be wrong, missing, too much, or in the place of its neighbour, at most three. Case and
     the signs between words don't count. The beginning of one known word alone stands for it.
     """
-    words = sorted(set(known))
     told = _plain(given)
     if len(told) < _LEAST:
         return None
+    words = [(_plain(word), word) for word in set(known)]
     most = min(max(len(told) // 3, 1), _MOST_FAULTS)
-    ranked = [(far, _rank(told, word), word) for word in words if (far := _distance(told, _plain(word), most)) <= most]
-    if ranked:
-        return min(ranked)[2]
-    begun = [word for word in words if _plain(word).startswith(told)]
+    near = [(far, -_same(told, plain), word) for plain, word in words if (far := _distance(told, plain, most)) <= most]
+    if near:
+        return min(near)[2]
+    begun = [word for plain, word in words if plain.startswith(told)]
     return begun[0] if len(begun) == 1 else None
 
 
@@ -36,19 +36,14 @@ def _plain(word: str) -> str:
     return word.casefold().translate(_SIGNS)
 
 
-def _rank(told: str, word: str) -> int:
-    """Of words that are equally near the one with the longest common beginning is first."""
-    same = 0
-    for one, other in zip(told, _plain(word), strict=False):
-        if one != other:
-            break
-        same += 1
-    return -same
+def _same(told: str, word: str) -> int:
+    """How many letters both begin with: of words that are equally near the one with the most is meant."""
+    return next((place for place, pair in enumerate(zip(told, word, strict=False)) if pair[0] != pair[1]), len(told))
 
 
 def _distance(told: str, word: str, most: int) -> int:
     """How many faults make one of the other (optimal string alignment); more than `most` where there are more."""
-    if abs(len(told) - len(word)) > most:
+    if abs(len(told) - len(word)) > most or len(set(told) ^ set(word)) > 2 * most:  # most words are no near misses
         return most + 1
     before: Sequence[int] = ()
     last: Sequence[int] = range(len(word) + 1)

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -92,7 +92,7 @@ def check_zone(name: object, *, field: str = "time_zone") -> str:
 
 def _zone_hint(name: str, names: Collection[str]) -> str:
     """By the whole name, or by that of the city alone."""
-    cities = {known.rpartition("/")[2]: known for known in sorted(names, reverse=True)}
+    cities = _cities()
     meant = nearest(name, names) or cities.get(nearest(name.rpartition("/")[2], cities) or "")
     return "" if meant is None else f"; did you mean {meant}?"
 
@@ -140,6 +140,12 @@ def _file_of(name: str) -> IO[bytes]:
 def _names() -> frozenset[str]:
     """All names of the tzdata package: looked up, never tried as a path. `Factory` is its name for "not set"."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"}
+
+
+@lru_cache(maxsize=1)
+def _cities() -> Mapping[str, str]:
+    """Names of zones by their last parts; of several the first by the alphabet."""
+    return {known.rpartition("/")[2]: known for known in sorted(_names(), reverse=True)}
 
 
 class _Change(NamedTuple):
