@@ -10,7 +10,7 @@ from tokimori.cli.completing import run_ids
 from tokimori.cli.output import local, print_fields, print_json, print_lines
 from tokimori.cli.run_id import with_run
 from tokimori.cli.run_list import job_shown
-from tokimori.cli.table import At, Id, State, print_table
+from tokimori.cli.table import At, Id, State, lasted, print_table
 from tokimori.model.transitions import ENDS, RunState
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
             ("nominal", local(found.nominal, zone)),
             ("due", local(found.due, zone)),
             ("created", local(found.created, zone)),
+            *([("took", lasted(found.ended - found.started))] if found.started and found.ended else []),
             *([("retry of", found.details.retry_of)] if found.details.retry_of else []),
             *([("parent run", found.parent_id)] if found.parent_id else []),
             *([("concurrency key", found.concurrency_key)] if found.concurrency_key is not None else []),

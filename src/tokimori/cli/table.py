@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tokimori.cli.command import options
 from tokimori.cli.output import NOTHING, local, print_lines, printable
-from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
+from tokimori.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Moment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -205,11 +205,17 @@ def distance(moment: Moment, now: Moment) -> str:
     left = abs(moment - now)
     if left < SECOND:
         return "now"
+    return f"{lasted(left)} ago" if moment < now else f"in {lasted(left)}"
+
+
+def lasted(length: int) -> str:
+    """So many microseconds in their two largest units, such as `1h 30m`; below a second in milliseconds."""
+    if length < SECOND:
+        return f"{length // MILLISECOND}ms"
     units = [("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND)]
-    first = next(n for n, (_, unit) in enumerate(units) if left >= unit)
-    parts = []
-    for name, unit in units[first : first + 2]:
+    first = next(n for n, (_, unit) in enumerate(units) if length >= unit)
+    parts, left = list[str](), length
+    for name, unit in units[first : first + (2 if length < 100 * DAY else 1)]:
         number, left = divmod(left, unit)
-        parts.append(f"{number}{name}" if number else "")
-    told = " ".join(filter(None, parts if moment - now < 100 * DAY and now - moment < 100 * DAY else parts[:1]))
-    return f"{told} ago" if moment < now else f"in {told}"
+        parts += [f"{number}{name}"] if number else []
+    return " ".join(parts)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.unit.examples import NEW_YEAR, seconds
-from tokimori.cli.table import At, Id, State, distance, drawn, fit, print_table, shortest
+from tokimori.cli.table import At, Id, State, distance, drawn, fit, lasted, print_table, shortest
 from tokimori.clock import Moment
 
 NOW = NEW_YEAR
@@ -101,6 +101,12 @@ def test_distances_have_two_units() -> None:
         200 * 86_400 + 3600: "in 200d",
     }
     assert {length: distance(Moment(NOW + length * 1_000_000), NOW) for length in told} == told
+
+
+def test_lengths_are_told_as_people_write_them() -> None:
+    """The two largest units; what a command line takes back, but for the blank between them."""
+    told = {0: "0ms", 120_000: "120ms", 1_000_000: "1s", 5_400_000_000: "1h 30m", 86_400_000_000 * 200 + 1: "200d"}
+    assert {length: lasted(length) for length in told} == told
 
 
 def test_ids_are_those_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
