@@ -18,13 +18,12 @@ def write_options(
     examples: Sequence[tuple[str, str]],
 ) -> None:
     """The options of a command by section, examples, and last the options that every command has."""
-    given = {"help" if "--help" in each.opts else str(each.name): each for each in _options_of(command, ctx)}
-    said = {name: row for name, each in given.items() if (row := each.get_help_record(ctx)) is not None}
+    said = _rows(command, ctx)
     last = (*_EVERYWHERE, "version", "help")
     told = {*last, *(name for names in sections.values() for name in names)}
     own = [name for name in said if name not in told]
     for title, names in {"Options": own, **sections}.items():
-        if rows := [said[name] for name in names if name in said]:
+        if rows := [row for name in names for row in said.get(name, ())]:
             with formatter.section(title):
                 formatter.write_dl(rows)
     if examples:
@@ -32,11 +31,16 @@ def write_options(
             for line, meaning in examples:
                 formatter.write(f"  {PROGRAM} {line}\n" + (f"      {meaning}\n" if meaning else ""))
     with formatter.section("Options everywhere"):
-        formatter.write_dl([said[name] for name in last if name in said])
+        formatter.write_dl([row for name in last for row in said.get(name, ())])
 
 
-def _options_of(command: click.Command, ctx: click.Context) -> list[click.Option]:
-    return [each for each in command.get_params(ctx) if isinstance(each, click.Option)]
+def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """What help says of the options, by the names of their values: several options may say one value."""
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for each in command.get_params(ctx):
+        if isinstance(each, click.Option) and (row := each.get_help_record(ctx)) is not None:
+            rows.setdefault("help" if "--help" in each.opts else str(each.name), []).append(row)
+    return rows
 
 
 def global_options() -> list[click.Parameter]:

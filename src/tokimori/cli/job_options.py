@@ -143,7 +143,7 @@ _RETRY = {
 
 SECTIONS = {
     "What it runs": (
-        *("command", "function", "url", "noop", "payload", "env", "cwd", "user", "stdin", "shell_path"),
+        *("command", "function", "build", "url", "noop", "payload", "env", "cwd", "user", "stdin", "shell_path"),
         *("method", "headers", "body", "expect", "callback_within"),
     ),
     "When": (

@@ -9,7 +9,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.length import moment_before
+from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.model.ids import RunId, check_job_id
@@ -44,7 +44,7 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
     checked = None if job_id is None else check_job_id(job_id)
 
     async def act(service: "Service") -> None:
-        first = None if since is None else moment_before("since", since, service, await service.now())
+        first = await past_or_none(service, "since", since)
         printer = _Printer(service)
         found = await service.find_runs(RunSearch(job_id=checked, since=first, limit=count))
         await printer.print(list(reversed(found.runs)))

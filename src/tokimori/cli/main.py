@@ -54,10 +54,11 @@ program = Group(
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
     sections={
-        "Jobs and runs": ("job", "run", "verify", "schedule", "calendar", "queue", "lock", "apply", "export"),
-        "Nodes": ("serve", "worker", "node", "top", "context"),
+        "Jobs and runs": ("job", "run", "logs", "schedule", "calendar", "queue", "lock", "apply", "export", "verify"),
+        "Tasks as code": ("init", "task"),
+        "Nodes": ("serve", "worker", "system", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),
-        "This machine": ("config", "db", "completion", "man"),
+        "The store and this machine": ("doctor", "backup", "restore", "db", "config", "completion", "man"),
     },
     examples=(
         ("serve", "a node with a page, on a file in your home"),

@@ -10,7 +10,8 @@ import click
 from msgspec import Struct
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import copying_bar, print_json, print_lines
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import load
 from tokimori.errors import Refused
 
