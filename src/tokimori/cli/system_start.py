@@ -104,17 +104,15 @@ def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
     """What this command was told, for the node, and where that writes its log: to a file, which it bounds."""
     from tokimori.config.settings import DEFAULT
 
-    given, log = options(), loaded.settings.log
-    said = {"TOKIMORI_STORE": given.store, "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store}
-    unsaid = {"log.file": str(log_of(loaded)), "log.stderr": "false", "log.rotate": "true"}
-    return {
-        **{name: value for name, value in said.items() if value is not None},
-        **{
-            f"TOKIMORI_{name.upper().replace('.', '_')}": value
-            for name, value in unsaid.items()
-            if loaded.origins[name] == DEFAULT
-        },
-    } | ({} if log.file is None else {"TOKIMORI_LOG_FILE": str(log.file)})
+    given = options()
+    said = {
+        "TOKIMORI_STORE": given.store,
+        "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store,
+        "TOKIMORI_LOG_FILE": str(log_of(loaded)),
+        "TOKIMORI_LOG_STDERR": "false" if loaded.origins["log.stderr"] == DEFAULT else None,
+        "TOKIMORI_LOG_ROTATE": "true" if loaded.origins["log.rotate"] == DEFAULT else None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: float) -> int:
