@@ -1,5 +1,10 @@
 """Who asks, and of which jobs, runs and queues he may know."""
 
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -95,3 +100,39 @@ class Sight:
 
     async def _sees_holder(self, holder: HeldBy) -> bool:
         return holder.job_id is not None and await self.sees_id(holder.job_id)
+
+
+class Asked(NamedTuple):
+    """A call of a method, for which leave is asked."""
+
+    sight: Sight
+    service: Service
+    method: Callable[..., Awaitable[Any]]
+    name: str
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+
+    async def go(self) -> Any:
+        """Call the method."""
+        return await self.method(*self.args, **self.kwargs)
+
+    def argument(self, name: str) -> Any:
+        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
+        bound = _signature(self.method).bind(*self.args, **self.kwargs)
+        bound.apply_defaults()
+        return bound.arguments[name]
+
+    @property
+    def first(self) -> Any:
+        """The first argument: what the call is about."""
+        return self.argument(next(iter(_signature(self.method).parameters)))
+
+
+def _signature(method: Callable[..., object]) -> inspect.Signature:
+    return _signature_of(getattr(method, "__func__", method)) if inspect.ismethod(method) else inspect.signature(method)
+
+
+@lru_cache(maxsize=256)
+def _signature_of(function: Callable[..., object]) -> inspect.Signature:
+    whole = inspect.signature(function)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])

@@ -7,9 +7,8 @@ admins.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
@@ -19,7 +18,7 @@ from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, Sight, needs_role, no_job, out_of_scope
+from tokimori.service.access import Access, Asked, Sight, needs_role, no_job, out_of_scope
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import PARTS, TASK_ORDERS, audited
@@ -35,43 +34,7 @@ MOST_PAGES = 20
 """So many pages of runs are looked through for those within a scope."""
 
 
-class Asked(NamedTuple):
-    """A call of a method, for which leave is asked."""
-
-    sight: Sight
-    service: Service
-    method: Callable[..., Awaitable[Any]]
-    name: str
-    args: tuple[object, ...]
-    kwargs: dict[str, object]
-
-    async def go(self) -> Any:
-        """Call the method."""
-        return await self.method(*self.args, **self.kwargs)
-
-    def argument(self, name: str) -> Any:
-        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
-        bound = _signature(self.method).bind(*self.args, **self.kwargs)
-        bound.apply_defaults()
-        return bound.arguments[name]
-
-    @property
-    def first(self) -> Any:
-        """The first argument: what the call is about."""
-        return self.argument(next(iter(_signature(self.method).parameters)))
-
-
 Rule = Callable[[Asked], Awaitable[Any]]
-
-
-def _signature(method: Callable[..., object]) -> inspect.Signature:
-    return _signature_of(getattr(method, "__func__", method)) if inspect.ismethod(method) else inspect.signature(method)
-
-
-@lru_cache(maxsize=256)
-def _signature_of(function: Callable[..., object]) -> inspect.Signature:
-    whole = inspect.signature(function)
-    return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 # What is read
