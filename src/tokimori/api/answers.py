@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -85,17 +84,11 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
     body = await request.body() or b"{}"
     check_depth(body)
     try:
-        return decoder_of(kind).decode(body)
+        return json.decode(body, type=kind)
     except DecodeError as fault:
         raise _fault_of(fault, body, kind) from None
     except UnicodeDecodeError:
         raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
-
-
-@lru_cache(maxsize=256)
-def decoder_of(kind: type[_T]) -> json.Decoder[_T]:
-    """Reads JSON of this kind."""
-    return json.Decoder(kind)
 
 
 def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:

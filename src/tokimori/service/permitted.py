@@ -25,7 +25,6 @@ from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
 from tokimori.service.judging import judge_of
-from tokimori.service.resource_kinds import Resources
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -168,11 +167,9 @@ async def _pauses(asked: Asked) -> Any:
 
 async def _resources(asked: Asked) -> Any:
     """Pauses of queues as `queues.pauses` gives them; the rest is everybody's."""
-    found: Resources = await asked.go()
-    owns = asked.sight.scope.owns_queue
-    return replace(
-        found, queues={name: each for name, each in found.queues.items() if name == ALL_QUEUES or owns(name)}
-    )
+    found, scope = await asked.go(), asked.sight.scope
+    known = {name: each for name, each in found.queues.items() if name == ALL_QUEUES or scope.owns_queue(name)}
+    return replace(found, queues=known)
 
 
 async def _semaphores(asked: Asked) -> Any:
