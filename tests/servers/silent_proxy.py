@@ -13,7 +13,7 @@ class SilentProxy:
     """Forwards between a socket of its own and the server's, in a thread, as long as it is not silent.
 
     What was held back while it was silent is forwarded afterwards, late. `latency`: from a request to its answer, in
-    seconds.
+    seconds. `holds` is set once something is held back by `hold`.
     """
 
     def __init__(self, server: Path, name: str, latency: float = 0.0) -> None:
@@ -23,6 +23,9 @@ class SilentProxy:
         self._loop = asyncio.new_event_loop()
         self._speaks = asyncio.Event()
         self._speaks.set()
+        self._held: bytes | None = None
+        self._let_go = asyncio.Event()
+        self.holds = threading.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -41,6 +44,15 @@ class SilentProxy:
     def speak(self) -> None:
         """Forward what was held back, and whatever comes."""
         self._loop.call_soon_threadsafe(self._speaks.set)
+
+    def hold(self, text: bytes) -> None:
+        """From now on keep back what has this text in it, and all that comes behind it in its connection."""
+        self._held = text
+
+    def let_go(self) -> None:
+        """Forward what was held, and hold nothing more."""
+        self._held = None
+        self._loop.call_soon_threadsafe(self._let_go.set)
 
     def remove(self) -> None:
         """End it, with all its connections."""
@@ -65,6 +77,9 @@ class SilentProxy:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(CHUNK):
+                if self._held is not None and self._held in data:
+                    self.holds.set()
+                    await self._let_go.wait()
                 await self._speaks.wait()
                 await asyncio.sleep(self._one_way)
                 writer.write(data)

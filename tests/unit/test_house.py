@@ -192,6 +192,17 @@ def test_the_tests_that_the_page_on_kala_names_are_there() -> None:
     assert [test for test in tests if f"def {test}(" not in home] == []
 
 
+@pytest.mark.parametrize(("page", "cases"), [("perfectsched", 30), ("kojo", 20)])
+def test_every_case_of_a_source_has_a_test(page: str, cases: int) -> None:
+    """Each case of PerfectSched's specs and of KojoFitness names tests that there are."""
+    text = (ROOT / f"docs/{page}.md").read_text()
+    rows = [line for line in text.splitlines() if re.search(r"`test_\w+\.py::test_\w+`", line)]
+    assert len(rows) >= cases
+    named = {each for line in rows for each in re.findall(r"`(test_\w+\.py)::(test_\w+)`", line)}
+    homes = {file: [path.read_text() for path in (ROOT / "tests").rglob(file)] for file, _ in named}
+    assert [each for each in named if not any(f"def {each[1]}(" in text for text in homes[each[0]])] == []
+
+
 def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
     """Each attack on the page is tried by tests that there are."""
     page = (ROOT / "docs/threats.md").read_text()

@@ -85,7 +85,7 @@ class Attempt:
         try:
             take_in_hand(self.task)
             end = self._said(await self._act(self.task))
-        except (KeyboardInterrupt, SystemExit, Exception, asyncio.CancelledError) as fault:
+        except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
             end = self._fallen(fault)
         return self.ended(end)
 
@@ -109,7 +109,7 @@ class Attempt:
         """What an exception means: an error, with its traceback in the output. What was said before it stays said."""
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
         if not interrupted:
-            self.write("".join(traceback.format_exception(_below(fault))))
+            self.write(_traceback(fault))
         return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault))
 
     # What it tells of itself
@@ -150,6 +150,9 @@ class Attempt:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:
             kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
+        except BaseException as fault:  # a model writes itself, by code of the program
+            self.write(_traceback(fault))
+            kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
         size, head, tail = 0, b"", b""
         with self._lock:
             self._is_over = True
@@ -198,8 +201,20 @@ def _clean(text: str) -> str:
 
 
 def _words(fault: BaseException) -> str:
-    text = str(fault)
-    return f"{type(fault).__qualname__}: {text}" if text else type(fault).__qualname__
+    """Its kind and its text, which code of the program may write."""
+    kind = type(fault).__qualname__
+    try:
+        text = str(fault)
+        return f"{kind}: {text}" if text else kind
+    except BaseException as another:
+        return f"{kind}, whose text can't be read: {type(another).__qualname__}"
+
+
+def _traceback(fault: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(_below(fault)))
+    except BaseException as another:
+        return f"{type(fault).__qualname__}, whose traceback can't be written: {type(another).__qualname__}\n"
 
 
 def _below(fault: BaseException) -> BaseException:
@@ -230,7 +245,7 @@ def _facts(begin: wire.Begin, now: int) -> Facts:
     )
 
 
-def failed(begin: wire.Begin, fault: Exception) -> wire.Ended:
+def failed(begin: wire.Begin, fault: BaseException) -> wire.Ended:
     """Of an attempt that could not begin."""
     at = boottime()
     return wire.Ended(number=begin.number, began=at, at=at, end=wire.FAILED, text=_clean(_words(fault)))

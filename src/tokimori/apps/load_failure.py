@@ -13,6 +13,10 @@ _NOT_THE_USERS = (
     *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
 )
 """How the names of files begin that a user has not written."""
+_MOST_WORDS = 4000
+"""Characters of what an exception says; the rest is left out."""
+_MOST_PLACES = 20
+"""Frames of the user's code that are shown, the last ones."""
 
 
 def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
@@ -21,7 +25,7 @@ def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
     lines = [f"app: {said!r} can't be loaded: {_words(fault)}"]
     if mends := _mends(fault, places):
         lines.append(mends)
-    lines += [line.rstrip("\n") for line in traceback.format_list(places)]
+    lines += [line.rstrip("\n") for line in traceback.format_list(places[-_MOST_PLACES:])]
     return "\n".join(lines), fault.allowed if isinstance(fault, TokimoriError) else None
 
 
@@ -35,9 +39,8 @@ def _is_own(file: str) -> bool:
 
 
 def _words(fault: BaseException) -> str:
-    if isinstance(fault, TokimoriError):
-        return fault.message
-    return traceback.format_exception_only(fault)[-1].strip()
+    said = fault.message if isinstance(fault, TokimoriError) else traceback.format_exception_only(fault)[-1].strip()
+    return said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}…"
 
 
 def _mends(fault: BaseException, places: list[traceback.FrameSummary]) -> str | None:

@@ -9,12 +9,14 @@ import logging
 import os
 import socket
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import msgspec
 from msgspec import Struct
@@ -113,7 +115,7 @@ class WorkerProcess(asyncio.Protocol):
         try:
             act = self._app.act_of(begin.handler)
             attempt = Attempt(begin, act, self._runs_dir, self._clock.now(), self._grew, told=self._noted)
-        except Exception as fault:
+        except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(failed(begin, fault))
             return
         if self._waits(act):
@@ -213,24 +215,50 @@ def _tell_why(told: Told, fault: BaseException) -> None:
         node.recv(1)
 
 
-def main() -> None:
-    """Load the app, and serve."""
-    told = msgspec.json.decode(sys.argv[1], type=Told)
+def main() -> NoReturn:
+    """Load the app, and serve.
+
+    Whatever comes of it, the process ends here: threads, tasks and forks that user code has left behind keep nobody
+    waiting.
+    """
+    code = 1
+    try:
+        code = _load_and_serve(msgspec.json.decode(sys.argv[1], type=Told))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _load_and_serve(told: Told) -> int:
+    """The exit code."""
     name_myself(b"tokimori-worker")
+    pid = os.getpid()
     try:
         app = load_app(told.app, told.include, told.require)
     except BaseException as fault:
         _tell_why(told, fault)
-        sys.exit(1)
+        return 1
+    if os.getpid() != pid:
+        return 0  # the app forked while it was imported: two that say the same hello would be cut off in turn
+    _open_standard_streams()
     _route_output()
-    asyncio.run(_work_and_leave(told, app))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(work(told, app))
+    return 0
 
 
-async def _work_and_leave(told: Told, app: App) -> None:
-    """Serve, and end the process: threads and tasks that user code has left behind keep nobody waiting."""
-    await work(told, app)
-    sys.stderr.flush()
-    os._exit(0)
+def _open_standard_streams() -> None:
+    """An app may have closed them: whatever is opened next would get what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _route_output() -> None:

@@ -1,15 +1,19 @@
 """The configurations of Kōjō's README, and the cases of KojoFitness, as far as they concern the life of a run."""
 
+import sqlite3
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tokimori
 from tests.integration.acceptance.conftest import PATIENCE, Workplace, report
 from tests.programs.forked import PROGRAM
 from tokimori.clock import SECOND
-from tokimori.errors import Refused
+from tokimori.errors import Refused, StoreError
 from tokimori.model.job import JobState
 from tokimori.model.run import Run, SkipReason
 from tokimori.model.transitions import RunState
@@ -104,7 +108,7 @@ def test_dynamically_scheduled_workers(workplace: Workplace) -> None:
 
 
 def test_a_chain_that_reschedules_itself(workplace: Workplace) -> None:
-    """A worker may ask for its own next run; switching the job off ends the chain."""
+    """KojoFitness 43: a worker may ask for its own next run; switching the job off ends the chain."""
     again = f"{PROGRAM} job trigger chain --payload $((TOKIMORI_PAYLOAD - 1))"
     text = f'[ "$TOKIMORI_PAYLOAD" = 0 ] || {again}'
     workplace.client.add("chain", command=text, env=workplace.environment)
@@ -137,7 +141,7 @@ def test_explicit_completion(workplace: Workplace) -> None:
 
 
 def test_requests_of_a_worker(workplace: Workplace) -> None:
-    """It asks for a retry, then to be held, and goes on when somebody resumes it; each attempt is on record."""
+    """KojoFitness 45: it asks for a retry, then to be held, and goes on when resumed; each attempt is on record."""
     text = f"case $TOKIMORI_ATTEMPT in 1) {report('retry --in 0')};; 2) {report('hold look')};; esac"
     workplace.client.add("requests", command=text)
     run = workplace.client.trigger("requests")
@@ -193,3 +197,35 @@ def test_importance(workplace: Workplace) -> None:
     workplace.states("important")
     order = sorted(workplace.runs("important"), key=lambda run: run.started or 0)
     assert [run.id for run in order] == [first.id, high.id, usual.id, low.id]
+
+
+def test_a_queue_is_drained(workplace: Workplace) -> None:
+    """KojoFitness 40: all that waits is worked on to the end, and nothing of a job that was disabled meanwhile."""
+    client = workplace.client
+    client.add("never", command="false")
+    waits = client.trigger("never", at=datetime.now(UTC) + timedelta(seconds=1))
+    client.pause("never")
+    for job in ("drained-1", "drained-2"):
+        client.add(job, command="true", max_running=2)
+        for _ in range(10):
+            client.trigger(job)
+    assert workplace.states("drained-1", "drained-2") == [["succeeded"] * 10] * 2
+    time.sleep(1)
+    assert client.get_run(waits.id).run.state in (RunState.WAITING, RunState.READY)
+    client.cancel(waits.id)
+
+
+def test_a_database_with_tables_of_others(tmp_path: Path) -> None:
+    """KojoFitness 44: a file with tables of others, whatever their columns, is refused by name, and left as it is."""
+    others = sqlite3.connect(tmp_path / "t.db")
+    with others:
+        others.execute("CREATE TABLE kojo_job (kojo_job_id BLOB, work_at_date_time REAL, priority TEXT)")
+        others.execute("INSERT INTO kojo_job VALUES (x'00', 7.5, 'high')")
+    before = list(others.iterdump())
+    with (
+        pytest.raises(StoreError, match="a database of another program, with a table kojo_job: name another file"),
+        tokimori.open(f"sqlite://{tmp_path / 't.db'}") as client,
+    ):
+        client.add("mine", noop=True)
+    assert list(others.iterdump()) == before
+    others.close()

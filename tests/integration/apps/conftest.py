@@ -12,7 +12,7 @@ from tests.integration.cli.conftest import Program, stop
 from tests.programs.forked import PROGRAM
 
 APP = """
-import asyncio, ctypes, os, subprocess, sys, time
+import asyncio, ctypes, logging, os, subprocess, sys, time, warnings
 from pathlib import Path
 import tokimori
 
@@ -31,6 +31,14 @@ async def sleeps(seconds: float) -> None:
 @app.job()
 def raises() -> None:
     raise ValueError("no good")
+
+@app.job()
+def noisy() -> None:
+    logging.getLogger("mine").info("logged")
+    warnings.warn("warned")
+    print("printed", file=sys.stderr)
+    os.write(2, b"written\\n")
+    raise OSError("uncaught")
 
 @app.job()
 def returns_no_json() -> object:

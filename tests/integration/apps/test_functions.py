@@ -30,6 +30,18 @@ def test_an_exception_is_the_error_and_its_traceback_the_output(working: AppProg
     assert working.outcome("double", '{"number": 1}')["pid"] > 0
 
 
+def test_what_a_noisy_function_says_is_kept(working: AppProgram) -> None:
+    """KojoFitness 46 and 48: logging, warnings and an uncaught exception, in their order in the output of the run."""
+    run = working.outcome("noisy", code=1)
+    assert run["error"] == "OSError: uncaught"
+    output = working("run", "logs", run["id"])
+    found = [
+        output.find(words) for words in ("mine: logged", "UserWarning: warned", "printed\n", "OSError: uncaught\n")
+    ]
+    assert -1 not in found
+    assert found == sorted(found)
+
+
 def test_a_result_that_is_no_json_is_the_error(working: AppProgram) -> None:
     """The run has failed and says what a function may return; the process lives on."""
     run = working.outcome("returns_no_json", code=1)

@@ -13,6 +13,8 @@ import tokimori
 from tests.integration.apps.conftest import AppProgram, until
 from tests.integration.cli.conftest import stop
 from tests.programs.forked import PROGRAM
+from tests.servers import postgres
+from tests.servers.silent_proxy import SilentProxy
 
 APP = """
 import asyncio, ctypes, os, time
@@ -49,6 +51,14 @@ def finishes_late() -> None:
     while task.attempt == 1 and not (HOME / "go on").exists():
         time.sleep(0.01)
     task.finish(f"attempt {task.attempt}")
+
+@app.job()
+def finishes() -> None:
+    task = tokimori.current_task()
+    (HOME / f"began {task.attempt}").touch()
+    while not (HOME / f"go on {task.attempt}").exists():
+        time.sleep(0.01)
+    task.finish(f"the end of attempt {task.attempt}")
 """
 
 
@@ -81,7 +91,8 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
     nodes = Nodes(tmp_path)
     yield nodes
     for node in nodes.nodes:
-        node.send_signal(signal.SIGCONT)
+        for pid in family(node.pid) if node.poll() is None else ():
+            os.kill(pid, signal.SIGCONT)
         node.kill()
         node.communicate()
 
@@ -140,6 +151,54 @@ def test_what_a_frozen_process_says_late_changes_nothing(nodes: Nodes) -> None:
     assert stop(first) == 0
     assert nodes.run(run) == before
     assert stop(second) == 0
+
+
+@pytest.fixture
+def slow_line() -> Iterator[SilentProxy]:
+    """A way to the server of PostgreSQL that can hold back a single request."""
+    server = postgres.server()
+    proxy = SilentProxy(server.folder, f".s.PGSQL.{server.port}")
+    yield proxy
+    proxy.remove()
+    server.drop("late")
+
+
+@pytest.mark.prove
+def test_a_finish_that_is_under_way_arrives_late_and_changes_nothing(nodes: Nodes, slow_line: SilentProxy) -> None:
+    """A node stands still while its finish is on the line: that reaches the store while the second attempt runs.
+
+    So the store alone refuses it: nobody has told the node of its death.
+    """
+    server, environment, home = postgres.server(), nodes.program.environment, nodes.program.home
+    url = server.make("late")
+    environment["TOKIMORI_STORE"] = url.replace(str(server.folder), str(slow_line.folder))
+    first = nodes.begin("--processes", "1")
+    environment["TOKIMORI_STORE"] = url
+    nodes.program.outcome("busy", '{"seconds": 0}')  # its settle is prepared: the next one is a single request
+    run = nodes.program.json("job", "trigger", "finishes")["id"]
+    until((home / "began 1").exists)
+    slow_line.hold(b"the end of attempt 1")
+    (home / "go on 1").touch()
+    assert slow_line.holds.wait(30)
+    for pid in (frozen := family(first.pid)):
+        os.kill(pid, signal.SIGSTOP)
+    second = nodes.begin("--processes", "1")
+    until((home / "began 2").exists, within=60)
+    before = server.sql("SELECT now()").strip()
+    slow_line.let_go()
+    settled = f"query ~ 'tokimori_settle' AND state = 'idle' AND query_start > '{before}'"
+    asks = f"SELECT count(*) FROM pg_stat_activity WHERE datname = 'late' AND {settled}"
+    until(lambda: server.sql(asks).strip() == "1")
+    seen = nodes.run(run)
+    assert (seen["state"], seen["attempt"], seen["result"]) == ("running", 2, None)
+    for pid in reversed(frozen):
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: "was declared dead" in nodes.program.log.read_text())
+    (home / "go on 2").touch()
+    until(lambda: nodes.run(run)["state"] == "succeeded")
+    ended = nodes.run(run)
+    assert (ended["result"], ended["attempt"], ended["lost"]) == ('"the end of attempt 2"', 2, 1)
+    assert (stop(first), stop(second)) == (0, 0)
 
 
 def family(pid: int) -> list[int]:

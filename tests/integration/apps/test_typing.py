@@ -17,7 +17,8 @@ from tokimori.testing import Rehearsal
 
 WRONG = """
 import tokimori
-from parcels import Address, Order, app, deliver, draw, nightly
+from parcels import Address, Order, app, by_hand, deliver, draw, nightly, slots
+from tokimori import perfectsched
 order, place = Order(number=1), Address("Main Street")
 deliver.enqueue("seven", place)  # arg-type reportArgumentType
 deliver.enqueue(order)  # call-arg reportCallIssue
@@ -46,6 +47,21 @@ task.progress("half")  # arg-type reportArgumentType
 task.retry(after="soon")  # arg-type reportArgumentType
 task.finnish()  # attr-defined reportAttributeAccessIssue,reportUnknownMemberType
 app.running(concurency=4)  # call-arg reportCallIssue
+app.job(retry_wait="soon")  # arg-type reportArgumentType
+app.job(payload=7)  # arg-type reportArgumentType
+tokimori.Worker(app, config={"app.processes": 4})  # arg-type reportArgumentType
+with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedules:
+    client.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType
+    client.add("hook", url="https://a.example", metod="PUT")  # call-arg reportCallIssue
+    client.trigger("mail", debounce="soon")  # arg-type reportArgumentType
+    client.trigger("mail", throtle=3)  # call-arg reportCallIssue
+    client.claims.claim("resize", wait="long")  # arg-type reportArgumentType
+    client.claims.finish("run", "token")  # arg-type reportArgumentType
+    schedules.add("hourly", "mail.send")  # call-arg reportCallIssue
+    schedules.poll(alive_time="long")  # arg-type reportArgumentType
+    work = by_hand(client)  # arg-type reportArgumentType
+    slots(client)  # arg-type reportArgumentType
+app.run(4)  # arg-type reportArgumentType
 """
 
 
@@ -96,7 +112,7 @@ def test_pyright_checks_what_a_user_writes(program: Path) -> None:
 def test_models_arrive_as_what_they_are() -> None:
     """A handler gets pydantic's model and the dataclass that were given; what does not fit is refused where it is."""
     with Rehearsal(parcels.app) as rehearsal:
-        order = parcels.Order(number=7, lines=["a book"])
+        order = parcels.Order(number=7)
         run = parcels.deliver.enqueue(order, parcels.Address("Main Street"), express=True)
         rehearsal.run_due()
         (done,) = rehearsal.runs("deliver")

@@ -64,6 +64,63 @@ def test_a_result_that_cannot_be_kept_is_a_failure(result: object, why: str | No
         assert why in str(said.text)
 
 
+class Odd(BaseException):
+    """No error, so that nothing that catches errors catches it."""
+
+
+class Mute(Exception):
+    """One whose texts can't be had."""
+
+    def __str__(self) -> str:
+        raise Odd
+
+    __repr__ = __str__
+
+
+class Unwritable:
+    """A model that does not let itself be written."""
+
+    def model_dump(self, **_: object) -> object:
+        """Not even that."""
+        raise Odd("never")
+
+
+def unwritable() -> object:
+    """A function that returns one."""
+    return Unwritable()
+
+
+def raising(fault: BaseException) -> Callable[[], object]:
+    """A function that raises it."""
+
+    def fails() -> None:
+        raise fault
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (raising(Odd("no")), "Odd: no"),
+        (raising(Mute()), "Mute, whose text can't be read: Odd"),
+        (raising(BaseExceptionGroup("all", [Odd("no")])), "BaseExceptionGroup: all (1 sub-exception)"),
+        (unwritable, "result: Odd: never"),
+    ],
+)
+async def test_whatever_is_raised_is_told(function: Callable[[], object], why: str, tmp_path: Path) -> None:
+    """No error, one without words, one of the result: a run whose end is not told would run for ever."""
+
+    async def waits() -> object:
+        return function()
+
+    for each in (function, waits):
+        found = attempt(each, tmp_path)
+        said = await found.run_async() if each is waits else found.run()
+        assert (said.end, said.text) == (wire.FAILED, why)
+        assert said.head
+
+
 def test_exits_are_failures_of_the_run_alone(tmp_path: Path) -> None:
     """`sys.exit` in a function ends neither the process nor its thread."""
 

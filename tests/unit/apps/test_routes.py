@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.apps.tasks import a_task
-from tokimori.apps.routes import Routes
+from tokimori.apps.routes import Routes, act_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 
@@ -89,6 +89,23 @@ def test_classes_get_their_task() -> None:
     assert routes.find("performs")(a_task('{"go": true}')) == "True"
     assert routes.find("performs")(a_task('{"go": false}')) is None
     assert Performs.said == ["before", "perform", "after", "before", "after"]
+
+
+def test_what_comes_after_comes_after_a_fall_too() -> None:
+    """PerfectSched's `after_perform` is called when `perform` has raised, and the error stays the run's."""
+
+    class Falls:
+        said: ClassVar[list[str]] = []
+
+        async def perform(self) -> None:
+            raise ValueError("no good")
+
+        def after_perform(self) -> None:
+            self.said.append("after")
+
+    with pytest.raises(ValueError, match="no good"):
+        asyncio.run(act_of(Falls)(a_task()))
+    assert Falls.said == ["after"]
 
 
 def test_a_route_is_imported_when_it_is_needed() -> None:

@@ -30,6 +30,8 @@ KEPT_LOGS = 7 * 24 * 3600
 """Seconds for which such a file is kept."""
 LEAVES_WITHIN = 1.0
 """Seconds in which a process that has left the line to its node ends by itself; then it is killed."""
+SLOW_IMPORT = 10.0
+"""Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_SAID = 4000
 
@@ -82,6 +84,8 @@ class Processes:
         await self._new_post(COMMON).open()
         self._replenish()
         try:
+            while not (await asyncio.wait([self._hello], timeout=SLOW_IMPORT))[0]:
+                log.warning("the app %r is still being imported; the node starts when it is", self._app.app)
             return await self._hello
         except BaseException:
             await self.close()

@@ -1,12 +1,14 @@
-"""How the keeper tells the administrator what it can tell nobody else: on the node's standard error."""
+"""How a keeper or a worker process tells the administrator what it can tell nobody else: on its standard error."""
 
-import sys
+import os
 
 
 def complain(text: str) -> None:
-    """Write one line, if anybody still listens."""
+    """Write one line, behind our name, if anybody still listens.
+
+    Not by `sys.stderr`: in a worker process that is the output of the very run of which this may tell.
+    """
     try:
-        sys.stderr.write(f"tokimori keeper: {text}\n")
-        sys.stderr.flush()
+        os.write(2, f"tokimori {text}\n".encode())
     except OSError:
         pass

@@ -42,7 +42,7 @@ def main() -> None:
         end_what_dead_keepers_left(Path(state))
         note = Note(Path(state))
     except OSError as fault:
-        complain(str(fault))
+        complain(f"keeper: {fault}")
         sys.exit(1)
     loop = Loop()
     exits = exits_of(loop, pidfd=way == "pidfd")

@@ -76,7 +76,7 @@ class Output:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as fault:
-            complain(f"{self._name}: {fault.strerror}; the output file of this attempt stays incomplete")
+            complain(f"output {self._name}: {fault.strerror}; the output file of this attempt stays incomplete")
             self._broken = True
 
 
