@@ -30,7 +30,7 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
 @click.option(
     "--state",
     multiple=True,
-    type=click.Choice(sorted(ENDS)),
+    type=click.Choice(sorted(state.value for state in ENDS)),
     help="Only runs that end so; may be repeated.",
 )
 @click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="Of jobs with this label.")
