@@ -187,7 +187,8 @@ async def _secrets(asked: Asked) -> Any:
 
 
 async def _events(asked: Asked) -> Any:
-    return await asked.service.events._within(asked.sight.scope, *asked.args, **asked.kwargs)
+    after, wait, filters = (asked.argument(name) for name in ("after", "wait", "filters"))
+    return await asked.service.events._within(asked.sight.scope, after, wait, filters)
 
 
 def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:

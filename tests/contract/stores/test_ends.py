@@ -28,7 +28,7 @@ async def ends_of(store: Store, place: Place = BEGIN, limit: int = 1000) -> list
 
 async def end(worker: Worker, number: int, now: Moment = NOW) -> list[str]:
     """Run so many of what is ready, one after the other; their ids."""
-    ended = []
+    ended = list[str]()
     for claimed in await worker.claim(number):
         await worker.settle(claimed, now=now)
         ended.append(claimed.run.id)

@@ -143,6 +143,7 @@ def test_the_command_line_tells_of_runs(program: Program) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(600)
 def test_thousands_who_listen_cost_one_reader(program: Program) -> None:
     """A node with 5,000 idle streams reads the store as often as with one, and tells all of them of an end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -98,7 +98,7 @@ def streamed(world: World, after: str, access: Access, still: list[bool]) -> Asy
         return access if still[-1] else None
 
     request = Request({"type": "http", "headers": []})
-    let_in(request.scope, access, again)  # type: ignore[arg-type]
+    let_in(request.scope, access, again)
     return events._streamed(request, world.service, events.EventQuery(), b"", after)
 
 

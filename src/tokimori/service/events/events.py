@@ -113,9 +113,7 @@ class Events:
                 pages = 0
                 await self._feed.wait(position, left)
 
-    async def _within(
-        self, scope: Scope, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
-    ) -> FoundEvents:
+    async def _within(self, scope: Scope, after: str | None, wait: Span, filters: Mapping[str, object]) -> FoundEvents:
         """Those of jobs within a scope, as these were a few seconds ago: many may listen."""
 
         async def sees(job_id: str) -> bool:
