@@ -1,6 +1,6 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_OURS, STALE, Guard
+from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_OURS, STALE, TOLD, Guard
 
 OTHERS_GUARDS = (
     Guard(
@@ -187,5 +187,37 @@ OTHERS_GUARDS = (
         "if self._is_there(self._opened):",
         "if self._opened:",
         "tests/unit/logs/test_setup.py::test_file_survives_rotation",
+    ),
+    Guard(
+        TOLD,
+        "what was written in the last ten seconds is read again",
+        "service/events/feed.py",
+        "if is_whole and self._ahead is None:\n            tail.settle(Place(tail.bound))",
+        "if is_whole and self._ahead is None:\n            tail.settle(Place(now))",
+        "tests/unit/service/events/test_feed.py::test_what_appears_late_is_told_of",
+    ),
+    Guard(
+        TOLD,
+        "of many all are read once more",
+        "service/events/feed.py",
+        "            await self._look_back(tail)\n",
+        "            tail.settle(Place(tail.bound))\n",
+        "tests/unit/service/events/test_feed.py::test_what_appears_late_among_many_is_told_of",
+    ),
+    Guard(
+        TOLD,
+        "at another node a stream begins before the moment at which it broke off",
+        "service/events/position.py",
+        "return Place(Moment(max(0, self.written - LATEST)))",
+        "return Place(self.written)",
+        "tests/unit/service/events/test_feed.py::test_another_node_goes_on",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a stream of events ends when its token is over",
+        "api/events.py",
+        "if is_over:\n                return",
+        "if not after:\n                return",
+        "tests/unit/api/test_events.py::test_a_stream_ends_with_its_token",
     ),
 )

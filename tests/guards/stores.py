@@ -221,12 +221,12 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "test_semaphores.py::test_a_dead_session_loses_everything",
         _memory(
             "semaphores.py",
-            "    if node is None or node.state is not NodeState.ALIVE:\n        return NodeGone()\n",
-            "    if node is None:\n        return NodeGone()\n",
+            "    if node is None or node.state is not NodeState.ALIVE:\n        return port.NodeGone()\n",
+            "    if node is None:\n        return port.NodeGone()\n",
         ),
         _sqlite(
             "semaphores.py",
-            "    if state_of(db, wish.node) is not NodeState.ALIVE:\n        return NodeGone()\n",
+            "    if state_of(db, wish.node) is not NodeState.ALIVE:\n        return port.NodeGone()\n",
             "",
         ),
         _postgres(

@@ -45,6 +45,7 @@ LOADED = (
             "db",
             "apply",
             "context",
+            "events",
             "remote",
         )
     ),

@@ -1,6 +1,6 @@
 """Who acts: each request uses the service in the name of its author, and as far as he may."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final
 
@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.types import Scope
 
+from tokimori.errors import Unauthorized
 from tokimori.service.access import Access, owner
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
@@ -23,6 +24,8 @@ ClaimsFor = Callable[[Request], Claims]
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
 _ACCESS: Final = "tokimori.access"
+_AGAIN: Final = "tokimori.access.again"
+Again = Callable[[], Awaitable[Access | None]]
 
 
 def unknown_author(_: Request) -> str:
@@ -30,9 +33,17 @@ def unknown_author(_: Request) -> str:
     return "http"
 
 
-def let_in(scope: Scope, access: Access) -> None:
-    """Note in the request what its sender may do: it is the guard at the entrance that knows."""
-    scope[_ACCESS] = access
+def let_in(scope: Scope, access: Access, again: Again) -> None:
+    """Note in the request what its sender may do: the guard at the entrance knows, and can be asked again."""
+    scope[_ACCESS], scope[_AGAIN] = access, again
+
+
+async def is_still_let_in(request: Request) -> bool:
+    """Whether the sender still may do the same: his token may be over since, or gone. Raises `StoreError`."""
+    try:
+        return bool(await request.scope[_AGAIN]() == request.scope[_ACCESS])
+    except Unauthorized:
+        return False
 
 
 class Acting:

@@ -23,6 +23,7 @@ from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import Docs
+from tokimori.api.events import DEFAULT_STREAMS, Events
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
@@ -97,6 +98,7 @@ def create_app(
     allowed: Allowed = NOTHING_SAID,
     rate: Rate | None = None,
     path_prefix: str = "",
+    streams: int = DEFAULT_STREAMS,
 ) -> ASGIApp:
     """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
@@ -106,11 +108,11 @@ def create_app(
     `formats`. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
     `unready` says why nothing new should be sent here. `public_url` is how others know a proxy before the door.
     `allowed` says what jobs may do that come through this door, `rate` how often each client may ask, `path_prefix`
-    below which path others know it.
+    below which path others know it, `streams` how many streams of events may be open.
     """
     acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
     claims_for = None if claims is None else acting.claims
-    told = [*_probes(health, unready), *operations(acting.service, claims_for, formats)]
+    told = [*_probes(health, unready), *operations(acting.service, claims_for, formats, streams)]
     docs = Docs(told, lambda: health().version, path_prefix)
     app = Starlette(
         exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
@@ -154,9 +156,12 @@ def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> 
     ]
 
 
-def operations(service: ServiceFor, claims: ClaimsFor | None, formats: Formats | None) -> Sequence[Operation]:
+def operations(
+    service: ServiceFor, claims: ClaimsFor | None, formats: Formats | None, streams: int = DEFAULT_STREAMS
+) -> Sequence[Operation]:
     """What `/api/v2` does, each operation said once. Claims and foreign formats are there as far as they are given."""
     found = [each for part in PARTS for each in part(service).operations()]
+    found += Events(service, streams).operations()
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
         found = [*Exchange(service, formats).operations(), *found]
     return found if claims is None else [*found, *ClaimPaths(claims).operations()]

@@ -27,12 +27,16 @@ RESERVE = 256
 _TOLD_EVERY = 60.0
 
 
-def most_connections() -> int:
-    """How many connections a door may have, as far as this process's limit of file descriptors goes."""
+def most_connections(streams: int = 0) -> int:
+    """How many connections a door may have, as far as this process's limit of file descriptors goes.
+
+    `streams`: so many of them may be kept by streams of events; others need room beside them.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(MOST_CONNECTIONS, streams + MOST_CONNECTIONS // 2)
     if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return min(MOST_CONNECTIONS, max(soft - RESERVE, soft // 4))
+        return wanted
+    return min(wanted, max(soft - RESERVE, soft // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ _PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
 _HEADERS: Final = {
     "Idempotency-Key": "Whoever sends it again with the same key gets the answer to the first one, and nothing more.",
     "If-Match": "The `ETag` of the job as you know it: if it has been edited since, nothing is changed (412).",
+    "Last-Event-ID": "The id of the last event that is known: the stream goes on behind it.",
     "Range": "The part that is wanted, such as `bytes=0-999`.",
 }
 """Headers of requests."""

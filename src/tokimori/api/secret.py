@@ -9,6 +9,7 @@ does not have the file.
 import hashlib
 import hmac
 import logging
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 
@@ -82,7 +83,7 @@ class Secret:
                 return
             response = self._too_many(scope, access) or response
         if access is not None and response is None:
-            let_in(scope, access)
+            let_in(scope, access, partial(self._known, request))
             await self._app(scope, receive, send)
         else:
             await (response or self._refusal(request))(scope, receive, send)

@@ -35,6 +35,7 @@ program = Group(
         "verify": ("tokimori.cli.ledger:verify", "Check that each occurrence is a run or a skip, or was pruned."),
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "top": ("tokimori.cli.top:top", "Watch nodes and runs on the terminal, and order them by keys."),
+        "events": ("tokimori.cli.events:events", "Tell of runs as they end; -f goes on with it."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),

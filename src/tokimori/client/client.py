@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from tokimori.client.asynchronous import AsyncClient, client_maker
-from tokimori.client.facade import Background, Facade, Runner, synchronous
+from tokimori.client.facade import Background, Facade, Runner, iterated, synchronous
 from tokimori.client.locks import Locking, SyncLock
 from tokimori.client.transactions import add_within, check_connection
 from tokimori.locks.holdings import Wanted
@@ -15,6 +15,7 @@ from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit as AsyncAudit
 from tokimori.service.calendars import Calendars as AsyncCalendars
 from tokimori.service.claims import Claims as AsyncClaims
+from tokimori.service.events.events import Events as AsyncEvents
 from tokimori.service.given import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.secrets import Secrets as AsyncSecrets
@@ -98,6 +99,13 @@ class Tasks(Facade[AsyncTasks]):
     log = synchronous(AsyncTasks.log)
 
 
+class Events(Facade[AsyncEvents]):
+    """Events: what becomes of runs, a page at a time, or for ever."""
+
+    read = synchronous(AsyncEvents.read)
+    follow = iterated(AsyncEvents.follow)
+
+
 class Tokens(Facade[AsyncTokens]):
     """Tokens: who may come through the doors of all nodes, and as what."""
 
@@ -123,6 +131,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
+        self.events = Events(lambda act: run(lambda client: act(client.events)))
         self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
         self.tasks = Tasks(lambda act: run(lambda client: act(client.tasks)))
         self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))

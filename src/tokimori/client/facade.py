@@ -6,7 +6,7 @@ The methods of a façade are made from those of the object, never written again.
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
@@ -48,6 +48,29 @@ def synchronous(
         """What is behind may be of a kind that does the same in another way."""
         own: Callable[_P, Awaitable[_T]] = getattr(behind, method.__name__)
         return own
+
+    return call
+
+
+def iterated(
+    method: Callable[Concatenate[_Behind, _P], AsyncIterator[_T]],
+) -> Callable[Concatenate[Facade[_Behind], _P], Iterator[_T]]:
+    """The same iteration for synchronous callers: each step waits in their thread."""
+
+    @wraps(method)
+    def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        async def begun(behind: _Behind) -> AsyncIterator[_T]:
+            found: AsyncIterator[_T] = getattr(behind, method.__name__)(*args, **kwargs)
+            return found
+
+        async def step(_: _Behind) -> tuple[_T, ...]:
+            async for each in steps:
+                return (each,)
+            return ()
+
+        steps = facade._run(begun)
+        while found := facade._run(step):
+            yield found[0]
 
     return call
 

@@ -24,6 +24,7 @@ from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
 from tokimori.service.claims import Claims
+from tokimori.service.events.events import Events
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
@@ -174,6 +175,15 @@ class HttpTasks(Tasks):
     log = asked(Tasks.log)
 
 
+class HttpEvents(Events):
+    """See `Events`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("events")
+
+    read = asked(Events.read)
+
+
 class HttpTokens(Tokens):
     """See `Tokens`."""
 
@@ -212,6 +222,7 @@ class HttpClient(AsyncClient):
         self.tasks = HttpTasks(door)
         self.tokens = HttpTokens(door)
         self.audit = HttpAudit(door)
+        self.events = HttpEvents(door)
 
     add = asked(AsyncClient.add)
     add_since = asked(AsyncClient.add_since)

@@ -64,6 +64,15 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
             " 1000/h; none: without end. /healthz and /readyz are not counted."
         ),
     ] = None
+    streams: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=50_000,
+            description="How many streams of events may be open. Each keeps a connection: over 250 of them need as many"
+            " file descriptors more (ulimit -n).",
+        ),
+    ] = 100
     job_users: Annotated[
         tuple[str, ...],
         Meta(description="OS users as whom jobs that come over HTTP may run, besides the node's own."),

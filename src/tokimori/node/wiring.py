@@ -4,30 +4,23 @@ import asyncio
 import gc
 import logging
 import os
-import pwd
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
-from starlette.types import ASGIApp
-
 from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
 from tokimori.api.guards import Lenient
-from tokimori.api.server import HttpDoor
-from tokimori.api.tls import tls_context
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
-from tokimori.config.http import HttpSettings
 from tokimori.config.secrets import VARIABLE, keyring_of
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.errors import StoreUnavailable
-from tokimori.executors.environment import own_account
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
@@ -45,6 +38,7 @@ from tokimori.model.rate import parse_rate
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.code_watch import told_of_changes
 from tokimori.node.formats import formats
+from tokimori.node.http_door import allowed_by, door_of
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.open_api import check_open
@@ -57,7 +51,6 @@ from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
-from tokimori.service.allowed import Allowed
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, Place
 from tokimori.service.claims import Claims
@@ -105,7 +98,7 @@ async def serve(
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = _service_of(store, semaphore_store, settings, clock, lambda: True)
+        service = _service_of(store, semaphore_store, settings, clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await functions.load()
@@ -278,11 +271,17 @@ async def _join(node: Node, store: Store, service: Service) -> None:
 
 
 def _service_of(
-    store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, trusts: Callable[[], bool]
+    store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, node: Node | None = None
 ) -> Service:
-    zone, cipher = settings.time_zone, keyring_of(settings.secrets, os.environ)
     return Service(
-        store, clock, os.urandom, time_zone=zone, semaphore_store=semaphores, cipher=cipher, trusts_time=trusts
+        store,
+        clock,
+        os.urandom,
+        time_zone=settings.time_zone,
+        semaphore_store=semaphores,
+        cipher=keyring_of(settings.secrets, os.environ),
+        trusts_time=lambda: node is None or node.trusts_its_time,
+        stops=lambda: node is not None and node.phase is not Phase.WORKING,
     )
 
 
@@ -305,7 +304,7 @@ async def _http_door(
         yield None
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
-    service = _service_of(await store.for_doors(), semaphores, settings, clock, lambda: node.trusts_its_time)
+    service = _service_of(await store.for_doors(), semaphores, settings, clock, node)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
     page = Page(Acting(service).service, clock, http.path_prefix or "")
     kala = Acting(service, lambda _: "kala", allowed=allowed)
@@ -330,9 +329,10 @@ async def _http_door(
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",
+        streams=http.streams,
         lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
     )
-    door = _door_of(AccessLog(app, clock) if http.access_log else app, http)
+    door = door_of(AccessLog(app, clock) if http.access_log else app, http)
     await door.start()
     here = http.below_prefix(door.url)
     callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
@@ -341,28 +341,6 @@ async def _http_door(
             yield here, secret
     finally:
         await door.stop()
-
-
-def _door_of(app: ASGIApp, http: HttpSettings) -> HttpDoor:
-    return HttpDoor(
-        app,
-        interface=http.interface,
-        port=http.port,
-        port_fixed=http.port_fixed,
-        insecure=http.insecure,
-        tls=None if http.tls_cert is None or http.tls_key is None else tls_context(http.tls_cert, http.tls_key),
-    )
-
-
-def allowed_by(settings: HttpSettings) -> Allowed:
-    """What jobs may do that come through the door of this process."""
-    return Allowed(
-        own_user=own_account().name,
-        roots=frozenset({"root", *(each.pw_name for each in pwd.getpwall() if each.pw_uid == 0)}),
-        users=settings.job_users,
-        commands=settings.job_commands,
-        hosts=settings.job_hosts,
-    )
 
 
 def _health(node: Node) -> Health:

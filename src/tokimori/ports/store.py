@@ -22,6 +22,7 @@ from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copying
 from tokimori.ports.documents import Documents
+from tokimori.ports.ends import Endings
 from tokimori.ports.nodes import Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
@@ -248,7 +249,9 @@ class Runs(Protocol):
         ...
 
 
-class Store(Schema, Jobs, Documents, Pausing, Runs, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol):
+class Store(
+    Schema, Jobs, Documents, Pausing, Runs, Endings, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol
+):
     """The shared database, and the only truth."""
 
     def mark(self) -> object:

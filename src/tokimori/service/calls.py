@@ -21,6 +21,7 @@ from tokimori.errors import InvalidInput
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
+from tokimori.service.events.events import Events
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
@@ -38,6 +39,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "audit": Audit,
         "calendars": Calendars,
         "claims": Claims,
+        "events": Events,
         "queues": Queues,
         "secrets": Secrets,
         "semaphores": Semaphores,

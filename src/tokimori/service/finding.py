@@ -3,9 +3,9 @@
 What a store finds by an index (the job of a run, its state, where to begin) it is asked for; the rest is compared here.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -15,8 +15,9 @@ from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uu
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
+from tokimori.ports.ends import Ended
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.given import many, moment_of
@@ -53,6 +54,11 @@ class Traits(Struct, frozen=True, kw_only=True):
     queue: str | None = None
     limit: int = 100
 
+    @property
+    def asks_for_jobs(self) -> bool:
+        """Whether it says something that only the job of a run can tell."""
+        return not (self.owner is self.queue is None and self.label == ())
+
     def are_of(self, job: Job) -> bool:
         """Whether the job, as it is now, has them."""
         said = job.definition
@@ -85,10 +91,16 @@ class RunSearch(Traits, frozen=True, kw_only=True):
     until: Moment | None = None
     before: RunId | None = None
 
-    @property
-    def asks_for_jobs(self) -> bool:
-        """Whether it says something that only the job of a run can tell."""
-        return not (self.owner is self.queue is None and self.label == ())
+
+class EventSearch(Traits, frozen=True, kw_only=True):
+    """Of which runs to tell: of one job or of jobs whose ids begin with `job_prefix`, that end in one of these states.
+
+    What is said of a job holds for the job as it is when its run ends; `limit` means nothing here.
+    """
+
+    job_id: JobId | None = None
+    state: frozenset[RunState] = frozenset()
+    job_prefix: str | None = None
 
 
 class FoundJobs(Struct, frozen=True, kw_only=True):
@@ -140,7 +152,7 @@ async def find_jobs(
 async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None) -> FoundRuns:
     """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`."""
     wanted = _checked_runs(given)
-    jobs = _Jobs(job_of, wanted, sees)
+    jobs = JobsOfRuns(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
     size = min(FIRST_RUNS, PAGE, wanted.limit)
     found: list[Run] = []
@@ -161,10 +173,10 @@ async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: See
     return FoundRuns(runs=found, next=before)
 
 
-class _Jobs:
+class JobsOfRuns:
     """The jobs of the runs that are looked at: each is asked for once."""
 
-    def __init__(self, job_of: JobOf, wanted: RunSearch, sees: SeesId | None) -> None:
+    def __init__(self, job_of: JobOf, wanted: Traits, sees: SeesId | None) -> None:
         self.matter = wanted.asks_for_jobs or sees is not None
         self._job_of = job_of
         self._wanted = wanted
@@ -176,7 +188,7 @@ class _Jobs:
         """For how many jobs somebody has asked."""
         return len(self._known)
 
-    async def admit(self, run: Run) -> bool:
+    async def admit(self, run: Run | Ended) -> bool:
         """Whether the job of the run is wanted."""
         if not self.matter:
             return True
@@ -186,7 +198,7 @@ class _Jobs:
             self._known[key] = is_seen and await self._has_traits(run)
         return self._known[key]
 
-    async def _has_traits(self, run: Run) -> bool:
+    async def _has_traits(self, run: Run | Ended) -> bool:
         if not self._wanted.asks_for_jobs:
             return True
         with suppress(NotFound):
@@ -255,6 +267,22 @@ def _checked_runs(given: object) -> RunSearch:
         since=None if wanted.since is None else moment_of("since", wanted.since, "UTC"),
         until=None if wanted.until is None else moment_of("until", wanted.until, "UTC"),
         before=None if wanted.before is None else RunId(check_uuid(wanted.before, field="before")),
+    )
+
+
+def checked_events(given: Mapping[str, Any]) -> EventSearch:
+    """The search with these fields. Raises `InvalidInput`."""
+    said = {**given, **{name: tuple(many(name, given.get(name) or (), "texts")) for name in ("state", "label")}}
+    wanted = _of_kind(EventSearch, EventSearch(**said))
+    states = frozenset(chosen(RunState, "state", each) for each in wanted.state)
+    for state in sorted(states - ENDS):
+        allowed = ", ".join(sorted(ENDS))
+        raise InvalidInput(f"state: no run ends as {state}", field="state", value=state, allowed=allowed)
+    return structs.replace(
+        wanted,
+        job_id=None if wanted.job_id is None else check_job_id(wanted.job_id, field="job_id"),
+        job_prefix=None if wanted.job_prefix is None else check_job_id(wanted.job_prefix, field="job_prefix"),
+        state=states,
     )
 
 

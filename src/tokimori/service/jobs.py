@@ -60,7 +60,7 @@ class JobService(RunService):
 
     Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
     the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
-    `cipher` encrypts secrets. `trusts_time` tells whether the node to which it belongs decides by its clock now.
+    `cipher` encrypts secrets. `trusts_time` tells whether its node decides by its clock now, `stops` whether that stops.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class JobService(RunService):
         now: Now | None = None,
         cipher: Cipher | None = None,
         trusts_time: Callable[[], bool] = lambda: True,
+        stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        weights = Weights(self._store_of_semaphores)
-        super().__init__(store, clock, random, time_zone=time_zone, parent=parent, weights=weights, now=now)
+        self._parent, weights = parent, Weights(self._store_of_semaphores)
+        super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
         self._semaphore_store = semaphore_store
-        self._cipher = cipher
-        self._trusts_time = trusts_time
+        self._cipher, self._trusts_time = cipher, trusts_time
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen()

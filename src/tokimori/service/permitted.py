@@ -183,6 +183,11 @@ async def _secrets(asked: Asked) -> Any:
     return [each for each in await asked.go() if asked.sight.scope.may_have(each.jobs)]
 
 
+async def _events(asked: Asked) -> Any:
+    after, wait, filters = (asked.argument(name) for name in ("after", "wait", "filters"))
+    return await asked.service.events._within(asked.sight.scope, after, wait, filters)
+
+
 def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
     return replace(details, holders=())
 
@@ -294,6 +299,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         ),
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
+        "events.read": (Role.READ, _events),
         "secrets.list": (Role.OPERATE, _secrets),
         **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
@@ -354,7 +360,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", *PARTS):
+        for part in ("audit", "events", *PARTS):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:

@@ -25,6 +25,8 @@ from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.definitions import check_readable
+from tokimori.service.events.events import Events
+from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -77,6 +79,8 @@ class RunDetails(RunSummary):
 class RunService:
     """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one."""
 
+    _parent: str | None
+
     def __init__(
         self,
         store: Store,
@@ -84,9 +88,9 @@ class RunService:
         random: RandomBytes,
         *,
         time_zone: str,
-        parent: str | None,
         weights: Weights,
         now: Now | None,
+        stops: Stops,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -94,10 +98,10 @@ class RunService:
         self._random = random
         self.time_zone = time_zone
         self._bounds = OF_A_PROGRAM
-        self._parent = parent
         self._weights = weights
         self._aside = Aside()
         self._backfills = Backfills(store, self._now, random)
+        self.events = Events(Feed(store, clock, random, now=self._now, job_of=self.get, stops=stops))
 
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]

@@ -5,6 +5,7 @@ from typing import NamedTuple, assert_never
 
 from tokimori.model.document import Document
 from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.transitions import ENDS
 from tokimori.ports.copying import Arrival, BareSemaphore, Copied, DeletedJob, DeletedSkip, JobSkip, Kind, PrunedCount
 from tokimori.stores import rows
 from tokimori.stores.rows import Row
@@ -99,6 +100,7 @@ TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.item
     Kind.SKIPS: _SKIPS,
     Kind.DELETED_SKIPS: _SKIPS,
     Kind.OUTPUTS: ("tokimori_outputs", f"{rows.OUTPUT}, settled"),
+    Kind.HISTORY: ("tokimori_history", f"{rows.RUN}, written"),
 }
 """Where the rows of a kind are written: the table, and its columns."""
 
@@ -113,7 +115,7 @@ def row_of(value: Copied) -> Row:
         case JobSkip() | DeletedSkip():
             return value.incarnation, *rows.skip_row(value.skip)
         case Run():
-            return rows.run_row(value)
+            return rows.run_row(value) if value.state not in ENDS else (*rows.run_row(value), 0)
         case Attempt():
             return rows.attempt_row(value)
         case DeletedJob():

@@ -9,12 +9,13 @@ from tokimori.model.document import LONGEST_NAME, Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
-from tokimori.model.retention import DailyCount, daily_counts
+from tokimori.model.retention import FIRST_ID, DailyCount, daily_counts
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
+from tokimori.ports.ends import Ends, Place
 from tokimori.ports.nodes import NodeRecord
 from tokimori.stores import rows
-from tokimori.stores.copying import SOURCES, page, value_of
+from tokimori.stores.copying import SOURCES, Source, page, value_of
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import Row
@@ -30,6 +31,8 @@ SELECT {{}} FROM ({_FROM_NODES} "left" IS NULL AND state = 'alive' UNION ALL SEL
 ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT %s"""
 """Of those that are gone, which are many, an index finds the last ones."""
 RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
+
+_ENDS = Source(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
 
 
 class TableReader:
@@ -119,6 +122,11 @@ class TableReader:
             await self._change(RESUME, run_id)
             self.tell()
         return await self.get_run(run_id)
+
+    async def ended_since(self, place: Place, limit: int) -> Ends:
+        statement, values = page(_ENDS, (place.written, place.tie or FIRST_ID))
+        found = [rows.ended_of(row) for row in await self._select(statement, *values, limit)]
+        return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
         statement = f"SELECT {rows.ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"

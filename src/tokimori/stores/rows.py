@@ -14,6 +14,7 @@ from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReaso
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Arrival
+from tokimori.ports.ends import Ended
 from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.working import Claimed
@@ -36,6 +37,10 @@ WHERE incarnation = ? AND id = ? AND lane IS NOT NULL AND NOT EXISTS (SELECT 1 F
     WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%') ON CONFLICT DO NOTHING RETURNING 1"""
 OUTSIDE_KNOWN = """SELECT CAST(id AS text) FROM tokimori_runs WHERE incarnation = ? AND origin = ? UNION ALL
 SELECT CAST(id AS text) FROM tokimori_history WHERE incarnation = ? AND origin = ?"""
+ENDED = (
+    "written, id, job_id, incarnation, state, origin, nominal, attempt, node_id, started, ended, exit_code, "
+    '"signal", error, parent_id'
+)
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'
 ARRIVAL = "incarnation, root, parents, latest"
@@ -141,6 +146,7 @@ def _both(kind: type[T], columns: str) -> tuple[Callable[[Row], T], Callable[[T]
     return row_reader(kind, columns), row_writer(kind, *names_of(columns))
 
 
+ended_of = row_reader(Ended, ENDED, state=RunState)
 attempt_of, attempt_row = _both(Attempt, ATTEMPT)
 output_of, output_row = _both(Output, OUTPUT)
 document_of, document_row = _both(Document, DOCUMENT)

@@ -17,6 +17,7 @@ from tests.unit.service.world import World
 from tokimori.api.app import PARTS, Health, create_app
 from tokimori.api.calls import PATH as CALLS
 from tokimori.api.claims import ClaimPaths
+from tokimori.api.events import Events
 from tokimori.api.server import HttpDoor
 from tokimori.executors.http.callbacks import PATH as CALLBACKS
 from tokimori.locks.program import Program
@@ -182,6 +183,7 @@ _WORKER_SAYS: dict[str, dict[str, Any]] = {
 def paths() -> Sequence[Sequence[str]]:
     """The path of every route, in groups that are asked alike often."""
     parts = [each.path for part in PARTS for each in part(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
+    parts += [each.path for each in Events(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
     claims = [each.path for each in ClaimPaths(None).operations()]  # type: ignore[arg-type]
     called = [f"{CALLS}/{name}" for name in offered()]
     others = (

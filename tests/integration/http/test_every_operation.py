@@ -80,8 +80,9 @@ def is_mended_on_its_way(case: Asked) -> bool:
 
 
 def is_without_end(case: Asked) -> bool:
-    """Whether it asks to follow a run to its end: here nothing runs, so that none comes."""
-    return "true" in str((case.query or {}).get("follow", "")).lower()
+    """Whether it asks to follow a run to its end, or waits for events: here nothing runs, so that none comes."""
+    query = case.query or {}
+    return "true" in str(query.get("follow", "")).lower() or str(query.get("wait", "0")) not in ("0", "0.0")
 
 
 def ask(operation: Operation, served: Served) -> None:

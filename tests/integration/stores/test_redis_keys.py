@@ -29,7 +29,7 @@ from tokimori.stores.open import open_store
 from tokimori.stores.redis import working
 
 KEPT = {"schema", "runs", "run", "origins", "attempts", "skips", "node", "alive", "gone", "deleted", "family"}
-KEPT |= {"semaphores", "semaphore", "broken"}
+KEPT |= {"semaphores", "semaphore", "broken", "ends"}
 """What stays when all jobs are deleted and all runs have ended: the ledger, whose it is, who took part, and how many
 units there are of what."""
 RUNS = 1000

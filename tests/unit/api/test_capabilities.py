@@ -78,6 +78,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "lock set": "semaphore_set",
         "lock delete": "semaphore_delete",
         "audit list": "audit_list",
+        "events": "event_list",
         "token create": "token_create",
         "token list": "token_list",
         "token revoke": "token_revoke",

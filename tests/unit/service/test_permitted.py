@@ -11,6 +11,7 @@ from tokimori.errors import Forbidden, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, NodeId, PermitId
+from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
@@ -231,3 +232,15 @@ async def test_a_token_acts_in_its_own_name(two: World) -> None:
         await service.pause("other")
     mine = permitted(two.service, Access(author="http", role=Role.ADMIN, is_owner=True)).acting_as("eve")
     assert (await mine.pause("other")).by == "eve"
+
+
+@SCOPES
+async def test_events_of_others_are_not_told(two: World, scope: Scope) -> None:
+    """Who may read hears of the ends of runs within the scope, and of no others."""
+    everything = acting(two, Role.READ)
+    start = (await everything.events.read()).after
+    await two.work(Succeeded(), Succeeded())
+    two.pass_seconds(3)
+    assert {each.run.job_id for each in (await everything.events.read(start)).events} == {"mail-in", "other"}
+    found = await acting(two, Role.READ, scope).events.read(start, state=["succeeded"])
+    assert [each.run.job_id for each in found.events] == ["mail-in"]

@@ -48,8 +48,8 @@ ANSWERS = {
 OTHERS = {*map(str, chain(On, Verdict)), KEY_LINE, *ANSWERS}
 FIELDS = {"limit", "weight", "priority", "incarnation", "g"}
 """Names in JSON, and what is greater than every run's id."""
-CATALOGUE = {"column", "fsync", "function", "index", "off", "r", "table", "there"}
-"""What statements on a server's own tables and settings say."""
+CATALOGUE = {"column", "fsync", "function", "index", "now", "off", "r", "table", "there"}
+"""What statements on a server's own tables and settings say, and SQLite's word for its clock."""
 _STATE = re.compile(
     r"(?:\b(\w+)\.)?(?<!\w)_?state\s*(?:=|<>|:=|IS NOT DISTINCT FROM|IS NOT|IS|NOT IN|IN)\s*(\(\s*'[^)]*\)|'[^']*')"
 )

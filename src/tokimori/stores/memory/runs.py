@@ -1,6 +1,7 @@
 """Runs as people and programs ask for them, in memory."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -11,9 +12,11 @@ from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, Event, move
+from tokimori.ports.ends import Ends, Place
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
+from tokimori.stores.rows import ENDED, ended_of, row_writer
 from tokimori.stores.rules.errors import full, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import lane_for
@@ -86,6 +89,18 @@ def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
     runs.sort(key=lambda run: run.id, reverse=True)
     return runs[: wanted.limit]
+
+
+def ended_since(tables: Tables, place: Place, limit: int) -> Ends:
+    """See `Endings.ended_since`. The history is in the order of ends, each with a moment of its own; a copy's is 0."""
+    first = place.written + bool(place.tie)
+    newest = takewhile(lambda row: not 0 < row.written < first, reversed(tables.history.values()))
+    rows = [row for row in newest if row.written][: -limit - 1 : -1]
+    found = [ended_of((row.written, *_ended(row.run))) for row in rows]
+    return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
+
+
+_ended = row_writer(Run, *ENDED.replace('"', "").split(", ")[1:])
 
 
 def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -25,12 +25,13 @@ from tokimori.stores.rules.lines import has_room
 
 @dataclass(slots=True)
 class RunRow:
-    """A run, by which claim it was taken, and who settled it last with which token."""
+    """A run, by which claim it was taken, who settled it last with which token, and when its end was written."""
 
     run: Run
     claim_id: ClaimId | None = None
     settled_by: NodeId | None = None
     settled_token: Token | None = None
+    written: int = 0
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Tables:
     A run in its table changes by `put` alone.
     """
 
+    now: Callable[[], Moment]
     jobs: dict[JobId, Job] = field(default_factory=dict)
     job_ids: dict[Incarnation, JobId] = field(default_factory=dict)
     live: dict[RunId, RunRow] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class Tables:
     """How many rows went: by job, day and outcome."""
     semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
     permits: dict[PermitId, Permit] = field(default_factory=dict)
+    newest_end: int = 0
     newest_token: int = 0
     """Of programs' grants of semaphores that were deleted."""
 
@@ -129,6 +132,7 @@ class Tables:
         if run.state in ENDS:
             del self.live[run.id]
             self.by_job[run.incarnation].discard(run.id)
+            row.written = self.newest_end = max(self.newest_end + 1, self.now())
             self.history[run.id] = row
 
     def _enter(self, row: RunRow) -> None:

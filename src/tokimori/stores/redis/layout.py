@@ -49,9 +49,9 @@ arrivals:<inc>          zset    the roots of these, by when the latest parent en
 
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
-                                in: add_run, apply, births, cancel_run, claim, count_runs, export_rows, hold_run,
-                                    import_rows, last_runs, lines, list_runs, list_semaphores, moves, orphans, prelude,
-                                    promote, prune, resume_run, runs.py, runs_of, settle, tick
+                                in: add_run, apply, births, cancel_run, claim, count_runs, ended_since, export_rows,
+                                    hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves, orphans,
+                                    prelude, promote, prune, resume_run, runs.py, runs_of, settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
@@ -60,6 +60,7 @@ live                    zset    ids of those that have not ended: by name
                                 in: export_rows, lines, list_runs, prelude, prune
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune
+ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
 live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune, runs_of

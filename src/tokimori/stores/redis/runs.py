@@ -11,10 +11,12 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.ends import Ended, Ends, Place
 from tokimori.ports.store import RunFilter
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
+from tokimori.stores.rows import ENDED, names_of
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.holding import may_hold, may_resume
 
@@ -108,6 +110,23 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
             break
         runs += [run_of(flat) for flat in found]
     return runs
+
+
+async def ended_since(db: Connections, place: Place, limit: int) -> Ends:
+    fields, written = names_of(ENDED)[1:], place.written // MILLISECOND
+    start = f"({written}-{place.tie}" if place.tie else f"{written}"
+    found, rest = await db.run("ended_since", start=start, limit=limit, fields=fields)
+    ends = []
+    for entry, values in found:
+        known = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
+        ends.append(msgspec.convert({**known, "written": _place(entry).written}, Ended, strict=False))
+    return Ends(found=ends, rest=_place(rest[1:]) if rest else None)
+
+
+def _place(entry: str) -> Place:
+    """Of an entry of the stream, whose id is a millisecond and a number in it."""
+    written, tie = entry.split("-")
+    return Place(Moment(int(written) * MILLISECOND), tie)
 
 
 async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:

@@ -206,14 +206,9 @@ class SqliteStore(TableReader):
     add_pause = writing(pauses.add_pause)
     add_run = telling(writing(runs.add_run))
     add_runs = telling(writing(runs.add_runs))
-    list_runs = reading(runs.list_runs)
-    last_runs = reading(runs.last_runs)
-    runs_of = reading(runs.runs_of)
-    _cancel_run = writing(runs.cancel_run)
-    _hold_run = writing(runs.hold_run)
-    due = reading(planning.due)
-    apply = writing(planning.apply)
-    outdated = reading(planning.outdated)
+    list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
+    _cancel_run, _hold_run = writing(runs.cancel_run), writing(runs.hold_run)
+    due, apply, outdated = reading(planning.due), writing(planning.apply), reading(planning.outdated)
     promote = writing(planning.promote)
     register = writing(nodes.register)
 
@@ -224,9 +219,7 @@ class SqliteStore(TableReader):
         store_now = self._clock.now()
         return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
 
-    survey = reading(nodes.survey)
-    bury = writing(nodes.bury)
-    leave = writing(nodes.leave)
+    survey, bury, leave = reading(nodes.survey), writing(nodes.bury), writing(nodes.leave)
     orphans = reading(nodes.orphans)
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
@@ -235,14 +228,10 @@ class SqliteStore(TableReader):
             self.tell()
         return claimed
 
-    settle = writing(working.settle)
-    save_outputs = writing(working.save_outputs)
+    settle, save_outputs = writing(working.settle), writing(working.save_outputs)
     put_semaphore = telling(writing(semaphores.put_semaphore))
-    list_semaphores = reading(semaphores.list_semaphores)
-    get_semaphore = reading(semaphores.get_semaphore)
-    delete_semaphore = writing(semaphores.delete_semaphore)
-    acquire = writing(semaphores.acquire)
+    list_semaphores, get_semaphore = reading(semaphores.list_semaphores), reading(semaphores.get_semaphore)
+    delete_semaphore, acquire = writing(semaphores.delete_semaphore), writing(semaphores.acquire)
     release = telling(writing(semaphores.release))
     import_rows = writing(copying.import_rows)
-    prune = writing(pruning.prune)
-    prune_nodes = writing(pruning.prune_nodes)
+    prune, prune_nodes = writing(pruning.prune), writing(pruning.prune_nodes)

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from tokimori.stores.redis import layout
 
-KEY = re.compile(r"(?=.{24}(?:hash|zset|set|string|channel) )([a-z_]+:?)")
+KEY = re.compile(r"(?=.{24}(?:hash|zset|set|string|stream|channel) )([a-z_]+:?)")
 USED = re.compile(r"P \.\. '([a-z_]+:?)|prefix\}([a-z_]+:?)")
 
 

@@ -57,7 +57,8 @@ CREATE TABLE tokimori_history LIKE tokimori_runs;
 ALTER TABLE tokimori_history
     ADD COLUMN request VARCHAR(300)
         GENERATED ALWAYS AS (CASE WHEN LEFT(origin, 2) = 's:' THEN NULL ELSE origin END) STORED,
-    ADD KEY tokimori_history_job (job_id, id), ADD KEY tokimori_history_state_ends (state, id),
+    ADD COLUMN written BIGINT NOT NULL DEFAULT (CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)), -- of a copy: 0
+    ADD KEY tokimori_history_written (written), ADD KEY tokimori_history_job (job_id, id), ADD KEY tokimori_history_state_ends (state, id),
     ADD KEY tokimori_history_job_ends (job_id, state, id),
     ADD UNIQUE KEY tokimori_history_request (incarnation, request);
 ALTER TABLE tokimori_runs

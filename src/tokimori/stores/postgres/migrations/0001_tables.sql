@@ -75,6 +75,8 @@ CREATE TABLE tokimori_runs (
 );
 -- Finished runs: what a live one knows, but for the columns that are added here.
 CREATE TABLE tokimori_history (LIKE tokimori_runs, PRIMARY KEY (id));
+ALTER TABLE tokimori_history ADD COLUMN
+    written bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint; -- of a copy: 0
 ALTER TABLE tokimori_runs ADD COLUMN claim_id uuid;
 
 CREATE UNIQUE INDEX tokimori_runs_origin ON tokimori_runs (incarnation, origin);
@@ -98,6 +100,7 @@ WHERE state <> 'running' AND lower(state) <> 'ready' AND created >= 0;
 CREATE INDEX tokimori_runs_job_live ON tokimori_runs (job_id, trim(state), id)
 WHERE state <> 'running' AND created >= 0;
 
+CREATE INDEX tokimori_history_written ON tokimori_history (written);
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id);
 CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';
 CREATE INDEX tokimori_history_job_ends ON tokimori_history (job_id, state, id) WHERE state <> 'succeeded';

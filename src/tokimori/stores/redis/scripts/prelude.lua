@@ -18,7 +18,7 @@ end
 
 -- Members that a command adds to one key, or takes from it, are kept until `flush`, for one call with many of them.
 -- No script both adds and takes the same member of the same key.
-local pending, order = {}, {}
+local pending, order, ends = {}, {}, {}
 local function later(command, key, ...)
     local words = pending[command .. key]
     if not words then
@@ -38,7 +38,10 @@ local function flush()
             call(words.command, words.key, unpack(words, from, math.min(from + MOST_WORDS - 1, #words)))
         end
     end
-    pending, order = {}, {}
+    if #ends > 0 then
+        call('XADD', P .. 'ends', '*', 'runs', table.concat(ends, ' '))
+    end
+    pending, order, ends = {}, {}, {}
 end
 
 -- Numbers ascend as texts do.
@@ -52,6 +55,7 @@ end
 
 -- A run that ended is not live any more. The origin of a scheduled one is guarded by fired_through from now on.
 local function forget(id, inc, origin, state)
+    ends[#ends + 1] = id
     if state ~= 'succeeded' then
         later('ZADD', P .. 'broken', 0, id)
     end

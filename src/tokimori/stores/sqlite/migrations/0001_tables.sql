@@ -81,8 +81,10 @@ CREATE TABLE tokimori_history (
     exit_code INTEGER, signal INTEGER, error TEXT, cancel TEXT,
     details TEXT,                    -- JSON: facts that no statement looks at
     parent_id TEXT, root TEXT, result TEXT, concurrency_key TEXT, blocked_on TEXT, settled_by TEXT,
-    settled_token INTEGER
+    settled_token INTEGER,
+    written INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000) -- of a copy: 0
 ) WITHOUT ROWID;
+CREATE INDEX tokimori_history_written ON tokimori_history (written);
 -- With `ended`, as pruning does not read rows for it: it stands behind payloads.
 CREATE INDEX tokimori_history_job ON tokimori_history (job_id, id, ended);
 CREATE INDEX tokimori_history_state_ends ON tokimori_history (state, id) WHERE state <> 'succeeded';

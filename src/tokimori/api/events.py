@@ -1,0 +1,143 @@
+"""The path `/api/v2/events`: what becomes of runs, as a page or as a stream of server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor, is_still_let_in
+from tokimori.api.answers import answer, refusal
+from tokimori.api.logs import Followed
+from tokimori.api.operation import Operation
+from tokimori.api.turns import in_steps
+from tokimori.errors import StoreError
+from tokimori.model.transitions import RunState
+from tokimori.service.events.events import LONGEST_WAIT, Event, Filters
+from tokimori.service.service import Service
+from tokimori.service.views.events import EventsView, event_view, events_view
+
+STREAM = "text/event-stream"
+HEARTBEAT = 15.0
+"""Seconds after which a stream says that it is still there. So often, too, its sender's leave is asked for again."""
+RETRY = 1.0
+"""Seconds after which a stream tries again where the store does not answer."""
+DEFAULT_STREAMS = 100
+
+
+class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which events to tell: of one job or of those whose ids begin with `job_prefix`, that end in some states.
+
+    `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is then. `after`: the position
+    behind which to begin; by default what is to come. `wait`: seconds in which a page waits for its first event.
+    """
+
+    job_id: str | None = None
+    job_prefix: str | None = None
+    state: tuple[RunState, ...] = ()
+    label: tuple[str, ...] = ()
+    owner: str | None = None
+    queue: str | None = None
+    after: str | None = None
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+
+    @property
+    def filters(self) -> Filters:
+        """As the service takes them."""
+        return Filters(
+            job_id=self.job_id,
+            job_prefix=self.job_prefix,
+            state=self.state,
+            label=self.label,
+            owner=self.owner,
+            queue=self.queue,
+        )
+
+
+class Events:
+    """The part of the API for events. `most`: so many streams at a time."""
+
+    def __init__(self, service: ServiceFor, most: int = DEFAULT_STREAMS) -> None:
+        self._service = service
+        self._most = most
+        self._streams = 0
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        others = {503: "as many streams are open as the node takes, or it stops"}
+        return [
+            Operation(
+                "event_list",
+                "GET",
+                "/api/v2/events",
+                self.list,
+                EventsView,
+                others=others,
+                headers=("Last-Event-ID",),
+                asked={"job_prefix": "nightly-", "state": ["failed"]},
+            )
+        ]
+
+    async def list(self, request: Request, query: EventQuery) -> Response:
+        """What becomes of runs: ends, in the order in which the store was told of them, at most 500.
+
+        Whoever accepts `text/event-stream` gets a stream that goes on, of events whose ids are their positions: the
+        header `Last-Event-ID` goes before `after`. An event may come twice, with the same `id`; where some are not
+        kept any more an event `gap` says so. A stream ends when its token is over, and when the node stops.
+        """
+        service, after = self._service(request), request.headers.get("last-event-id") or query.after
+        if STREAM not in request.headers.get("accept", ""):
+            found = await service.events.read(after, query.wait, **query.filters)
+            return answer(events_view(found, await in_steps(event_view, found.events)))
+        first = await service.events.read(after, **query.filters)
+        if first.over:
+            return refusal(503, "stopping", "the node stops", allowed="to ask another node")
+        if self._streams >= self._most:
+            message = f"{self._most} streams of events are open already"
+            return refusal(503, "too_many", message, allowed="to ask later, or a larger `http.streams` of the node")
+        content = _streamed(request, service, query, _text(first.events, first.after, gap=first.gap), first.after)
+        return Followed(self._counted, content, headers={"cache-control": "no-store"}, media_type=STREAM)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+
+async def _streamed(
+    request: Request, service: Service, query: EventQuery, first: bytes, after: str
+) -> AsyncIterator[bytes]:
+    """A block for each event, and one without an event where nothing came for a while."""
+    loop, text, is_over = asyncio.get_running_loop(), first, False
+    checked = loop.time()
+    while True:
+        yield text
+        try:
+            if loop.time() >= checked + HEARTBEAT:
+                is_over, checked = not await is_still_let_in(request), loop.time()
+            if is_over:
+                return
+            found = await service.events.read(after, HEARTBEAT, **query.filters)
+        except StoreError:
+            await asyncio.sleep(RETRY)
+            text = b": the store does not answer\n\n"
+            continue
+        text, after, is_over = _text(found.events, found.after, gap=found.gap), found.after, found.over
+
+
+def _text(events: Sequence[Event], after: str, *, gap: bool) -> bytes:
+    """As the stream has it. A block without data is no event, and still says where to go on."""
+    blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
+    for event in events:
+        data = msgspec.json.encode(event_view(event))
+        blocks.append(b"id: %b\nevent: %b\ndata: %b\n\n" % (event.position.encode(), event.what.encode(), data))
+    if not events:
+        blocks.append(b": nothing new\nid: %b\n\n" % after.encode())
+    return b"".join(blocks)

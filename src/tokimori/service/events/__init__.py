@@ -1,0 +1,1 @@
+"""Events: what becomes of runs, told to whoever listens."""

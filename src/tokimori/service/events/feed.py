@@ -1,0 +1,253 @@
+"""The feed: one reader of ends for all who listen at this node, however many they are.
+
+It looks at the store while somebody waits, and keeps the newest ends. Whoever comes from another node, or is slow,
+finds what he lacks there, and else reads it from the store: never more than one of them at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from tokimori.clock import DAY, SECOND, Clock, Moment
+from tokimori.errors import NotFound, TokimoriError
+from tokimori.model.ids import RandomBytes
+from tokimori.model.job import Job
+from tokimori.ports.ends import LATEST, Ended, Endings, Place
+from tokimori.service.events.position import Position, position_at
+from tokimori.service.events.tail import JUMP, Tail
+from tokimori.service.finding import JobOf
+from tokimori.service.store_time import Now
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+"""So many ends are read at once."""
+PAGES = 4
+"""So many pages are read in one look, so that no burst makes a look take long."""
+KEPT = 10_000
+"""So many of the newest ends a node keeps at least, where there were as many."""
+HINDSIGHT = 60 * SECOND
+"""A feed begins with the ends of the last minute: whoever listened at a node that died finds here what he lacks."""
+REACH = DAY
+"""So far back ends are told of. What lies before that is a gap."""
+EVERY, SOON = 1.0, 0.25
+"""Seconds between two looks, and where a look has left something."""
+FORGOTTEN = 30.0
+"""Seconds without a listener after which a feed begins anew: what was written meanwhile concerns nobody."""
+WOKEN_AT_ONCE = 200
+"""So many listeners go on in one step of the loop, which runs have to wait for."""
+MOST_JOBS, FRESH = 10_000, 5.0
+"""Of so many jobs it is known for so many seconds what they are."""
+
+
+Stops = Callable[[], bool]
+"""Whether the node stops: whoever listens is to go to another one."""
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """Some events, and the position behind them. `gap`: some of those before them are not told of any more."""
+
+    found: Sequence[Ended]
+    position: Position
+    gap: bool = False
+
+
+class Feed:
+    """See the module. `job_of` asks the store for a job."""
+
+    def __init__(
+        self, store: Endings, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
+    ) -> None:
+        self._store = store
+        self.now = now
+        self._clock = clock
+        self._random = random
+        self._id = ""
+        self._job_of = job_of
+        self._stops = stops
+        self._tail: Tail | None = None
+        self._ahead: Place | None = None
+        self._kept: list[Ended] = []
+        self._first = 0
+        """The number of the first end that is kept."""
+        self._since = Moment(0)
+        """All ends since then were kept, from the first on."""
+        self._reached = Moment(0)
+        self._looked = 0.0
+        self._looking = asyncio.Lock()
+        self._reading = asyncio.Semaphore(1)
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._jobs: dict[str, tuple[float, Job | None]] = {}
+
+    @property
+    def end(self) -> int:
+        """The number of the next end that will be told of."""
+        return self._first + len(self._kept)
+
+    @property
+    def position(self) -> Position:
+        """Behind all that is known."""
+        return Position(written=self._reached, feed=self._id, number=self.end)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is told of anything any more."""
+        return self._stops()
+
+    async def begin(self) -> None:
+        """Know what is newest. Raises `StoreError`."""
+        for _ in range(KEPT // PAGE):
+            async with self._looking:
+                if (
+                    self._tail is not None
+                    and self._ahead is None
+                    and self._clock.monotonic() < self._looked + 2 * EVERY
+                ):
+                    return
+                await self._look()
+
+    async def page(self, position: Position) -> Page:
+        """The next events behind the position; none: there are none yet. Raises `StoreError`."""
+        if position.written > self._reached + JUMP:  # the clock was set back since
+            position = Position(written=self._reached)
+        number = self._number_of(position)
+        if number is None:
+            return await self._page_of_store(position.place)
+        found = self._kept[number - self._first :][:PAGE]
+        number += len(found)
+        reached = self._reached if number == self.end else found[-1].written
+        return Page(found=found, position=Position(written=reached, feed=self._id, number=number))
+
+    def _number_of(self, position: Position) -> int | None:
+        """The number of the first kept end that may be unknown there; None: others, which are not kept, may be, too."""
+        if position.feed == self._id and self._first <= position.number <= self.end:
+            return position.number
+        if position.place.written <= self._since:
+            return None
+        at = (n for n, each in enumerate(self._kept) if each.written >= position.place.written)
+        return self._first + next(at, len(self._kept))
+
+    async def _page_of_store(self, place: Place) -> Page:
+        """As far as nothing can appear any more that was written before others."""
+        now = await self.now()
+        bound, oldest = Moment(now - LATEST), Moment(now - REACH)
+        gap = place.written < oldest
+        async with self._reading:
+            ends = await self._store.ended_since(Place(oldest) if gap else place, PAGE)
+        found = [each for each in ends.found if each.written < bound]
+        rest = ends.rest if len(found) == len(ends.found) else None
+        return Page(found=found, position=position_at(rest or max(place, Place(bound))), gap=gap)
+
+    async def wait(self, position: Position, seconds: float) -> None:
+        """Return once there may be events behind the position, or after so many seconds."""
+        if position.feed != self._id:
+            await asyncio.sleep(min(EVERY, seconds))
+            return
+        if position.number != self.end or self.is_over:
+            return
+        news = asyncio.get_running_loop().create_future()
+        self._waiting[news] = None
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look_again(), name="tokimori-events")
+        try:
+            await asyncio.wait({news}, timeout=seconds)
+        finally:
+            del self._waiting[news]
+            if not self._waiting and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def _look_again(self) -> None:
+        """Look while somebody waits. While the store does not answer, everybody waits."""
+        away = False
+        while True:
+            before, pause = self.end, EVERY if self._ahead is None or away else SOON
+            await asyncio.sleep(max(0.0, self._looked + pause - self._clock.monotonic()))
+            if self.is_over:
+                break
+            try:
+                async with self._looking:
+                    await self._look()
+                away = False
+            except TokimoriError as fault:
+                log.log(logging.DEBUG if away else logging.WARNING, "events are told later: %s", fault)
+                away = True
+            except Exception:
+                log.exception("events are told later")
+            if self.end != before:
+                await self._wake()
+        await self._wake()
+
+    async def _wake(self) -> None:
+        waiting = list(self._waiting)
+        for first in range(0, len(waiting), WOKEN_AT_ONCE):
+            for news in waiting[first : first + WOKEN_AT_ONCE]:
+                if not news.done():
+                    news.set_result(None)
+            await asyncio.sleep(0)
+
+    async def _look(self) -> None:
+        at, last = self._clock.monotonic(), self._looked
+        self._looked = at
+        now, tail = await self.now(), self._tail
+        if tail is None or at >= last + FORGOTTEN or not tail.look(now):
+            tail = self._start(now)
+        place = self._ahead or tail.near
+        is_whole = place == tail.final
+        for _ in range(PAGES):
+            ends = await self._store.ended_since(place, PAGE)
+            self._keep(tail.fresh(ends.found))
+            self._ahead = ends.rest
+            if ends.rest is None:
+                break
+            place = ends.rest
+        self._reached = now if self._ahead is None else max(self._reached, place.written)
+        if is_whole and self._ahead is None:
+            tail.settle(Place(tail.bound))
+        else:
+            await self._look_back(tail)
+
+    async def _look_back(self, tail: Tail) -> None:
+        """Once more at what was looked at while others may have been writing."""
+        for _ in range(PAGES):
+            if tail.final.written >= tail.bound:
+                return
+            ends = await self._store.ended_since(tail.final, PAGE)
+            sure = [each for each in ends.found if each.written < tail.bound]
+            self._keep(tail.fresh(sure))
+            is_all = ends.rest is None or len(sure) < len(ends.found)
+            tail.settle(Place(tail.bound) if is_all or ends.rest is None else ends.rest)
+
+    def _start(self, now: Moment) -> Tail:
+        """From the last minute on. It is another feed: numbers of the old one say nothing of what it did not see."""
+        self._id, self._first, self._kept, self._ahead = self._random(4).hex(), 0, [], None
+        self._since = self._reached = Moment(max(0, now - HINDSIGHT))
+        self._tail = Tail(self._since)
+        self._tail.look(now)
+        return self._tail
+
+    def _keep(self, fresh: Sequence[Ended]) -> None:
+        self._kept += fresh
+        if len(self._kept) >= 2 * KEPT:
+            self._since = max([self._since, *(each.written for each in self._kept[:KEPT])])
+            del self._kept[:KEPT]
+            self._first += KEPT
+
+    async def job(self, job_id: str) -> Job:
+        """The job as it was a few seconds ago. Raises `NotFound` where there is none."""
+        at = self._clock.monotonic()
+        known = self._jobs.get(job_id)
+        if known is None or at >= known[0] + FRESH:
+            try:
+                job: Job | None = await self._job_of(job_id)
+            except NotFound:
+                job = None
+            if len(self._jobs) >= MOST_JOBS:
+                self._jobs.clear()
+            known = self._jobs[job_id] = (at, job)
+        if known[1] is None:
+            raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+        return known[1]

@@ -1,0 +1,69 @@
+"""Where somebody is in the order of events, as a text that every node understands. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import InvalidInput
+from tokimori.ports.ends import LATEST, Ended, Place
+
+_POSITION = re.compile(r"(\d{1,16})(?:\.([0-9a-f]{8})\.(\d{1,15})|~([0-9a-f-]{0,36}))?\Z", re.ASCII)
+_ALLOWED = "the position of an event, such as 1764095000123456"
+
+
+class Position(Struct, frozen=True, kw_only=True):
+    """Behind what was written at this moment.
+
+    Where `feed` is that of the node which is asked, `number` says exactly which events are known. With a `tie` it is
+    the exact place in the store, up to which nothing can be missing. With neither an event may have been written beside
+    others, and have appeared later: reading begins `LATEST` before, and may tell of an event again.
+    """
+
+    written: Moment
+    feed: str | None = None
+    number: int = 0
+    tie: str | None = None
+
+    def __str__(self) -> str:
+        """The text."""
+        if self.feed is not None:
+            return f"{self.written}.{self.feed}.{self.number}"
+        return f"{self.written}" if self.tie is None else f"{self.written}~{self.tie}"
+
+    @property
+    def place(self) -> Place:
+        """From where on the store is to be read."""
+        if self.tie is not None:
+            return Place(self.written, self.tie)
+        return Place(Moment(max(0, self.written - LATEST)))
+
+
+def behind_each(page: Sequence[Ended], end: Position) -> Sequence[Position]:
+    """The position behind each event of a page that ends there."""
+    if end.feed is None:
+        return [Position(written=each.written) for each in page]
+    first = end.number - len(page) + 1
+    return [Position(written=each.written, feed=end.feed, number=first + n) for n, each in enumerate(page)]
+
+
+def position_from(moment: Moment) -> Position:
+    """Before all that was written at this moment and later."""
+    return Position(written=moment, tie="")
+
+
+def position_at(place: Place) -> Position:
+    """The exact place."""
+    return Position(written=place.written, tie=place.tie)
+
+
+def position_of(text: object, now: Moment, *, field: str = "after") -> Position:
+    """The position in the text. Raises `InvalidInput`, also for one that lies in the future."""
+    found = _POSITION.match(text) if isinstance(text, str) else None
+    if found is None:
+        raise InvalidInput(f"{field}: {text!r} is no position of an event", field=field, value=text, allowed=_ALLOWED)
+    written, feed, number, tie = found.groups()
+    if int(written) > now + 3600 * SECOND:
+        raise InvalidInput(f"{field}: {text!r} is a moment to come", field=field, value=text, allowed=_ALLOWED)
+    return Position(written=Moment(int(written)), feed=feed, number=int(number or 0), tie=tie)

@@ -1,0 +1,65 @@
+"""The tail: which ends at the end of the order were told of, and which part of it is to be read again. Pure.
+
+Transactions end in another order than they begin, so an end may appear before ends that were read. All that was written
+in the last `LATEST` is read once more: while little happens with each look, else once, `LATEST` later.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import RunId
+from tokimori.ports.ends import LATEST, Ended, Place
+
+NEAR = 500
+"""With each look so many of the newest ends are read again at most."""
+JUMP = SECOND
+"""A clock that is set back by more has jumped; corrections are smaller (microseconds)."""
+
+
+class Tail:
+    """What was told of from the place `final` on, before which nothing can appear any more."""
+
+    def __init__(self, start: Moment) -> None:
+        self.final = Place(start)
+        self._now = start
+        self._told: OrderedDict[RunId, Moment] = OrderedDict()
+        self._newest: deque[Moment] = deque(maxlen=NEAR)
+
+    def look(self, now: Moment) -> bool:
+        """A look begins at this time of the store; False: it was set back, so what is written now lies before."""
+        if now < self._now - JUMP:
+            return False
+        self._now = max(self._now, now)
+        return True
+
+    @property
+    def near(self) -> Place:
+        """From where on the next look reads."""
+        if len(self._newest) < NEAR:
+            return self.final
+        return max(self.final, Place(min(self._newest)))
+
+    @property
+    def bound(self) -> Moment:
+        """Before this moment nothing can appear any more."""
+        return Moment(self._now - LATEST)
+
+    def fresh(self, found: Iterable[Ended]) -> list[Ended]:
+        """Those of the ends that were not told of; from now on they were."""
+        fresh = [each for each in found if each.id not in self._told]
+        for each in fresh:
+            self._told[each.id] = each.written
+            self._newest.append(each.written)
+        return fresh
+
+    def settle(self, place: Place) -> None:
+        """All before the place was read for the last time: what was told of there is forgotten."""
+        self.final = max(self.final, place)
+        while self._told and next(iter(self._told.values())) < self.final.written:
+            self._told.popitem(last=False)
+
+    @property
+    def size(self) -> int:
+        """How many ends are known as told of."""
+        return len(self._told)

@@ -1,0 +1,77 @@
+"""Events as JSON."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tokimori.clock import format_moment
+from tokimori.model.run import asked_by
+from tokimori.service.events.events import Event, FoundEvents
+from tokimori.service.views.stamps import stamp
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    """What happened to a run of a job. No other event has this `id`; `position` is where to go on behind it.
+
+    `told` is when the store was told of it; the run itself has `ended` before that. `asked_by` is `schedule`,
+    `backfill`, `parent` or `request`.
+    """
+
+    id: str
+    event: str
+    position: str
+    told: str
+    job_id: str
+    run_id: str
+    state: str
+    asked_by: str
+    nominal: str
+    attempt: int
+    node_id: str | None
+    started: str | None
+    ended: str | None
+    exit_code: int | None
+    signal: int | None
+    error: str | None
+    parent_id: str | None
+
+
+class EventsView(Struct, frozen=True, kw_only=True):
+    """Events in order, and behind which position to go on.
+
+    `gap`: some of those before them are not kept any more. `over`: the node stops, another one tells what follows.
+    """
+
+    events: Sequence[EventView]
+    after: str
+    gap: bool
+    over: bool
+
+
+def event_view(event: Event) -> EventView:
+    """The event as JSON shows it."""
+    run = event.run
+    return EventView(
+        id=event.id,
+        event=event.what,
+        position=event.position,
+        told=format_moment(run.written),
+        job_id=run.job_id,
+        run_id=run.id,
+        state=run.state.value,
+        asked_by=asked_by(run.origin),
+        nominal=format_moment(run.nominal),
+        attempt=run.attempt,
+        node_id=run.node_id,
+        started=stamp(run.started),
+        ended=stamp(run.ended),
+        exit_code=run.exit_code,
+        signal=run.signal,
+        error=run.error,
+        parent_id=run.parent_id,
+    )
+
+
+def events_view(found: FoundEvents, views: Sequence[EventView]) -> EventsView:
+    """The page as JSON shows it."""
+    return EventsView(events=views, after=found.after, gap=found.gap, over=found.over)
