@@ -7,7 +7,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.length import moment_before
+from tokimori.cli.moment import moment_ago
 from tokimori.cli.output import local, print_json, print_lines, print_notice, printable
 from tokimori.cli.session import in_service
 from tokimori.cli.table import At, Id, State, print_table
@@ -66,7 +66,7 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
 
     if after is not None or (follow and since is None):
         return after
-    return str(position_from(moment_before("since", since or "1h", service, await service.now())))
+    return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.now())))
 
 
 async def _page(service: "Service", begin: str | None, filters: "Filters") -> "Sequence[Event]":

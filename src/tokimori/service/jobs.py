@@ -60,7 +60,7 @@ class JobService(RunService):
 
     Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
     the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
-    `cipher` encrypts secrets. `trusts_time` tells whether its node decides by its clock now, `stops` whether that stops.
+    `cipher` encrypts secrets. `trusts_time` tells whether its node decides by its clock now, `stops` whether it stops.
     """
 
     def __init__(
