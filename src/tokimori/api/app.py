@@ -29,6 +29,7 @@ from tokimori.api.guards import STRICT, Lenient, guarded
 from tokimori.api.jobs import Jobs
 from tokimori.api.ledger import Ledgers
 from tokimori.api.logs import Logs
+from tokimori.api.metrics import Figures, MetricsPath
 from tokimori.api.nodes import Nodes
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
@@ -94,6 +95,7 @@ def create_app(
     hear: Hear = unheard,
     claims: Claims | None = None,
     formats: Formats | None = None,
+    figures: Figures | None = None,
     lenient: Lenient = STRICT,
     allowed: Allowed = NOTHING_SAID,
     rate: Rate | None = None,
@@ -105,14 +107,16 @@ def create_app(
     All but the first two is behind all guards, for who brings the secret or a token, and callbacks (`hear`) for who
     brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token, or
     under the author that `author_of` gives. Workers elsewhere take runs from `claims`; jobs come and go in foreign
-    `formats`. `lost` answers a browser that asks for a page that there is not, `closed` one that is not let in.
-    `unready` says why nothing new should be sent here. `public_url` is how others know a proxy before the door.
-    `allowed` says what jobs may do that come through this door, `rate` how often each client may ask, `path_prefix`
-    below which path others know it, `streams` how many streams of events may be open.
+    `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks for a page that there is not,
+    `closed` one that is not let in. `unready` says why nothing new should be sent here. `public_url` is how others know
+    a proxy before the door. `allowed` says what jobs may do that come through this door, `rate` how often each client
+    may ask, `path_prefix` below which path others know it, `streams` how many streams of events may be open.
     """
     acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
     claims_for = None if claims is None else acting.claims
     told = [*_probes(health, unready), *operations(acting.service, claims_for, formats, streams)]
+    if figures is not None:
+        told += MetricsPath(acting.service, figures).operations()
     docs = Docs(told, lambda: health().version, path_prefix)
     app = Starlette(
         exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},

@@ -26,3 +26,7 @@ class Lease:
     def holds(self, at: float) -> bool:
         """Whether work may begin at this moment."""
         return at - self.sent < LEASE
+
+    def left(self, at: float) -> float:
+        """For how many seconds from this moment on work may begin."""
+        return max(0.0, self.sent + LEASE - at)

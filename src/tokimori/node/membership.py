@@ -58,6 +58,11 @@ class Membership:
         return self._lease.holds(self._clock.monotonic())
 
     @property
+    def lease_left(self) -> float:
+        """The seconds until then, at least 0."""
+        return self._lease.left(self._clock.monotonic())
+
+    @property
     def peers(self) -> Collection[NodeId]:
         """The other nodes that live."""
         return self._watch.peers.keys()

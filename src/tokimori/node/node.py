@@ -146,6 +146,11 @@ class Node:
         return self._membership.has_lease
 
     @property
+    def lease_left(self) -> float:
+        """For how many seconds it may still begin work without another beat."""
+        return self._membership.lease_left
+
+    @property
     def unready(self) -> str | None:
         """Why nothing new should be sent here; None: the node has joined, its store answers, and it does not stop."""
         if not self._stopping.working:

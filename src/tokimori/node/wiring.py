@@ -32,6 +32,7 @@ from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
+from tokimori.metrics.metrics import Metrics
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
 from tokimori.model.rate import parse_rate
@@ -91,39 +92,39 @@ async def serve(
     node takes part. `tells_secret`: the address that it announces carries the secret. `hide` is told what its log
     must not show.
     """
-    random = os.urandom
     note_signals()
     make_state_dir(settings.state_dir)
-    functions, callbacks = functions_of(settings, clock, random), Callbacks()
+    functions, callbacks = functions_of(settings, clock, os.urandom), Callbacks()
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
         service = _service_of(store, semaphore_store, settings, clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
-        app = await functions.load()
-        if app is not None:
-            reload_by_signals(functions.reload)
+        app = await _loaded(functions)
         identity = identity_of(settings, app)
         stopping = Stopping(clock, identity.stop_grace)
         if semaphore_store is not None:
             stock = stock_of(semaphore_store, executor, stopping, clock)
-            source = ApartSource(store, stock, random, service.refresh)
+            source = ApartSource(store, stock, os.urandom, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm, place = rhythm_of(settings), place_of(store, clock, stopping)
-        node = Node(store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping)
+        rhythm, place, metrics = rhythm_of(settings), place_of(store, clock, stopping), Metrics()
+        node = Node(
+            store, executor, clock, os.urandom, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
+        )
         await executor.open(node.hear)
         functions.when_gone(node.stop)
         try:
-            for fault in store.faults():
-                log.warning("%s", fault)
+            _warn(store)
             # The door first: a port that is taken leaves no node behind.
             if app is not None:
-                await _declare(app, service, store, random)
+                await _declare(app, service, store, os.urandom)
             async with (
                 _reloading(settings, functions),
-                _http_door(node, store, semaphore_store, settings, clock, callbacks=callbacks, place=place) as door,
+                _http_door(
+                    node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
+                ) as door,
             ):
                 told = () if door is None else told_at_start(*door, with_secret=tells_secret)
                 rest = partial(_rest, place, stopping, settings.http.drain)
@@ -136,6 +137,19 @@ async def serve(
             await semaphore_store.close()
         await store.close()
     return 0
+
+
+def _warn(store: Store) -> None:
+    for fault in store.faults():
+        log.warning("%s", fault)
+
+
+async def _loaded(functions: FunctionExecutor) -> Hello | None:
+    """The app that the settings name. A signal loads its code anew."""
+    app = await functions.load()
+    if app is not None:
+        reload_by_signals(functions.reload)
+    return app
 
 
 def _executors(
@@ -294,6 +308,7 @@ async def _http_door(
     clock: Clock,
     *,
     callbacks: Callbacks,
+    metrics: Metrics,
     place: Place | None = None,
 ) -> AsyncIterator[tuple[str, str] | None]:
     """Its address and its secret. It stays open while the node drains: whoever asks why is answered.
@@ -326,6 +341,7 @@ async def _http_door(
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
+        figures=lambda standing: metrics.text(standing, node.lease_left),
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",

@@ -15,6 +15,7 @@ from tokimori.clock import SystemClock
 from tokimori.config.settings import load_settings
 from tokimori.executors.executors import executors_of
 from tokimori.executors.http.callbacks import Callbacks
+from tokimori.metrics.metrics import Metrics
 from tokimori.node.node import Node
 from tokimori.node.wiring import _http_door, identity_of
 from tokimori.service.schema import open_prepared
@@ -104,7 +105,7 @@ async def test_the_door_of_a_node_is_answered_while_its_own_reads_wait(tmp_path:
     waiting = asyncio.ensure_future(store._read(lambda _db: busy.wait()))
     try:
         async with (
-            _http_door(node, store, None, settings, clock, callbacks=Callbacks()) as door,
+            _http_door(node, store, None, settings, clock, callbacks=Callbacks(), metrics=Metrics()) as door,
             aiohttp.ClientSession() as session,
             asyncio.timeout(20),
         ):

@@ -1,0 +1,62 @@
+"""The path `/metrics`: what Prometheus reads of a node."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.nodes import MOST_COUNTED
+from tokimori.api.operation import Operation
+from tokimori.clock import SECOND
+from tokimori.metrics.metrics import MEDIA, Standing
+from tokimori.model.lanes import queue_of
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.nodes import NodeState
+from tokimori.ports.store import RunFilter
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.service import Service
+
+Figures = Callable[[Standing], bytes]
+"""A function that gives the text of all figures of a node, those of the store among them."""
+
+
+class MetricsPath:
+    """The part of the API for figures over time."""
+
+    def __init__(self, service: ServiceFor, figures: Figures) -> None:
+        self._service = service
+        self._figures = figures
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        return [Operation("metrics", "GET", "/metrics", self.metrics, str, media="text/plain", large=True)]
+
+    async def metrics(self, request: Request) -> Response:
+        """What the node has counted, and how things stand, as Prometheus reads it; by any token that may read."""
+        standing = await standing_of(self._service(request))
+        return Response(self._figures(standing), headers={"content-type": MEDIA})
+
+
+async def standing_of(service: Service) -> Standing:
+    """How things stand, as far as the asker may know."""
+    nodes, pauses, now = await service.nodes(), await service.queues.pauses(), await service.now()
+    runs: dict[str, int] = {}
+    ready: Counter[str] = Counter()
+    oldest = now
+    for state in (each for each in RunState if each not in ENDS):
+        found = await service.list_runs(
+            RunFilter(states=frozenset({state}), limit=MOST_LISTED if state is RunState.READY else MOST_COUNTED)
+        )
+        runs[state.value] = len(found)
+        if state is RunState.READY:
+            ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)
+            oldest = min([now, *(run.due for run in found)])
+    return Standing(
+        nodes=sum(node.state is NodeState.ALIVE and not node.is_program for node in nodes),
+        runs=runs,
+        ready=ready,
+        oldest_ready=(now - oldest) / SECOND,
+        pauses=len(pauses),
+    )

@@ -1,0 +1,1 @@
+"""What a node counts of its work, as Prometheus reads it."""

@@ -1,0 +1,150 @@
+"""What a node counts of its work, and how things stand where it is asked, in the text that Prometheus reads.
+
+Each node counts what it does itself; whoever sums them up has the figures of all. What the store holds each node tells
+alike. Labels are bounded: words of ours, and at most `MOST_QUEUES` queues.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from tokimori.clock import SECOND, Moment
+from tokimori.metrics.buckets import CALLS, DURATIONS, LATENESS, Buckets
+from tokimori.ports.executor import Task
+from tokimori.ports.meter import outcome_of
+from tokimori.ports.working import Change, Claimed, Verdict
+
+MEDIA = CONTENT_TYPE_LATEST
+MOST_QUEUES = 50
+"""The queues with the most ready runs have a label of their own, all others are `other`."""
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """How things stand: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
+
+    `oldest_ready`: for how many seconds the run that was due first has been ready.
+    """
+
+    nodes: int = 0
+    runs: Mapping[str, int] = {}
+    ready: Mapping[str, int] = {}
+    oldest_ready: float = 0.0
+    pauses: int = 0
+
+
+class Metrics:
+    """Counts the work of one node: see `Meter`. Everything happens on its loop."""
+
+    def __init__(self) -> None:
+        self._claimed = 0
+        self._outcomes: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._lateness = Buckets(LATENESS)
+        self._durations = Buckets(DURATIONS)
+        self._calls: dict[str, Buckets] = {}
+
+    def claimed(self, runs: Sequence[Claimed]) -> None:
+        """See `Meter`."""
+        self._claimed += len(runs)
+
+    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+        """See `Meter`. A later attempt is not late: it waits for its retry."""
+        for task in tasks:
+            if task.attempt == 1:
+                self._lateness.add((now - task.due) / SECOND)
+
+    def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+        """See `Meter`."""
+        for change, verdict in zip(changes, verdicts, strict=True):
+            if verdict is not Verdict.APPLIED:
+                self._refused[verdict.value] += 1
+                continue
+            self._outcomes[outcome_of(change)] += 1
+            if change.started is not None:
+                self._durations.add((change.ended - change.started) / SECOND)
+
+    def asked(self, call: str, seconds: float) -> None:
+        """See `Meter`."""
+        buckets = self._calls.get(call)
+        if buckets is None:
+            self._calls[call] = buckets = Buckets(CALLS)
+        buckets.add(seconds)
+
+    def text(self, standing: Standing, lease_left: float) -> bytes:
+        """All figures. `lease_left`: for how many seconds the node may still begin work without another beat."""
+        registry = CollectorRegistry()
+        registry.register(_Families([*self._own(lease_left), *_of_store(standing)]))
+        return generate_latest(registry)
+
+    def _own(self, lease_left: float) -> Iterator[Metric]:
+        yield _counted("claimed_runs", "Runs that this node has claimed.", self._claimed)
+        yield _labelled(
+            CounterMetricFamily("tokimori_attempts", "Attempts that have ended, by outcome.", labels=["outcome"]),
+            self._outcomes,
+        )
+        yield _labelled(
+            CounterMetricFamily("tokimori_refused_ends", "Ends that the store did not take.", labels=["verdict"]),
+            self._refused,
+        )
+        yield _histogram("start_lateness_seconds", "From due to the start of the first attempt.", {(): self._lateness})
+        yield _histogram("attempt_duration_seconds", "From the start to the end of attempts.", {(): self._durations})
+        calls: dict[tuple[str, ...], Buckets] = {(call,): buckets for call, buckets in self._calls.items()}
+        yield _histogram("store_call_seconds", "How long calls of the engine took.", calls, ["call"])
+        yield _gauge("lease_left_seconds", "How long the node may begin work without another beat.", lease_left)
+
+
+class _Families(Collector):
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _of_store(standing: Standing) -> Iterator[Metric]:
+    yield _gauge("nodes_alive", "Nodes that live.", standing.nodes)
+    yield _gauge("pauses", "Pauses of queues.", standing.pauses)
+    yield _gauge(
+        "oldest_ready_seconds", "How long the first of the newest 1000 ready runs has waited.", standing.oldest_ready
+    )
+    counted = "Runs that have not ended, by state; 100 (ready ones: 1000) or more."
+    runs = GaugeMetricFamily("tokimori_runs", counted, labels=["state"])
+    yield _labelled(runs, standing.runs)
+    ready = GaugeMetricFamily("tokimori_ready_runs", "Of the newest 1000 ready runs, by queue.", labels=["queue"])
+    yield _labelled(ready, bounded(standing.ready))
+
+
+def bounded(queues: Mapping[str, int]) -> Mapping[str, int]:
+    """The queues with the most, and all others as one."""
+    most = sorted(queues, key=lambda name: (-queues[name], name))
+    rest = sum(queues[name] for name in most[MOST_QUEUES:])
+    return {name: queues[name] for name in most[:MOST_QUEUES]} | ({"other": rest} if rest else {})
+
+
+def _counted(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"tokimori_{name}", text, value=value)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"tokimori_{name}", text, value=value)
+
+
+def _labelled(
+    family: CounterMetricFamily | GaugeMetricFamily, counts: Mapping[str, int]
+) -> CounterMetricFamily | GaugeMetricFamily:
+    for label, count in counts.items():
+        family.add_metric([label], count)
+    return family
+
+
+def _histogram(
+    name: str, text: str, of: Mapping[tuple[str, ...], Buckets], labels: Sequence[str] = ()
+) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(f"tokimori_{name}", text, labels=labels)
+    for values, buckets in of.items():
+        family.add_metric(list(values), list(buckets.cumulated()), buckets.total)
+    return family
