@@ -87,7 +87,7 @@ class Queues:
         return pause
 
     async def _check_few(self, wanted: Pause) -> None:
-        paused = {pause.queue for pause in await self.pauses()}
+        paused = {pause.queue for pause in await retried(self.pauses, StoreUnavailable)}
         if wanted.queue != EVERYTHING and wanted.queue not in paused and len(paused) >= MOST_LISTED:
             raise Refused(
                 f"queue: {wanted.queue!r} can't be paused, because {MOST_LISTED:,} are: `tokimori queue pause --all` "

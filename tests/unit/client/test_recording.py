@@ -104,7 +104,7 @@ async def test_a_store_that_is_away_for_a_moment_fails_no_change() -> None:
         await client.queues.pause("mail")
         world.pass_seconds(1)
         read = world.store.list_pauses
-        answers = iter([True, False])
+        answers = iter([True, False, True, False])
 
         async def fickle() -> object:
             if next(answers, True):

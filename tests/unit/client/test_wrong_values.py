@@ -52,6 +52,7 @@ RIGHT: dict[str, object] = {
     "author": None,
     "confirm": "not all",
     "new_id": "k",
+    "queue": "q",
 }
 FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id"}
 """What the field of an error is called where it is not the argument's name."""
