@@ -97,7 +97,7 @@ class RunService:
         self._parent = parent
         self._weights = weights
         self._aside = Aside()
-        self._backfills = Backfills(store, self._now, random)
+        self._backfills = Backfills(store, self._now, random, self._aside)
 
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
