@@ -298,7 +298,7 @@ def test_a_long_absence_is_counted_in_pieces(grace: float | None) -> None:
 
 
 @pytest.mark.parametrize("terms", [{"late_after": 600}, {"misfire": Misfire.ALL}, {"grace": 240, "late_after": 0}])
-def test_a_call_that_takes_long_leaves_off(terms: dict[str, object]) -> None:
+def test_a_call_that_takes_long_leaves_off(terms: dict[str, Any]) -> None:
     """It decides something, and the next call goes on behind that: all pieces together are what one call decides."""
     whole = decide(due(**terms), MINUTELY, seconds(600))
     job, pieces = due(**terms), list[Plan]()
