@@ -26,7 +26,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import check_tag, edited, kept_since, new_job, paused, resumed
+from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
@@ -299,9 +299,7 @@ class JobService(RunService):
     async def _decided(self, due: Due, now: Moment) -> Due:
         """The job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest."""
         tries, left, at = MOST_TRIES, MOST_TRIES * MOST_OCCURRENCES, self._clock.monotonic
-        while min(tries, left) > 0 and (job := due.job).state is JobState.ENABLED:
-            if job.next_due is None or job.next_due > now:
-                break
+        while min(tries, left) > 0 and is_due(job := due.job, now):
             decided = await decide_and_apply(self._store, [due], now, self._random, schedule_for, monotonic=at)
             tries, left = tries - (not decided.applied), left - sum(plan.walked for plan in decided.applied)
             due = await self._store.get_due(job.id)
