@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
@@ -25,7 +25,12 @@ MOST_RUNS = 2_000
 MOST_WALKED = 10_000
 """And once so many runs are planned, or so many occurrences decided one by one (about 0.1 s; skips cost as much as
 runs), the other jobs wait for the next one: a beat has to come between."""
+LONGEST = 0.005
+"""Seconds: a job that takes longer to decide is gone on with in the next transaction, and after as many the loop does
+what else there is."""
 
+Monotonic = Callable[[], float]
+"""Seconds since some fixed point."""
 
 Planned = tuple[Plan, Sequence[RunId]]
 """A plan, and the ids of its runs."""
@@ -97,6 +102,7 @@ async def fire(
     share_of_many: Share = ALL,
     limit: int = BATCH,
     but: Collection[Incarnation] = (),
+    monotonic: Monotonic = lambda: 0,
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
@@ -112,7 +118,7 @@ async def fire(
     async def decide_some() -> Decided:
         nonlocal refused
         try:
-            return await decide_and_apply(store, dues, now, random, schedule_for)
+            return await decide_and_apply(store, dues, now, random, schedule_for, monotonic=monotonic)
         except Exception as fault:
             if not dues or not blames_the_asked(fault):
                 raise
@@ -149,13 +155,15 @@ async def decide_and_apply(
     now: Moment,
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
+    *,
+    monotonic: Monotonic = lambda: 0,
 ) -> Decided:
     """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached.
 
     The jobs of the plans that took no effect, and of those that were not made, wait: read again.
     """
     plans: list[Plan] = []
-    for due, plan in decided_by(dues, now, schedule_for):
+    async for due, plan in decided_by(dues, now, schedule_for, monotonic):
         if isinstance(plan, Plan):
             plans.append(plan)
         else:
@@ -164,14 +172,19 @@ async def decide_and_apply(
     return await apply(store, with_ids(plans, now, random), now)
 
 
-def decided_by(
-    dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule]
-) -> Iterator[tuple[Due, Plan | Exception]]:
+async def decided_by(
+    dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
+) -> AsyncIterator[tuple[Due, Plan | Exception]]:
     """Each job with its plan, or with why it can't be decided, until `MOST_RUNS` or `MOST_WALKED` is reached."""
     planned = walked = 0
+    began = monotonic()
     for due in dues:
+        at = monotonic()
+        if at - began > LONGEST:
+            await asyncio.sleep(0)
+            at = began = monotonic()
         try:
-            plan = decide(due, schedule_for(due.job), now)
+            plan = decide(due, schedule_for(due.job), now, _is_past(at + LONGEST, monotonic))
         except Exception as fault:
             yield due, fault
             continue
@@ -180,6 +193,10 @@ def decided_by(
         walked += plan.walked
         if planned >= MOST_RUNS or walked >= MOST_WALKED:
             break
+
+
+def _is_past(end: float, monotonic: Monotonic) -> Callable[[], bool]:
+    return lambda: monotonic() > end
 
 
 def with_ids(plans: Iterable[Plan], now: Moment, random: RandomBytes) -> list[Planned]:

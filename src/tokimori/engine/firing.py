@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from tokimori.clock import Moment
-from tokimori.engine.fire import Fired, FiringStore, Schedules, fire
+from tokimori.engine.fire import Fired, FiringStore, Monotonic, Schedules, fire
 from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.look import Lookout
 from tokimori.engine.promote import Promoter
@@ -28,6 +28,7 @@ class Firing:
         rhythm: Rhythm,
         now: Moment,
         timed: Stopwatch,
+        monotonic: Monotonic = lambda: 0,
     ) -> None:
         self._store = store
         self._lookout = lookout
@@ -35,6 +36,7 @@ class Firing:
         self._schedules = schedules
         self._rhythm = rhythm
         self._timed = timed
+        self._monotonic = monotonic
         self._aligned = now
         self._turn = Turn.ANYBODY
         self._foreseen = NOTHING
@@ -107,11 +109,12 @@ class Firing:
             share_of_many=share_of_many(self._turn, by, peers),
             limit=self._refused.limit,
             but=self._refused.waiting(now),
+            monotonic=self._monotonic,
         )
 
     async def _foresee(self, moment: Moment, by: NodeId, peers: Collection[NodeId], now: Moment) -> None:
         if self._foreseen.moment == moment or now < ahead_of(moment, now):
             return
         share = share_of_many(self._turn, by, peers)
-        foreseen = foresee(self._store, moment, self._random, self._schedules, share)
+        foreseen = foresee(self._store, moment, self._random, self._schedules, share, monotonic=self._monotonic)
         self._foreseen = await self._timed("foresee", foreseen)

@@ -1,11 +1,21 @@
 """Foresee: read and decide, a moment ahead, what will be due, so that at its moment it has only to be written."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import BATCH, Fired, FiringStore, Planned, apply, beside_promotion, decided_by, with_ids
+from tokimori.engine.fire import (
+    BATCH,
+    Fired,
+    FiringStore,
+    Monotonic,
+    Planned,
+    apply,
+    beside_promotion,
+    decided_by,
+    with_ids,
+)
 from tokimori.engine.promote import Promoter
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import RandomBytes
@@ -55,6 +65,8 @@ async def foresee(
     random: RandomBytes,
     schedule_for: Callable[[Job], Schedule],
     share_of_many: Share,
+    *,
+    monotonic: Monotonic = lambda: 0,
 ) -> Foreseen:
     """Decide now what will be due at this moment, where only an edit of the job itself could change the answer.
 
@@ -66,7 +78,8 @@ async def foresee(
     plans: list[Plan] = []
     for first in range(0, len(found), BATCH):
         dues = [due for due in found[first : first + BATCH] if not many or share_of_many.has(due.job.incarnation)]
-        plans += _plain(decided_by(dues, moment, schedule_for))
+        decided = decided_by(dues, moment, schedule_for, monotonic)
+        plans += [plan async for due, plan in decided if isinstance(plan, Plan) and _is_plain(due, plan)]
         await asyncio.sleep(0)
     rest = len(found) == MOST or len(plans) < len(found)
     planned = with_ids(plans, moment, random)
@@ -74,10 +87,8 @@ async def foresee(
     return Foreseen(moment, batches if batches or rest else ([],), rest)
 
 
-def _plain(decided: Iterable[tuple[Due, Plan | Exception]]) -> Iterator[Plan]:
-    for due, plan in decided:
-        if isinstance(plan, Plan) and due.active == 0 and len(plan.runs) == 1 and not plan.skips:
-            yield plan
+def _is_plain(due: Due, plan: Plan) -> bool:
+    return due.active == 0 and len(plan.runs) == 1 and not plan.skips
 
 
 async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment, promoter: Promoter) -> Fired:

@@ -1,11 +1,12 @@
 """Reckon: what an older tzdata said of the next moments is said again by this program's, once, when a node starts."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence, Set
 from math import inf
 
 from tokimori.clock import Moment
-from tokimori.engine.fire import FiringStore
+from tokimori.engine.fire import FiringStore, Planned
 from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import JobId, NodeId
@@ -80,8 +81,12 @@ async def reckon(store: FiringStore, jobs: Sequence[Job], now: Moment, schedule_
     cursor stays, so that no occurrence comes twice, and one that the new rules put into the past is late. A job that
     can't be reckoned keeps its moment, to be parked when it is due.
     """
-    if jobs:
-        done = sum(await store.apply([(_plan(job, schedule_for), []) for job in jobs], now))
+    plans = list[Planned]()
+    for job in jobs:
+        plans.append((_plan(job, schedule_for), []))
+        await asyncio.sleep(0)  # a text that is read for the first time may take 20 ms
+    if plans:
+        done = sum(await store.apply(plans, now))
         log.info("reckoned the next moments of %d jobs by tzdata %s", done, tzdata_version())
 
 

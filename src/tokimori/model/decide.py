@@ -1,11 +1,12 @@
 """What becomes of a job's occurrences up to now: runs and skips, as one plan. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from msgspec import Struct
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
@@ -20,6 +21,8 @@ MOST_OCCURRENCES = 10_000
 """How many occurrences one call decides; the next call goes on."""
 MOST_CATCHING_UP = 1_000
 """How many runs of one job may be active while missed occurrences are caught up with."""
+MOST_COUNTED = 100 * DAY
+"""How long the part of a row of skips is that one call counts: a long absence is counted in several calls."""
 PACE = SECOND
 """When a job whose catch-up is full is looked at again."""
 
@@ -81,12 +84,17 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan in the making: the walk's own notes, never seen outside. What `asked` names up to `until` is decided."""
+    """A plan in the making: the walk's own notes, never seen outside. What `asked` names up to `until` is decided.
+
+    `is_late` tells whether the call has taken long enough. `left_off`: the next call goes on behind the cursor.
+    """
 
     due: Due
     asked: Schedule
     until: Moment
     cursor: Moment
+    is_late: Callable[[], bool] = lambda: False
+    left_off: bool = False
     runs: list[PlannedRun] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     tail: Skip | None = None
@@ -107,6 +115,11 @@ class _Draft:
         """How many scheduled runs are still to be made after those of this plan; only what became a run counts."""
         limit = self.due.job.runs_remaining
         return None if limit is None else max(0, limit - len(self.runs))
+
+    def is_to_leave_off(self) -> bool:
+        """Whether the rest is for the next call: never before something is decided."""
+        self.left_off = self.cursor > self.due.job.fired_through and self.is_late()
+        return self.left_off
 
     def run(self, nominal: Moment) -> None:
         job = self.due.job
@@ -138,18 +151,28 @@ class _Draft:
         """Note every occurrence after the cursor up to and including `last`, which is one, without walking."""
         first = self.upcoming
         if first is not None and last is not None and first <= last:
-            self.skip(first, last, self.asked.count(self.cursor, last), reason)
+            self.skip(first, last, self.asked.count(Moment(first - 1), last), reason)
+
+    def skip_some(self, last: Moment | None, reason: SkipReason) -> None:
+        """As `skip_through`, but no farther than is counted in one call."""
+        first = self.upcoming
+        if first is not None and last is not None and last - first > MOST_COUNTED:
+            last = self.asked.last_before(Moment(first + MOST_COUNTED))
+            self.left_off = True
+        self.skip_through(last, reason)
 
 
-def decide(due: Due, schedule: Schedule, now: Moment) -> Plan:
+def decide(due: Due, schedule: Schedule, now: Moment, is_late: Callable[[], bool] = lambda: False) -> Plan:
     """Decide every occurrence after `fired_through` whose delay is over: DESIGN §4 (misfire) and §5 (overlap).
 
-    Walks at most `MOST_OCCURRENCES`; if more are left, or catch-up is full, `next_due` says when to call again. The job
-    is finished when its schedule names no more, and when `runs_remaining` runs have been made.
+    Walks at most `MOST_OCCURRENCES`, and no more once `is_late` says so; rows of skips are counted up to
+    `MOST_COUNTED`. If more are left, or catch-up is full, `next_due` says when to call again. The job is finished when
+    its schedule names no more, and when `runs_remaining` runs have been made.
     """
     draft = _draft(due, schedule, now)
+    draft.is_late = is_late
     _decide_missed(draft)
-    if not draft.full:
+    if not (draft.full or draft.left_off):
         _decide_young(draft)
     return _plan(draft, schedule, due.job.state, again=Moment(now + PACE) if draft.full else None)
 
@@ -239,7 +262,9 @@ def _decide_missed(draft: _Draft) -> None:
     definition = draft.due.job.definition
     if definition.grace is not None:
         too_late = draft.asked.last_before(Moment(draft.until - round(definition.grace * SECOND)))
-        draft.skip_through(too_late, SkipReason.GRACE)
+        draft.skip_some(too_late, SkipReason.GRACE)
+        if draft.left_off or draft.is_to_leave_off():
+            return
     late = Moment(draft.until - round(definition.late_after * SECOND))
     some = draft.upcoming is not None and draft.upcoming < late
     newest = draft.asked.last_before(late) if some else None
@@ -247,10 +272,11 @@ def _decide_missed(draft: _Draft) -> None:
         return
     match definition.misfire:
         case Misfire.SKIP:
-            draft.skip_through(newest, SkipReason.MISFIRE)
+            draft.skip_some(newest, SkipReason.MISFIRE)
         case Misfire.LATEST:
-            draft.skip_through(draft.asked.last_before(newest), SkipReason.MISFIRE)
-            _decide_one(draft, newest)
+            draft.skip_some(draft.asked.last_before(newest), SkipReason.MISFIRE)
+            if not draft.left_off:
+                _decide_one(draft, newest)
         case Misfire.ALL:
             _catch_up(draft, newest)
         case _:
@@ -264,6 +290,8 @@ def _catch_up(draft: _Draft, newest: Moment) -> None:
         if len(draft.runs) >= room:
             draft.full = True
             return
+        if draft.is_to_leave_off():
+            return
         draft.walked += 1
         draft.run(moment)
 
@@ -271,7 +299,7 @@ def _catch_up(draft: _Draft, newest: Moment) -> None:
 def _decide_young(draft: _Draft) -> None:
     while draft.walked < MOST_OCCURRENCES:
         moment = draft.upcoming
-        if moment is None or moment > draft.until or draft.remaining == 0:
+        if moment is None or moment > draft.until or draft.remaining == 0 or draft.is_to_leave_off():
             return
         draft.walked += 1
         _decide_one(draft, moment)

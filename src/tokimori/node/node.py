@@ -110,6 +110,7 @@ class Node:
             rhythm=self._rhythm,
             now=self.now,
             timed=self._timed,
+            monotonic=self._clock.monotonic,
         )
         self._saver = Saver(source, self._worker.work)
         self._duties: tuple[Duty, ...] = (

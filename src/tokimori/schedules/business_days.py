@@ -14,9 +14,10 @@ from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.frames import Frame, plain_days
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
 from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
+from tokimori.schedules.left_out import check_left_out
 from tokimori.schedules.moved_count import CountedDays, MovedRows
 from tokimori.schedules.off_times import OffTimes, off_times
-from tokimori.schedules.remembered import remembered
+from tokimori.schedules.remembered import Remembered, remembered
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
 from tokimori.schedules.second_masks import Term, all_fractions, is_fine, mask_of_terms, unit_of
 from tokimori.schedules.terms import zones_of
@@ -53,6 +54,12 @@ class BusinessDays:
     zone: str
     _kept: Kept = field(repr=False, compare=False)
     _rows: dict[range, OffTimes] = field(default_factory=dict, repr=False, compare=False)
+    _near: Remembered | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def _asked(self) -> Remembered:
+        """The base, for the time of one question."""
+        return remembered(self.base) if self._near is None else self._near
 
     @property
     def _days(self) -> LocalDays:
@@ -62,14 +69,14 @@ class BusinessDays:
         """The first moment strictly after the given one."""
         if self.shift is None:
             return self._kept.next_after(moment)
-        return replace(self, base=remembered(self.base))._next_moved(moment)
+        return replace(self, _near=remembered(self.base))._next_moved(moment)
 
     def _next_moved(self, moment: Moment) -> Moment | None:
-        first = self.base.next_after(moment)
+        first = self._asked.next_after(moment)
         if first is not None and not self.is_off(first):
             return next(self._moved_after(moment, first), first)
         moved = next(self._moved_after(moment, Moment(min((first or moment) + _NEAR, LAST_MOMENT))), None)
-        kept = self._kept.next_after(moment, moved)
+        kept = None if first is None else self._kept.next_after(Moment(first - 1), moved)
         if moved is None:
             return next(self._moved_after(moment, kept), kept)
         return moved if kept is None else kept
@@ -78,15 +85,15 @@ class BusinessDays:
         """The last moment strictly before the given one."""
         if self.shift is None:
             return self._kept.last_before(moment)
-        return replace(self, base=remembered(self.base))._last_moved(moment)
+        return replace(self, _near=remembered(self.base))._last_moved(moment)
 
     def _last_moved(self, moment: Moment) -> Moment | None:
-        last = self.base.last_before(moment)
+        last = self._asked.last_before(moment)
         if last is not None and not self.is_off(last):
             moved = self._moved_before(moment, last)
             return last if moved is None else moved
         moved = self._moved_before(moment, Moment(max((last or moment) - _NEAR, FIRST_MOMENT)))
-        kept = self._kept.last_before(moment, moved)
+        kept = None if last is None else self._kept.last_before(Moment(last + 1), moved)
         if moved is None:
             moved = self._moved_before(moment, kept)
             return kept if moved is None else moved
@@ -190,7 +197,7 @@ class BusinessDays:
             off = self.days_off.next_off(day, through)
             if off is None or self._shown_after(off, 0) is not None:
                 return off
-            found = self.base.next_after(Moment(days.end(off) - 1))
+            found = self._asked.next_after(Moment(days.end(off) - 1))
             if found is None:
                 return None
             day = max(off + 1, days.day_of(found))
@@ -202,7 +209,7 @@ class BusinessDays:
             off = self.days_off.last_off(day, first)
             if off is None or self._shown_before(off, DAY) is not None:
                 return off
-            found = self.base.last_before(Moment(days.start(off)))
+            found = self._asked.last_before(Moment(days.start(off)))
             if found is None:
                 return None
             day = min(off - 1, days.day_of(found))
@@ -249,7 +256,7 @@ class BusinessDays:
         """The first time of the day, `low` or later, that clocks show at a moment of the base."""
         times = []
         for first, last, offset in self._days.stretches(day):
-            found = self.base.next_after(Moment(max(first, day * DAY + low - offset) - 1))
+            found = self._asked.next_after(Moment(max(first, day * DAY + low - offset) - 1), Moment(last))
             if found is not None and found < last:
                 times.append(found + offset - day * DAY)
         return min(times, default=None)
@@ -258,7 +265,7 @@ class BusinessDays:
         """The last time of the day, before `high`, that clocks show at a moment of the base."""
         times = []
         for first, last, offset in self._days.stretches(day):
-            found = self.base.last_before(Moment(min(last, day * DAY + high - offset)))
+            found = self._asked.last_before(Moment(min(last, day * DAY + high - offset)), Moment(first - 1))
             if found is not None and found >= first:
                 times.append(found + offset - day * DAY)
         return max(times, default=None)
@@ -275,4 +282,6 @@ def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zon
         message = f"shift: {base} has an interval that is not of whole minutes"
         allowed = "intervals of whole minutes; cron expressions; or no shift, which leaves out what is on days off"
         raise InvalidSchedule(message, field="shift", value=str(shift), allowed=allowed)
-    return BusinessDays(base, days_off, shift, zone, kept_of(base, LocalDays(days_off, zone)))
+    kept = kept_of(base, LocalDays(days_off, zone))
+    check_left_out(kept)
+    return BusinessDays(base, days_off, shift, zone, kept)

@@ -29,7 +29,8 @@ _LEAST_LOOKS = 100
 """A look at a span of time counts as so many at least, for it takes as long."""
 _FIRST_SPAN = 30 * DAY
 """How long that span is at first; at most it is `LONG`, which is counted without a search."""
-_ENDLESS = 1 << 62
+ENDLESS = 1 << 62
+"""Looks that are not counted."""
 _ALL = Moment(FIRST_MOMENT), Moment(LAST_MOMENT)
 _FEW = 100
 """So many moments are always walked."""
@@ -46,7 +47,7 @@ class Union:
         """The first moment strictly after the given one."""
         found: Moment | None = None
         for part in self._parts:
-            at = part.look_after(moment, _ENDLESS, found) if isinstance(part, Difference) else part.next_after(moment)
+            at = part.look_after(moment, ENDLESS, found)[0] if isinstance(part, Difference) else part.next_after(moment)
             found = at if found is None or (at is not None and at < found) else found
         return found
 
@@ -54,7 +55,11 @@ class Union:
         """The last moment strictly before the given one."""
         found: Moment | None = None
         for part in self._parts:
-            at = part.look_before(moment, _ENDLESS, found) if isinstance(part, Difference) else part.last_before(moment)
+            at = (
+                part.look_before(moment, ENDLESS, found)[0]
+                if isinstance(part, Difference)
+                else part.last_before(moment)
+            )
             found = at if found is None or (at is not None and at > found) else found
         return found
 
@@ -129,52 +134,52 @@ class Difference:
 
     def next_after(self, moment: Moment) -> Moment | None:
         """The first moment strictly after the given one."""
-        return self.look_after(moment, _ENDLESS)
+        return self.look_after(moment, ENDLESS)[0]
 
     def last_before(self, moment: Moment) -> Moment | None:
         """The last moment strictly before the given one."""
-        return self.look_before(moment, _ENDLESS)
+        return self.look_before(moment, ENDLESS)[0]
 
-    def look_after(self, moment: Moment, looks: int, limit: Moment | None = None) -> Moment | None:
+    def look_after(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
         """The first moment strictly after the given one; it is not looked for behind the limit.
 
-        Raises `InvalidSchedule` where so many looks don't find it.
+        And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
         """
         walked, span = 0, _FIRST_SPAN
         while looks > 0:
             if limit is not None and moment >= limit:
-                return None
+                return None, looks
             found = self.base.next_after(moment)
             if found is None or not names(self.excluded, found):
-                return found
+                return found, looks
             moment = self._last_excluded(found) if walked else found
             walked, looks = walked + 1, looks - 1
             if walked >= _WALKED:
                 stop = Moment(moment + span)
                 if (at := self._end(moment, stop, last=False)) is not None:
-                    return at
+                    return at, looks
                 looks -= max(min(self.base.count(moment, stop), span // DAY), _LEAST_LOOKS)
                 moment, span = stop, min(2 * span, LONG)
         raise _too_long()
 
-    def look_before(self, moment: Moment, looks: int, limit: Moment | None = None) -> Moment | None:
+    def look_before(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
         """The last moment strictly before the given one; it is not looked for before the limit.
 
-        Raises `InvalidSchedule` where so many looks don't find it.
+        And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
         """
         walked, span = 0, _FIRST_SPAN
         while looks > 0:
             if limit is not None and moment <= limit:
-                return None
+                return None, looks
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
-                return found
+                return found, looks
             moment = self._first_excluded(found) if walked else found
             walked, looks = walked + 1, looks - 1
             if walked >= _WALKED:
                 start = Moment(moment - span)
                 if (at := self._end(Moment(start - 1), Moment(moment - 1), last=True)) is not None:
-                    return at
+                    return at, looks
                 looks -= max(min(self.base.count(start, moment), span // DAY), _LEAST_LOOKS)
                 moment, span = start, min(2 * span, LONG)
         raise _too_long()
@@ -185,9 +190,13 @@ class Difference:
 
     def check(self) -> None:
         """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an interval."""
-        for first, last in {_ALL, *(_ends(leaf) for leaf in _leaves(self.excluded))}:
+        for first, last in self.ends():
             self.look_after(Moment(first - 1), MOST_LOOKS)
             self.look_before(Moment(last + 1), MOST_LOOKS)
+
+    def ends(self) -> set[tuple[Moment, Moment]]:
+        """From where searches are tried: the ends of the calendar, and of each excluded interval."""
+        return {_ALL, *(_ends(leaf) for leaf in _leaves(self.excluded))}
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 from tokimori.errors import InvalidInput
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, weekday_of
@@ -14,6 +15,10 @@ MOST_IN_A_ROW = 366
 """The most days that a range may have, so that no moment is moved by much more than a year."""
 MOST_YEARLY = 100
 """The most dates of every year, so that with days of the week off some business days are left of a year."""
+MOST_RANGES = 1_000
+"""The most dates and ranges together that don't touch each other: what is moved looks at one after the other."""
+MOST_WITHOUT_BUSINESS = 3_660
+"""The most days in a row without a business day: the times of all of them go to one day."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _YEARLY = re.compile(r"(\d\d)-(\d\d)\Z", re.ASCII)
 _ALLOWED = f"2026-12-25; 2026-12-24/2027-01-01, at most {MOST_IN_A_ROW} days; or 12-25 for every year"
@@ -52,6 +57,14 @@ class DaysOff:
     def has_weekday(self, day: int) -> bool:
         """Whether the day's day of the week is off."""
         return self.weekdays >> weekday_of(day) & 1 == 1
+
+    def longest_row(self) -> int:
+        """How many days the longest row has in which ranges take part."""
+        longest, start = 0, self.ranges[0][0] if self.ranges else 0
+        for (_, last), (following, _) in pairwise((*self.ranges, (LAST_DAY + 8, LAST_DAY + 8))):
+            if any(self.last_in_row(day) is None for day in range(last + 1, following)):
+                longest, start = max(longest, last - start + 1), following
+        return longest
 
     def _range(self, day: int) -> Range | None:
         at = bisect_right(self.ranges, (day, LAST_DAY))
@@ -98,7 +111,7 @@ def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
         raise InvalidInput(
             "weekdays: no business day is left", field="weekdays", allowed="at most six days of the week"
         )
-    return DaysOff(_merged(ranges), frozenset(yearly), bits)
+    return _checked(DaysOff(_merged(ranges), frozenset(yearly), bits))
 
 
 def united(several: Sequence[DaysOff]) -> DaysOff:
@@ -112,7 +125,18 @@ def united(several: Sequence[DaysOff]) -> DaysOff:
     ranges = [found for each in several for found in each.ranges]
     yearly = frozenset[tuple[int, int]]().union(*(each.yearly for each in several))
     _check_yearly(yearly)
-    return DaysOff(_merged(ranges), yearly, weekdays)
+    return _checked(DaysOff(_merged(ranges), yearly, weekdays))
+
+
+def _checked(days_off: DaysOff) -> DaysOff:
+    """The days off, unless a search for a business day would take long."""
+    if (number := len(days_off.ranges)) > MOST_RANGES:
+        message = f"dates: {number} of them do not touch each other"
+        raise InvalidInput(message, field="dates", allowed=f"at most {MOST_RANGES} dates and ranges of one job")
+    if (days := days_off.longest_row()) > MOST_WITHOUT_BUSINESS:
+        message = f"dates: {days} days in a row have no business day between them"
+        raise InvalidInput(message, field="dates", allowed=f"at most {MOST_WITHOUT_BUSINESS} days in a row, ten years")
+    return days_off
 
 
 def _check_yearly(yearly: Collection[tuple[int, int]]) -> None:

@@ -164,24 +164,34 @@ class Kept:
     def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
         """The first moment strictly after the given one; None where it would be after the limit."""
         while (found := self._next_likely(moment)) is not None and (limit is None or found <= limit):
-            stretch = stretch_at(self.days.zone, found)
-            day = (found + stretch.offset) // DAY
-            business = self.days.next_business(day)
-            if business == day:
+            if (behind := self.behind_off(found)) is None:
                 return found
-            moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
+            moment = behind
         return None
 
     def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
         """The last moment strictly before the given one; None where it would be before the limit."""
         while (found := self._last_likely(moment)) is not None and (limit is None or found >= limit):
-            stretch = stretch_at(self.days.zone, found)
-            day = (found + stretch.offset) // DAY
-            business = self.days.previous_business(day)
-            if business == day:
+            if (before := self.before_off(found)) is None:
                 return found
-            moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
+            moment = before
         return None
+
+    def behind_off(self, found: Moment) -> Moment | None:
+        """From where to look on for the next moment that is not off; None where this one is not."""
+        stretch = stretch_at(self.days.zone, found)
+        day = (found + stretch.offset) // DAY
+        business = self.days.next_business(day)
+        at = min(business * DAY - stretch.offset, stretch.end) - 1
+        return None if business == day else Moment(max(found, at))
+
+    def before_off(self, found: Moment) -> Moment | None:
+        """From where to look on for the last moment before that is not off; None where this one is not."""
+        stretch = stretch_at(self.days.zone, found)
+        day = (found + stretch.offset) // DAY
+        business = self.days.previous_business(day)
+        at = max((business + 1) * DAY - stretch.offset, stretch.start)
+        return None if business == day else Moment(min(found, at))
 
     def count(self, after: Moment, through: Moment) -> int:
         """How many moments t there are with after < t <= through: those of the base, minus those on days off."""

@@ -1,7 +1,7 @@
 """How a backfill is carried out: look at the job's runs, and make as many new ones as there is room for."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from itertools import islice
 
 from tokimori.clock import Moment
@@ -12,6 +12,7 @@ from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
+from tokimori.service.aside import Aside
 from tokimori.service.asking import checked
 from tokimori.service.bounds import Bounds
 from tokimori.service.scheduled import scheduled_runs
@@ -27,20 +28,21 @@ QUIET = 1.0
 
 
 class Backfills:
-    """The part of the service that concerns backfills."""
+    """The part of the service that concerns backfills. Occurrences are reckoned `aside`."""
 
-    def __init__(self, store: Store, now: Now, random: RandomBytes) -> None:
+    def __init__(self, store: Store, now: Now, random: RandomBytes, aside: Aside) -> None:
         self._store = store
         self._now = now
         self._random = random
+        self._aside = aside
 
     async def look(self, job_id: str, first: Moment, last: Moment, bounds: Bounds) -> Backfill:
         """The state of the backfill: which runs it has, and which it would make. Raises `InvalidInput`."""
         bounds.check_years(first, last)
         job = await self._store.get_job(check_job_id(job_id))
         schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
-        moments = occurrences(schedule, first, last, bounds.occurrences)
-        page = list(islice(moments, PAGE))
+        moments = await self._aside.compute(lambda: occurrences(schedule, first, last, bounds.occurrences))
+        page = await self._next_page(moments)
         fired = await scheduled_runs(self._store, job, page[0], last, await self._now()) if page else {}
         parts = [backfill_of(job, first, last, (), ())]
         while page:
@@ -48,9 +50,11 @@ class Backfills:
             parts.append(
                 backfill_of(job, first, last, page, [*made, *(fired[moment] for moment in page if moment in fired)])
             )
-            await asyncio.sleep(0)
-            page = list(islice(moments, PAGE))
+            page = await self._next_page(moments)
         return together(parts)
+
+    async def _next_page(self, moments: Iterator[Moment]) -> list[Moment]:
+        return await self._aside.compute(lambda: list(islice(moments, PAGE)))
 
     async def make(
         self, job_id: str, first: Moment, last: Moment, max_running: int, *, bounds: Bounds, dry_run: bool

@@ -132,6 +132,11 @@ def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
     return replace(job, state=JobState.PAUSED, reason=reason, by=by, updated=now, next_due=None)
 
 
+def is_due(job: Job, now: Moment) -> bool:
+    """Whether there are occurrences of the job to decide."""
+    return job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
+
+
 def resumed(due: Due, now: Moment) -> Edit:
     """The job, enabled again; the occurrences that it missed become one range of skips and are not made up for."""
     job = due.job

@@ -12,7 +12,7 @@ import msgspec
 from tokimori.clock import Clock, Moment
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
-from tokimori.model.decide import Due
+from tokimori.model.decide import MOST_OCCURRENCES, Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.sizes import check_reason
@@ -26,7 +26,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import check_tag, edited, kept_since, new_job, paused, resumed
+from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
@@ -298,11 +298,10 @@ class JobService(RunService):
 
     async def _decided(self, due: Due, now: Moment) -> Due:
         """The job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest."""
-        for _ in range(MOST_TRIES):
-            job = due.job
-            if job.state is not JobState.ENABLED or job.next_due is None or job.next_due > now:
-                break
-            await decide_and_apply(self._store, [due], now, self._random, schedule_for)
+        tries, left, at = MOST_TRIES, MOST_TRIES * MOST_OCCURRENCES, self._clock.monotonic
+        while min(tries, left) > 0 and is_due(job := due.job, now):
+            decided = await decide_and_apply(self._store, [due], now, self._random, schedule_for, monotonic=at)
+            tries, left = tries - (not decided.applied), left - sum(plan.walked for plan in decided.applied)
             due = await self._store.get_due(job.id)
         return due
 
@@ -377,7 +376,8 @@ class JobService(RunService):
         if due.job.state not in (JobState.PAUSED, JobState.PARKED):
             return due.job
         check_readable(due.job.definition)
-        edit = resumed(due, await self._now())
+        now = await self._now()
+        edit = await self._aside.compute(lambda: resumed(due, now))
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job
 

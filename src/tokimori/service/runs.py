@@ -100,7 +100,7 @@ class RunService:
         self._bounds = OF_A_PROGRAM
         self._weights = weights
         self._aside = Aside()
-        self._backfills = Backfills(store, self._now, random)
+        self._backfills = Backfills(store, self._now, random, self._aside)
         self.events = Events(Feed(store, clock, random, now=self._now, job_of=self.get, stops=stops))
 
     async def trigger(

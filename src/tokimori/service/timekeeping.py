@@ -34,7 +34,14 @@ class Timekeeper:
         timed = Stopwatch(UNMETERED, clock)
         self.lookout = Lookout(store, TICK_IDLE, clock.monotonic())
         self._firing = Firing(
-            store, self.lookout, Schedules(), random=random, rhythm=WHENEVER_DUE, now=clock.now(), timed=timed
+            store,
+            self.lookout,
+            Schedules(),
+            random=random,
+            rhythm=WHENEVER_DUE,
+            now=clock.now(),
+            timed=timed,
+            monotonic=clock.monotonic,
         )
         self._reaper = Reaper(store, chance)
         self._whole = False

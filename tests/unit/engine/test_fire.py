@@ -1,12 +1,15 @@
 """Deciding what is due, and having the store write it."""
 
+import asyncio
+from itertools import count
+
 import pytest
 
 from tests.unit.engine.world import Broken, World
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND
-from tokimori.engine.fire import MOST_RUNS, MOST_WALKED, Decided, Schedules, decide_and_apply, fire
+from tokimori.engine.fire import LONGEST, MOST_RUNS, MOST_WALKED, Decided, Schedules, decide_and_apply, fire
 from tokimori.errors import Conflict, NotFound, StoreUnavailable
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import JobState
@@ -146,6 +149,30 @@ async def test_a_flood_of_skips_is_decided_in_parts(world: World) -> None:
     for n in range(4):
         (skip,) = await world.store.skips(JobId(f"j{n}"))
         assert (skip.count, skip.reason) == (MOST_WALKED * 0.6, SkipReason.OVERLAP)
+
+
+async def test_a_decision_that_takes_long_gives_way(world: World) -> None:
+    """It is gone on with in the next transaction, and after each one others have the loop; nothing is lost."""
+    for name in "abc":
+        await world.add(name)
+    dues = [await world.store.get_due(JobId(name)) for name in "abc"]
+    slow, turns = (n * 2 * LONGEST for n in count()), count()
+
+    async def stand_by() -> None:
+        while True:
+            next(turns)
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(stand_by())
+    decided = await decide_and_apply(
+        world.store, dues, seconds(5), world.random, world.schedule_for, monotonic=lambda: next(slow)
+    )
+    other.cancel()
+    assert [len(plan.runs) for plan in decided.applied] == [1, 1, 1]
+    assert next(turns) >= len("abc")
+    while await world.fire(5):
+        pass
+    assert [await world.nominals(name) for name in "abc"] == [[seconds(n) for n in range(1, 6)]] * 3
 
 
 async def test_a_lost_reply_doubles_nothing(world: World) -> None:

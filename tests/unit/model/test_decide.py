@@ -9,6 +9,7 @@ from tests.unit.examples import NEW_YEAR, Counting, Every, Moments, a_definition
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.model.decide import (
     MOST_CATCHING_UP,
+    MOST_COUNTED,
     MOST_OCCURRENCES,
     PACE,
     Due,
@@ -272,9 +273,42 @@ def test_a_call_walks_so_far_and_goes_on_in_the_next() -> None:
 def test_a_year_of_missed_seconds_costs_nothing(misfire: Misfire, grace: float | None) -> None:
     """A secondly job that was away for a year asks its schedule a few times, not 31 million times."""
     schedule, now = Counting(Every()), Moment(NEW_YEAR + 365 * DAY)
-    plan = decide(due(misfire=misfire, grace=grace, late_after=5), schedule, now)
-    assert schedule.asked < 25
-    assert len(plan.runs) + sum(skip.count for skip in plan.skips) == 365 * 86_400
+    job, runs, ledger = due(misfire=misfire, grace=grace, late_after=5), 0, dict[Moment, int]()
+    while job.job.fired_through < now:
+        asked = schedule.asked
+        plan = decide(job, schedule, now)
+        assert schedule.asked - asked < 25
+        runs, job = runs + len(plan.runs), after(job, plan)
+        ledger |= {skip.first: skip.count for skip in plan.skips}
+    assert runs + sum(ledger.values()) == 365 * 86_400
+
+
+@pytest.mark.parametrize("grace", [None, 0])
+def test_a_long_absence_is_counted_in_pieces(grace: float | None) -> None:
+    """No call counts more than MOST_COUNTED; the job stays due meanwhile, and the pieces are one row of skips."""
+    job, now = due(misfire=Misfire.SKIP, grace=grace), Moment(NEW_YEAR + 2 * MOST_COUNTED + 10 * MINUTE)
+    pieces = list[Plan]()
+    while job.job.fired_through < now - 30 * SECOND:
+        pieces.append(decide(job, MINUTELY, now))
+        job = after(job, pieces[-1])
+    assert [plan.fired_through - NEW_YEAR for plan in pieces[:2]] == [MOST_COUNTED, 2 * MOST_COUNTED]
+    assert all(plan.next_due == plan.fired_through + MINUTE for plan in pieces)
+    (skip,) = pieces[1].skips
+    assert (skip.first, skip.count) == (seconds(60), 2 * MOST_COUNTED // MINUTE)
+
+
+@pytest.mark.parametrize("terms", [{"late_after": 600}, {"misfire": Misfire.ALL}, {"grace": 240, "late_after": 0}])
+def test_a_call_that_takes_long_leaves_off(terms: dict[str, Any]) -> None:
+    """It decides something, and the next call goes on behind that: all pieces together are what one call decides."""
+    whole = decide(due(**terms), MINUTELY, seconds(600))
+    job, pieces = due(**terms), list[Plan]()
+    while job.job.next_due is None or job.job.next_due <= seconds(600):
+        pieces.append(decide(job, MINUTELY, seconds(600), lambda: True))
+        job = after(job, pieces[-1])
+    assert [run for plan in pieces for run in plan.runs] == [*whole.runs]
+    assert [skip for plan in pieces for skip in plan.skips] == [*whole.skips]
+    assert len(pieces) > 1
+    assert all(plan.fired_through > plan.fired_from for plan in pieces)
 
 
 def test_a_year_of_missed_seconds_is_resumed_at_once() -> None:

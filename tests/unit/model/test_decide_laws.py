@@ -2,9 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
-from hypothesis import event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, seconds
@@ -89,6 +89,23 @@ def test_decide_is_what_the_design_says(definition: Definition, active: int, sch
         event("paced")
         occurrences = occurrences[: len(rows)]
     assert rows == by_hand(definition, active, occurrences, seconds(now))
+
+
+@settings(max_examples=100)
+@given(DEFINITIONS, SCHEDULES, st.integers(-100, 3_000), st.integers(0, 5))
+def test_pieces_are_the_whole(definition: Definition, schedule: Schedule, now: int, patience: int) -> None:
+    """Decided a few occurrences at a time, the runs of each piece active in the next, all is what one call decides."""
+    assume(definition.on_overlap is not Overlap.REPLACE)  # the run of another piece is cancelled instead
+    first = due = Due(job=a_job(definition))
+    rows: Decided = []
+    next_due = Moment(NEW_YEAR)
+    while next_due <= seconds(now):
+        looks = count()
+        plan = decide(due, schedule, seconds(now), lambda looks=looks: next(looks) >= patience)  # type: ignore[misc]
+        rows += decided(due, plan, schedule)
+        due = after(due, plan, active=due.active + len(plan.runs))
+        next_due = Moment(seconds(now) + 1) if plan.next_due is None else plan.next_due
+    assert sorted(rows) == decided(first, decide(first, schedule, seconds(now)), schedule)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,16 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
+from tests.unit.examples import a_definition, a_job
 from tests.unit.schedules import walk
 from tests.unit.schedules.test_zones import ALL_ZONES
-from tokimori.clock import DAY, SECOND, Moment
+from tokimori.clock import DAY, HOUR, SECOND, Moment
+from tokimori.engine.fire import LONGEST
 from tokimori.errors import InvalidInput, InvalidSchedule
+from tokimori.model.decide import Due, decide
+from tokimori.model.policies import Misfire, Overlap
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.explain import explained
@@ -34,6 +40,7 @@ _PERIODS = (
     *("PT10S", "PT0.25S", "PT0.000001S", "PT36H", "P1D", "P2W", "P1M", "P3M", "P1Y", "P1M15D", "P1DT12H", "PT1S"),
     *("P1Y2M10DT2H30M15S", "PT90M", "P45D", "P18M", "PT1M1S", "P9000Y", "P1DT0.5S", "PT999999999S", "P400Y", "PT24H"),
 )
+_ABSENCES = (60 * SECOND, HOUR, DAY, 30 * DAY, 365 * DAY, 100 * 365 * DAY)
 _YEARS = (1, 2, 1582, 1969, 1970, 1999, 2024, 2026, 2026, 2026, 2027, 2037, 2038, 2100, 2199, 2200, 9997, 9998, 9999)
 
 
@@ -151,6 +158,7 @@ class Examination:
         at = moment(rng)
         self._count(schedule, at, case, rng)
         self.within(lambda asked: explained(case.text, asked, zone=case.zone, after=at, n=5), schedule, case)
+        self._decide(schedule, at, case, rng)
         for _ in range(moments):
             self._agree(schedule, moment(rng), case)
 
@@ -204,6 +212,26 @@ class Examination:
         if rng.random() < 0.2:
             parts = schedule.count(at, middle) + schedule.count(middle, end)
             assert whole == parts, f"{case} from {at} by {middle} to {end}: {whole} is not {parts}"
+
+    def _decide(self, schedule: Schedule, at: Moment, case: Case, rng: random.Random) -> None:
+        """What a job has missed since then is decided a piece at a time, and a piece accounts for all its moments."""
+        definition = a_definition(
+            misfire=rng.choice(list(Misfire)),
+            on_overlap=rng.choice(list(Overlap)),
+            max_running=rng.choice([0, 1]),
+            late_after=rng.choice([0, 60, 86_400]),
+            grace=rng.choice([None, None, 30 * 86_400]),
+        )
+        due, now = Due(job=replace(a_job(definition), fired_through=at)), Moment(at + rng.choice(_ABSENCES))
+        plan = self.within(lambda asked: decide(due, asked, now, _ending()), schedule, case)
+        told = f"{case} by {definition} from {at} to {now}: {plan}"
+        assert len(plan.runs) + sum(skip.count for skip in plan.skips) == schedule.count(at, plan.fired_through), told
+
+
+def _ending() -> Callable[[], bool]:
+    """What tells of a decision that begins now whether it has taken long enough, as nodes do."""
+    end = time.thread_time() + LONGEST
+    return lambda: time.thread_time() > end
 
 
 def _seconds(ask: Callable[[], T]) -> tuple[T, float]:

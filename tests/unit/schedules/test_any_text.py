@@ -27,6 +27,7 @@ def test_any_text_is_refused_or_answered_in_time() -> None:
 
 FIFTHS = [f"{month:02}-05" for month in range(1, 13)]
 ALL_BUT_THURSDAY = ["sun", "mon", "tue", "wed", "fri", "sat"]
+ALL_BUT_SATURDAY = ["sun", "mon", "tue", "wed", "thu", "fri"]
 DENSE = "; ".join(f"{n}-{n + 30}/{n} {n}-{n + 9}/2 * * {n % 7}" for n in range(1, 15))
 SLOW = [
     ("R5/1999-02-09T02:30:00-03:30/P400Y", "America/Scoresbysund", [], ["tue"], None),
@@ -76,6 +77,34 @@ def test_a_year_off_is_looked_at_all_at_once(shift: Shift) -> None:
     assert schedule.count(day, told.moments[4]) == 5
     last = asked.within(lambda anew: anew.last_before(told.moments[4]), schedule, off)
     assert last == told.moments[3]
+    asked.assert_fast()
+
+
+@pytest.mark.parametrize("shift", [None, *Shift])
+@pytest.mark.parametrize(
+    ("text", "weekdays"),
+    [
+        ("every 24 hours except * * * * tue-fri", ["sat", "sun", "mon"]),
+        ("R/P3M/2199-06-07T02:00:00-03:30 except * 15-21 * * 6", ALL_BUT_SATURDAY),
+    ],
+)
+def test_exclusions_and_days_off_that_leave_nothing_are_refused(
+    text: str, weekdays: list[str], shift: Shift | None
+) -> None:
+    """Neither does by itself: a search went on to the end of the calendar, each day off for itself; now it is told."""
+    with pytest.raises(InvalidSchedule, match="its days off are more than 1000") as caught:
+        on_business_days(parse_schedule(text, zone="Pacific/Kwajalein"), parse_days_off([], weekdays), shift, "UTC")
+    assert (caught.value.field, "several jobs" in str(caught.value.allowed)) == ("schedule", True)
+
+
+def test_a_day_off_is_not_looked_at_beyond_its_end() -> None:
+    """Of a base that has few moments those of years around were looked for, for each day of a row: 22 ms."""
+    text = "every 1 days except 32/5 48-55 2-17/1 * * 1-5; 33 * */3 */4 *; 15-39/3,6-4/1 * * sep-apr *"
+    calendar = parse_days_off(["2037-02-05/2037-12-07", "2038-03-05/2038-11-07", "2039-02-05/2039-10-07"], [])
+    rare = Case(text, "America/St_Johns", Moment(0), Gap.SHIFT, Fold.BOTH, calendar, Shift.NEXT)
+    asked, schedule = Examination(), read(rare)
+    assert schedule is not None
+    asked.within(lambda anew: anew.last_before(at("2038-11-08")), schedule, rare)
     asked.assert_fast()
 
 

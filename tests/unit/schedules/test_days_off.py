@@ -1,10 +1,20 @@
 """Days off as values."""
 
+from datetime import date, timedelta
+
 import pytest
 
 from tokimori.errors import InvalidInput
 from tokimori.schedules.days import day_of
-from tokimori.schedules.days_off import DaysOff, dates_of, parse_days_off, united, weekdays_of
+from tokimori.schedules.days_off import (
+    MOST_RANGES,
+    MOST_WITHOUT_BUSINESS,
+    DaysOff,
+    dates_of,
+    parse_days_off,
+    united,
+    weekdays_of,
+)
 
 
 def test_days_off_are_printed_as_they_are_read() -> None:
@@ -67,6 +77,33 @@ def test_bad_days_are_refused(dates: list[str], weekdays: list[str], field: str,
         parse_days_off(dates, weekdays)
     assert (caught.value.field, caught.value.value) == (field, value)
     assert caught.value.allowed
+
+
+def test_so_many_dates_may_be_off() -> None:
+    """Each is looked at by itself where moments are moved; those that touch each other are one."""
+    first = date(2026, 1, 1)
+    every_other = [str(first + timedelta(2 * n)) for n in range(MOST_RANGES + 1)]
+    assert len(parse_days_off(every_other[1:], []).ranges) == MOST_RANGES
+    assert len(parse_days_off([str(first + timedelta(n)) for n in range(MOST_RANGES + 1)], []).ranges) == 1
+    half = len(every_other) // 2
+    with pytest.raises(InvalidInput, match=f"{MOST_RANGES + 1} of them") as caught:
+        parse_days_off(every_other, [])
+    assert (caught.value.field, str(MOST_RANGES) in str(caught.value.allowed)) == ("dates", True)
+    with pytest.raises(InvalidInput, match=f"{MOST_RANGES + 1} of them"):
+        united([parse_days_off(every_other[:half], []), parse_days_off(every_other[half:], [])])
+
+
+@pytest.mark.parametrize("weekdays", [[], ["sun", "mon", "tue", "wed", "fri", "sat"]])
+def test_so_many_days_in_a_row_may_be_off(weekdays: list[str]) -> None:
+    """The moments of all of them go to one day; days of the week that are off lie between dates of one row, too."""
+    thursday, step = date(2026, 1, 1), 7 if weekdays else 1
+    row = [str(thursday + timedelta(n)) for n in range(0, MOST_WITHOUT_BUSINESS + step, step)]
+    assert parse_days_off([*row[:100], *row[101:]], weekdays).longest_row() < MOST_WITHOUT_BUSINESS
+    with pytest.raises(InvalidInput, match="have no business day") as caught:
+        parse_days_off(row, weekdays)
+    assert (caught.value.field, str(MOST_WITHOUT_BUSINESS) in str(caught.value.allowed)) == ("dates", True)
+    with pytest.raises(InvalidInput, match="have no business day"):
+        parse_days_off([f"{year}-01-01/{year}-12-31" for year in range(9988, 9999)], weekdays)
 
 
 def test_a_leap_day_may_be_off_every_year() -> None:

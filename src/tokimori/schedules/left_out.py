@@ -1,0 +1,45 @@
+"""What exclusions and days off leave out together, of which no formula is known: too much of it is refused."""
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.combined import MOST_LOOKS, Difference, Union
+from tokimori.schedules.kept import Kept
+
+_OFF = 5
+"""A moment on a day off costs as much as so many looks at excluded ones: the search begins anew behind the day."""
+
+
+def check_left_out(kept: Kept) -> None:
+    """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an excluded interval."""
+    parts = kept.likely._parts if isinstance(kept.likely, Union) else ()
+    for part in parts:
+        if isinstance(part, Difference):
+            for first, last in part.ends():
+                _look_after(part, kept, Moment(first - 1))
+                _look_before(part, kept, Moment(last + 1))
+
+
+def _look_after(part: Difference, kept: Kept, moment: Moment) -> None:
+    looks, at = MOST_LOOKS, moment
+    while looks > 0:
+        found, looks = part.look_after(at, looks)
+        if found is None or (behind := kept.behind_off(found)) is None:
+            return
+        at, looks = behind, looks - _OFF
+    raise _too_long()
+
+
+def _look_before(part: Difference, kept: Kept, moment: Moment) -> None:
+    looks, at = MOST_LOOKS, moment
+    while looks > 0:
+        found, looks = part.look_before(at, looks)
+        if found is None or (before := kept.before_off(found)) is None:
+            return
+        at, looks = before, looks - _OFF
+    raise _too_long()
+
+
+def _too_long() -> InvalidSchedule:
+    message = f"schedule: what it excludes and its days off are more than {MOST_LOOKS} moments or days in a row"
+    allowed = "fewer exclusions beside days off of the week or of every year; or several jobs"
+    return InvalidSchedule(message, field="schedule", allowed=allowed)

@@ -1,0 +1,33 @@
+"""What a backfill reckons holds up nobody."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.clock import Moment
+from tokimori.model.backfill import occurrences
+from tokimori.model.job import Definition
+from tokimori.model.target import Noop
+from tokimori.schedules.schedule import Schedule
+from tokimori.service import backfill
+
+
+async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred years beside days off take 0.3 s to count: the loop itself lets the work go on here."""
+    go = threading.Event()
+
+    def waiting(schedule: Schedule, first: Moment, last: Moment, most: int) -> Iterator[Moment]:
+        assert go.wait(20)
+        return occurrences(schedule, first, last, most)
+
+    monkeypatch.setattr(backfill, "occurrences", waiting)
+    await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
+    asking = asyncio.create_task(
+        world.service.backfill("j", "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z", dry_run=True)
+    )
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(go.set)
+    assert len((await asking).missing) == 2
