@@ -234,13 +234,21 @@ def test_output_that_cannot_be_written_holds_up_nobody(node: Node) -> None:
     )
 
 
-@pytest.mark.parametrize("job", ["stops_the_loop", "closes_all", "ends_every_task"])
+@pytest.mark.parametrize("job", ["stops_the_loop", "ends_every_task"])
 def test_a_process_that_is_of_no_use_any_more_ends(node: Node, job: str) -> None:
     """At once, whatever is left in it: its node starts another one, and only what ran in it is lost."""
     node.begin(APP)
     node.begin_run(job, 1)
     assert node.process is not None
     assert node.process.wait(60) == 1
+
+
+def test_a_process_that_closes_all_its_files_leaves_the_line(node: Node) -> None:
+    """Its loop may never wake again: by the end of the line its node knows, and kills it."""
+    node.begin(APP)
+    node.begin_run("closes_all", 1)
+    with pytest.raises((EOFError, ConnectionResetError)):
+        node.heard(wire.Ended)
 
 
 async def test_who_waits_for_a_slow_import_is_told(
