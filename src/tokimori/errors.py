@@ -31,7 +31,11 @@ from typing import Self
 
 MOST_MESSAGE = 16_000
 """Characters of a message. What was wrong may have a megabyte: of a longer one the beginning and the end are told."""
-_HALF = MOST_MESSAGE // 2
+
+
+def shortened(message: str, most: int) -> str:
+    """The message, of a longer one its beginning and its end."""
+    return message if len(message) <= most else f"{message[: most // 2]} … {message[-(most // 2) :]}"
 
 
 class TokimoriError(Exception):
@@ -44,11 +48,12 @@ class TokimoriError(Exception):
     code = "error"
     exit_code = 70
     status = 500
+    most_message = MOST_MESSAGE
 
     def __init__(
         self, message: str, *, field: str | None = None, value: object = None, allowed: str | None = None
     ) -> None:
-        self.message = message if len(message) <= MOST_MESSAGE else f"{message[:_HALF]} … {message[-_HALF:]}"
+        self.message = shortened(message, self.most_message)
         super().__init__(self.message)
         self.field = field
         self.value = value
@@ -81,6 +86,8 @@ class InvalidFile(InvalidInput):
     """A foreign file that can't be read as what it should be; the message names the file and the line."""
 
     code = "invalid_file"
+    most_message = 1_000_000
+    """A fault has a line, and a file may have many: whoever shows the first of them counts the others."""
 
 
 class InvalidConfig(InvalidInput):

@@ -42,20 +42,31 @@ from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
+from tokimori.model.statistics import Statistics
 from tokimori.model.target import Build, Command, Function, Http, Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, SchemaStatus
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.fluent import every, on
-from tokimori.service.arguments import CalendarArguments, JobArguments, PlainRequest, RequestArguments
+from tokimori.service.arguments import (
+    CalendarArguments,
+    JobArguments,
+    PlainRequest,
+    QueueArguments,
+    RequestArguments,
+    SemaphoreArguments,
+)
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
+from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
 from tokimori.service.jobs import Imported
+from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
+from tokimori.service.resource_kinds import Resources
 from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.sets import Applied
@@ -86,6 +97,7 @@ __all__ = [
     "DeclaredArguments",
     "Definition",
     "DeletedJobs",
+    "Diagnosis",
     "Edge",
     "Explanation",
     "FamilyChanged",
@@ -108,6 +120,7 @@ __all__ = [
     "JobSearch",
     "JobState",
     "KindCopied",
+    "LedgerPage",
     "Moment",
     "NodeRecord",
     "NodeState",
@@ -120,8 +133,10 @@ __all__ = [
     "PermitLost",
     "PlainRequest",
     "Queue",
+    "QueueArguments",
     "Refused",
     "RequestArguments",
+    "Resources",
     "Run",
     "RunDetails",
     "RunFilter",
@@ -131,10 +146,12 @@ __all__ = [
     "RunSummary",
     "SchemaMismatch",
     "SchemaStatus",
+    "SemaphoreArguments",
     "SemaphoreDetails",
     "Shown",
     "Skip",
     "SkipReason",
+    "Statistics",
     "StoreError",
     "StoreRefused",
     "StoreTooSlow",
@@ -142,6 +159,7 @@ __all__ = [
     "Task",
     "TokimoriError",
     "Unauthorized",
+    "Verified",
     "Why",
     "Worker",
     "current_task",

@@ -27,7 +27,7 @@ class Session:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
         environment = {**program.environment, "TERM": "xterm", **(more or {})}
-        command = [str(PROGRAM), *arguments]
+        command = ["env", "--default-signal=INT", str(PROGRAM), *arguments]  # a shell's background job ignores it
         self.process = subprocess.Popen(
             command,
             cwd=program.home,

@@ -245,7 +245,7 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
     )
     workspace("task", "build", "a")
     follow = subprocess.Popen(
-        [str(PROGRAM), "task", "logs", "a", "-f"],
+        ["env", "--default-signal=INT", str(PROGRAM), "task", "logs", "a", "-f"],  # a shell's background job ignores it
         cwd=workspace.home,
         env=workspace.environment,
         stdout=subprocess.PIPE,

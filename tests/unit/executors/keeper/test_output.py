@@ -66,14 +66,14 @@ def test_only_the_owner_reads(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "1.log").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_can_not_be_written_is_complained_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_can_not_be_written_is_complained_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Where the file can't be written the output is still told, and the administrator hears of it once."""
     (tmp_path / "run").write_text("in the way")
     output = Output(tmp_path, "run/1.log", 1000)
     output.write(b"first")
     output.write(b"second")
     assert output.finish() == (b"firstsecond", b"")
-    assert capsys.readouterr().err.count("run/1.log: Not a directory") == 1
+    assert capfd.readouterr().err.count("run/1.log: Not a directory") == 1
 
 
 def test_a_secret_is_neither_in_the_file_nor_told(tmp_path: Path) -> None:
