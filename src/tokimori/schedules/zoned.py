@@ -8,14 +8,17 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.counted import narrowed
+from tokimori.schedules.days import LAST_YEAR, day_of
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, rule_from, stretch_at, stretches_between
 
 _MOST_BY_RULE = 120
-"""How many stretches a search visits of those that a zone's rule makes: enough for 40 years, which hold all kinds of
-years. Only times that are always in a gap are not found there, and these never are.
+"""How many stretches a search visits of those that a zone's rule makes, behind the last year that a text may name:
+enough for 40 years, which hold all kinds of years. Only times that are always in a gap are not found there, and these
+never are.
 """
 
+_NO_MORE_YEARS = day_of(LAST_YEAR + 1, 1, 1) * DAY
 _IN_VAIN, _NEVER = 6, -1
 """After so many of them it is asked whether there is anything by the rule at all, which is known once it was asked."""
 
@@ -57,13 +60,13 @@ class Zoned(Struct, frozen=True):
         return self._search(moment, _IN_VAIN)
 
     def is_never_by_rule(self) -> bool:
-        """Whether there is no moment from the first change of the clocks by the zone's rule on."""
-        return self._search(Moment(rule_from(self.zone) - 1), _NEVER) is None
+        """Whether there is no moment from when on all years of a kind are the same."""
+        return self._search(Moment(_same_from(self.zone) - 1), _NEVER) is None
 
     def _search(self, moment: Moment, in_vain: int) -> Moment | None:
         at: int = moment + 1
         low, wall = 0, None
-        by_rule, rule = 0, rule_from(self.zone)
+        by_rule, rule = 0, _same_from(self.zone)
         while by_rule < _MOST_BY_RULE:
             stretch = stretch_at(self.zone, at)
             start, end, offset, before = stretch
@@ -96,7 +99,7 @@ class Zoned(Struct, frozen=True):
         """The last moment strictly before the given one."""
         at: int = moment - 1
         high, wall = 0, None
-        by_rule, rule = 0, rule_from(self.zone)
+        by_rule, rule = 0, _same_from(self.zone)
         while True:
             stretch = stretch_at(self.zone, at)
             start, _end, offset, before = stretch
@@ -155,6 +158,11 @@ class Zoned(Struct, frozen=True):
             return False
         wall = self.times.at_or_after(stretch.start + stretch.before)
         return wall is not None and wall < stretch.start + stretch.offset
+
+
+def _same_from(zone: str) -> int:
+    """From when on years of a kind are the same: by the zone's rule, and behind the last one that a text may name."""
+    return max(rule_from(zone), _NO_MORE_YEARS)
 
 
 @lru_cache(maxsize=256)

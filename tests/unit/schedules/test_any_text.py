@@ -205,6 +205,19 @@ def test_times_that_a_rule_always_skips_are_found_where_it_did_not_hold() -> Non
     assert schedule.next_after(at("1981-01-01")) is None
 
 
+def test_a_year_that_is_named_is_found_beside_times_that_a_rule_always_skips() -> None:
+    """The search passed it: after 60 years of gaps it said that there is no more, and the job was finished."""
+    text = "30 2 * 3 0#5; 0 0 12 1 6 ? 2150"
+    schedule = parse_schedule(text, zone="Europe/Andorra", gap=Gap.SKIP)
+    assert schedule.next_after(at("2000-01-01")) == schedule.last_before(at("2994-01-01")) == at("2150-06-01 10:00")
+    assert schedule.next_after(at("2150-06-02")) is None
+    named = Case(text, "Europe/Andorra", Moment(0), Gap.SKIP, Fold.FIRST, None, None)
+    asked = Examination()
+    asked.within(lambda anew: anew.next_after(at("2000-01-01")), schedule, named)
+    asked.within(lambda anew: anew.last_before(at("2994-01-01")), schedule, named)
+    asked.assert_fast()
+
+
 def test_what_is_moved_beyond_the_calendar_is_found_from_behind() -> None:
     """The last day of 9998 is a Thursday: what is moved from it comes on the day after it, from both sides."""
     schedule = on_business_days(parse_schedule("0 0 * * *"), parse_days_off([], ["thu"]), Shift.NEXT, "UTC")
