@@ -108,7 +108,7 @@ def _read(ours: int) -> Iterator[bytes]:
         yield part
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
 def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
     """A home without anything, and whatever is left of a node in it is ended."""
     store = None

@@ -101,7 +101,7 @@ def test_another_node_goes_on_where_one_was_killed(program: Program) -> None:
             known = program.json("job", "trigger", "a")["id"]
             assert (stream.next() or {})["run_id"] == known
             os.kill(killed.node.pid, signal.SIGKILL)
-            killed.node.wait()
+            killed.node.communicate()
             assert stream.next() is None
         meanwhile = program.json("job", "trigger", "a", "--wait", "--timeout", "60")["id"]
         with listening(other, last=stream.last) as resumed:
