@@ -18,7 +18,10 @@ LATEST = 10 * SECOND
 
 
 class Place(Struct, frozen=True, order=True):
-    """Behind the end that was written at this moment and is `tie` among those of the moment; "": before all of them."""
+    """Behind the end that was written at this moment and is `tie` among those of the moment; "": before all of them.
+
+    A store of another kind knows other ties, and a position may come from one: those count as "".
+    """
 
     written: Moment
     tie: str = ""

@@ -124,7 +124,7 @@ class TableReader:
         return await self.get_run(run_id)
 
     async def ended_since(self, place: Place, limit: int) -> Ends:
-        statement, values = page(_ENDS, (place.written, place.tie or FIRST_ID))
+        statement, values = page(_ENDS, (place.written, place.tie if len(place.tie) == len(FIRST_ID) else FIRST_ID))
         found = [rows.ended_of(row) for row in await self._select(statement, *values, limit)]
         return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
 

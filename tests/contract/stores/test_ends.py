@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later
@@ -79,6 +80,18 @@ async def test_reading_goes_on_behind_a_place(store: Store, worker: Worker) -> N
     assert await ends_of(store, Place(first.written)) == [first, second]
     for behind in (1, SECOND):
         assert await ends_of(store, Place(Moment(second.written + behind))) == []
+
+
+@pytest.mark.parametrize("tie", ["17", "ffffffff-ffff-ffff-ffff-ffffffffffff"])
+async def test_a_place_of_another_store_is_no_fault(store: Store, worker: Worker, tie: str) -> None:
+    """Whoever brings the position of a store of another kind is told of what was written later."""
+    job = await add_job(store)
+    await add_runs(store, job, 2)
+    await end(worker, 1)
+    await asyncio.sleep(0.003)  # SQLite's moments are milliseconds
+    await end(worker, 1)
+    first, second = await ends_of(store)
+    assert second in await ends_of(store, Place(first.written, tie))
 
 
 async def test_an_end_says_what_became_of_the_run(store: Store, worker: Worker) -> None:

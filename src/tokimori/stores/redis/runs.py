@@ -114,7 +114,7 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
 
 async def ended_since(db: Connections, place: Place, limit: int) -> Ends:
     fields, written = names_of(ENDED)[1:], -(-place.written // MILLISECOND)  # no millisecond that began before
-    start = f"({written}-{place.tie}" if place.tie else f"{written}"
+    start = f"({written}-{place.tie}" if place.tie.isdecimal() else f"{written}"
     found, rest = await db.run("ended_since", start=start, limit=limit, fields=fields)
     ends = []
     for entry, values in found:

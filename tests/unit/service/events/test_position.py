@@ -14,6 +14,7 @@ PLACES = [
     Position(written=NEW_YEAR, feed="0a1b2c3d", number=17),
     Position(written=NEW_YEAR, tie=""),
     Position(written=NEW_YEAR, tie="0190f7a0-0000-7000-8000-000000000000"),
+    Position(written=NEW_YEAR, tie="17"),
 ]
 
 
@@ -23,7 +24,9 @@ def test_what_is_written_is_read(position: Position) -> None:
     assert position_of(str(position), NEW_YEAR) == position
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1.2.3", "17.0a1b2c3d", "1~g", "9" * 17, None, 5, "١", "1\n"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1.2.3", "17.0a1b2c3d", "1~g", "1~-", "1~0-5", "9" * 17, None, 5, "١", "1\n"]
+)
 def test_what_is_none_is_refused(text: object) -> None:
     """The field, the value and what is allowed are named."""
     with pytest.raises(InvalidInput) as caught:
