@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tokimori.clock import DAY, SECOND, Clock, Moment
-from tokimori.errors import NotFound, TokimoriError
+from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.ends import LATEST, Ended, Endings, Place
@@ -80,7 +80,7 @@ class Feed:
         self._reading = asyncio.Semaphore(1)
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
-        self._jobs: dict[str, tuple[float, Job | None]] = {}
+        self._jobs: dict[str, tuple[float, asyncio.Future[Job]]] = {}
 
     @property
     def end(self) -> int:
@@ -237,17 +237,17 @@ class Feed:
             self._first += KEPT
 
     async def job(self, job_id: str) -> Job:
-        """The job as it was a few seconds ago. Raises `NotFound` where there is none."""
-        at = self._clock.monotonic()
-        known = self._jobs.get(job_id)
+        """The job as it was a few seconds ago. Raises `NotFound` where there is none, and `StoreError`.
+
+        All who listen are woken together: one of them asks, and the others wait for the same answer.
+        """
+        at, known = self._clock.monotonic(), self._jobs.get(job_id)
         if known is None or at >= known[0] + FRESH:
-            try:
-                job: Job | None = await self._job_of(job_id)
-            except NotFound:
-                job = None
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
-            known = self._jobs[job_id] = (at, job)
-        if known[1] is None:
-            raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
-        return known[1]
+            known = self._jobs[job_id] = (at, asyncio.ensure_future(self._job_of(job_id)))
+        try:
+            return await asyncio.shield(known[1])
+        except StoreError:
+            self._jobs.pop(job_id, None)
+            raise

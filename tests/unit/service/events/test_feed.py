@@ -308,6 +308,24 @@ async def test_a_job_is_asked_for_once_in_a_while(world: World) -> None:
     assert asked == ["a", "a"]
 
 
+async def test_all_who_listen_ask_for_a_job_once(world: World) -> None:
+    """They are woken together: one asks, and where the store does not answer somebody asks again later."""
+    asked: list[str] = []
+
+    async def job_of(job_id: str) -> Job:
+        asked.append(job_id)
+        await asyncio.sleep(0)
+        if len(asked) == 1:
+            raise StoreUnavailable("nobody answers")
+        raise NotFound(job_id)
+
+    world.feed._job_of = job_of
+    for kind in (StoreUnavailable, NotFound):
+        answers = await asyncio.gather(*(world.feed.job("a") for _ in range(100)), return_exceptions=True)
+        assert {type(answer) for answer in answers} == {kind}
+    assert asked == ["a", "a"]
+
+
 def test_the_window_is_longer_than_any_transaction() -> None:
     """What is read again reaches further back than the longest transaction, 4 s, with a margin."""
     assert LATEST >= 2 * 4 * SECOND
