@@ -69,17 +69,20 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
     return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.now())))
 
 
-async def _page(service: "Service", begin: str | None, filters: "Filters") -> "Sequence[Event]":
+async def _page(service: "Service", after: str | None, filters: "Filters") -> "Sequence[Event]":
     """What there is, a bounded number of pages of it."""
     from tokimori.service.events.events import MOST_PAGES
 
-    found, told = await service.events.read(begin, **filters), dict["str", "Event"]()
+    told = dict["str", "Event"]()
     for _ in range(MOST_PAGES):
+        found = await service.events.read(after, **filters)
         _tell_gap(gap=found.gap)
         told |= {each.id: each for each in found.events}
-        last, found = found.after, await service.events.read(found.after, **filters)
-        if not found.events and found.after == last:
+        if not found.events and found.after == after:
             break
+        after = found.after
+    else:
+        print_notice(f"There may be more: the same command with `--after {after}` goes on.")
     return list(told.values())
 
 
