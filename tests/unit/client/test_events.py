@@ -1,0 +1,47 @@
+"""Programs follow events: of a store that they open themselves, and through a node's door."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.client.served import TRANSPORTS, store_of
+from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
+from tokimori.errors import InvalidInput, Refused
+from tokimori.service.events import feed
+
+
+@pytest.fixture(params=TRANSPORTS)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """One with a job whose runs nobody claims, whose feed looks at the store at once."""
+    monkeypatch.setattr(feed, "EVERY", 0.01)
+    with store_of(request.param) as url, open_client(url) as opened:
+        opened.add("a", noop=True)
+        yield opened
+
+
+def ended(client: Client) -> str:
+    """The id of a run that has ended."""
+    run = client.trigger("a")
+    client.cancel(run.id)
+    return run.id
+
+
+def test_a_program_follows_events_and_goes_on_later(client: Client) -> None:
+    """Each run that ends is told of in order; who stops goes on behind the position that he kept."""
+    begin = client.events.read().after
+    runs = [ended(client) for _ in range(3)]
+    events = client.events.follow(begin, state=["cancelled"])
+    first, second = next(events), next(events)
+    del events
+    third = next(client.events.follow(second.position))
+    assert [each.run.id for each in (first, second, third)] == runs
+    assert first.what == "run.cancelled"
+
+
+def test_a_program_that_was_away_for_too_long_is_told(client: Client) -> None:
+    """A gap is no silence: following ends with an error that says so, as it does for a filter that there is not."""
+    with pytest.raises(Refused, match="not kept any more"):
+        next(client.events.follow("1"))
+    with pytest.raises(InvalidInput, match="no such filter"):
+        next(client.events.follow(job="a"))  # type: ignore[call-arg]
