@@ -1,7 +1,6 @@
 """Requests are read into values, and values are written as responses."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -14,6 +13,7 @@ from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
 from tokimori.model.nesting import check_depth
 from tokimori.service.views.errors import Fault, error_view, problem_of
+from tokimori.spelling import hint
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 
@@ -102,6 +102,5 @@ def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
     name = found.field or ""
     if not isinstance(plain, dict) or name not in plain or name in known or not known:
         return found
-    near = get_close_matches(name, known, n=1)
-    message = f"{name}: there is no such field{f'; did you mean {near[0]}?' if near else ''}"
+    message = f"{name}: there is no such field{hint(name, known)}"
     return InvalidInput(message, field=name, value=found.value, allowed=f"one of {', '.join(known)}")

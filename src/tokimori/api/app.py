@@ -35,6 +35,7 @@ from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
 from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import Queues
+from tokimori.api.router import DirectRouter
 from tokimori.api.runs import Runs
 from tokimori.api.schedules import Schedules
 from tokimori.api.secrets import Secrets
@@ -43,7 +44,6 @@ from tokimori.api.sets import Sets
 from tokimori.api.tasks import Tasks
 from tokimori.api.tokens import Tokens
 from tokimori.api.turns import MOST_LARGE
-from tokimori.api.ways import Ways
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
@@ -121,7 +121,7 @@ def create_app(
     app = Starlette(
         exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
     )
-    app.router = Ways([*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages])
+    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,

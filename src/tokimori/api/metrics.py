@@ -14,8 +14,8 @@ from tokimori.metrics.metrics import MEDIA, Standing
 from tokimori.model.lanes import queue_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.finding import RunSearch
 from tokimori.service.service import Service
 
 Figures = Callable[[Standing], bytes]
@@ -46,9 +46,8 @@ async def standing_of(service: Service) -> Standing:
     ready: Counter[str] = Counter()
     oldest = now
     for state in (each for each in RunState if each not in ENDS):
-        found = await service.list_runs(
-            RunFilter(states=frozenset({state}), limit=MOST_LISTED if state is RunState.READY else MOST_COUNTED)
-        )
+        limit = MOST_LISTED if state is RunState.READY else MOST_COUNTED
+        found = (await service.find_runs(RunSearch(state=frozenset({state}), limit=limit))).runs
         runs[state.value] = len(found)
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)

@@ -94,15 +94,17 @@ async def _carried_out(
     refused: dict[str, str] = {}
     with counting(verb, "jobs") as advance:
         for _ in range(_MOST_PASSES):
-            refused = {}
+            again: list[str] = []
             for job_id in left:
                 try:
                     await act(service, job_id)
                     done.add(job_id)
+                    refused.pop(job_id, None)
                 except TokimoriError as fault:
                     refused[job_id] = fault.message
+                    again += [job_id] if isinstance(fault, Refused) else []  # a store that is away may have done it
                 advance(len(done), len(found))
-            if not refused or len(refused) == len(left):
+            if len(again) in (0, len(left)):
                 break
-            left = list(refused)
+            left = again
     return [job_id for job_id in found if job_id in done], refused

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import print_json, print_lines, print_text
+from tokimori.cli.output import print_json, print_lines, print_text, write_file
 from tokimori.errors import InvalidInput
 
 VARIABLE = "_TOKIMORI_COMPLETE"
@@ -58,8 +58,7 @@ def _print_or_write(shell: str, *, install: bool) -> None:
         print_text(text)
         return
     place = Path.home() / _PLACES[shell]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
+    write_file(place, text)
     if options().as_json:
         print_json({"shell": shell, "file": str(place)})
         return

@@ -23,7 +23,7 @@ class Draft:
 
     def edit(self) -> bool:
         """Open the editor, and read what was saved; whether that is another text. Raises `Refused`."""
-        self.path.write_text(self.text)
+        self.path.write_text(self.text, encoding="utf-8")
         before, command = self.text, [*_editor(), str(self.path)]
         try:
             code = subprocess.run(command, check=False).returncode
@@ -35,7 +35,8 @@ class Draft:
         try:
             self.text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as fault:
-            raise Refused(f"editor: the text can't be read: {fault}", field="editor", allowed="UTF-8") from None
+            message = f"editor: the text can't be read: {fault}; it is in {self.keep()}"
+            raise Refused(message, field="editor", allowed="UTF-8") from None
         return self.text != before
 
     def keep(self) -> Path:

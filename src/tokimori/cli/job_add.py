@@ -11,7 +11,7 @@ from tokimori.cli.ending import DONE
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options, with_moments
 from tokimori.cli.job_printing import SHOWN_MOMENTS, print_job
 from tokimori.cli.session import Absent, in_service
-from tokimori.clock import Moment
+from tokimori.clock import Moment, SystemClock
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add(job_id: str | None, *, in_editor: bool, yes: bool, **values: Any) -> int
     if in_editor:
         from tokimori.cli.job_edit import add_in_editor
 
-        return add_in_editor(job_id, fields, yes=yes)
+        return add_in_editor(job_id, with_moments(fields, SystemClock().now()), yes=yes)
     if job_id is None:
         raise click.UsageError("Missing argument 'ID'; or -e, to write the job in an editor")
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service
@@ -40,7 +41,7 @@ def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, ye
     _check(not dry_run, "all", "--dry-run only with --all")
     if is_pattern(str(job_id)):
         return for_each_matching(
-            str(job_id), "delete", "deleted", lambda s, each: s.delete(each, cascade=cascade, now=now), yes=yes
+            str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade=cascade, now=now), yes=yes
         )
     _check(not yes, "all", "--yes only with --all or a pattern")
     in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now))
@@ -49,6 +50,12 @@ def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, ye
     else:
         print_lines(f"deleted {job_id}")
     return DONE
+
+
+async def _see_gone(service: "Service", job_id: str, *, cascade: bool, now: bool) -> None:
+    """Delete one of several jobs; it may be gone already, with one after which it ran."""
+    with suppress(NotFound):
+        await service.delete(job_id, cascade=cascade, now=now)
 
 
 def _check(right: bool, field: str, allowed: str) -> None:

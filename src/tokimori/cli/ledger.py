@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
+from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
 from tokimori.cli.table import print_table
 from tokimori.clock import Moment
+from tokimori.errors import NotFound
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 PAGE = 1_000
-FAILED = 1
-"""The exit code where something does not fit."""
 
 _first = click.option("--from", "first", metavar="TIME", help="The first moment, or how long ago; the oldest known.")
 _last = click.option("--to", "last", metavar="TIME", help="The last moment, or how long ago; now by default.")
@@ -76,7 +77,7 @@ async def _range(service: "Service", first: str | None, last: str | None) -> tup
 @click.argument("job_ids", metavar="[ID]…", nargs=-1, shell_complete=job_ids)
 @_first
 @_last
-def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> None:
+def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int:
     """Check that each occurrence of these jobs, or of all, is a run or a skip, or was pruned.
 
     What does not fit is named, and the exit code is then 1. What is older than the last change of a job can't be
@@ -86,8 +87,13 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> Non
 
     async def act(service: "Service") -> "list[Verified]":
         since, until = await _range(service, first, last)
-        named = list(job_ids) or [job.id async for job in _all(service)]
-        return [part for job_id in named for part in await _verified(service, job_id, since, until)]
+        if job_ids:
+            return [part for job_id in job_ids for part in await _verified(service, job_id, since, until)]
+        found: list[Verified] = []
+        async for job in _all(service):
+            with suppress(NotFound):  # somebody has deleted it meanwhile
+                found += await _verified(service, job.id, since, until)
+        return found
 
     found = in_service(act)
     wrong = sum(each.wrong for each in found)
@@ -95,8 +101,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> Non
         print_json([verified_view(each) for each in found])
     else:
         _print_verified(found, wrong)
-    if wrong:
-        raise click.exceptions.Exit(FAILED)
+    return RUN_FAILED if wrong else DONE
 
 
 async def _all(service: "Service") -> "AsyncIterator[Job]":
@@ -119,7 +124,7 @@ def _print_verified(found: "list[Verified]", wrong: int) -> None:
     for each in found:
         total.update(each.fates)
         for line in each.faults:
-            print_lines(f"{each.job_id}: {_row(line, 'UTC')[0]} {line.fate.value} {line.run_id or ''}".rstrip())
+            print_lines(f"{each.job_id}: {local(line.first, 'UTC')} {line.fate.value} {line.run_id or ''}".rstrip())
     jobs = len({each.job_id for each in found})
     told = ", ".join(f"{count:,} {fate}" for fate, count in sorted(total.items())) or "none"
     print_lines(f"occurrences of {jobs} jobs: {told}")

@@ -55,7 +55,9 @@ program = Group(
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },
     sections={
-        "Jobs and runs": ("job", "run", "logs", "schedule", "calendar", "queue", "lock", "apply", "export", "verify"),
+        "Jobs and runs": (
+            *("job", "run", "logs", "events", "schedule", "calendar", "queue", "lock", "apply", "export", "verify"),
+        ),
         "Tasks as code": ("init", "task"),
         "Nodes": ("serve", "worker", "system", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),

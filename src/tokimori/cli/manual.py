@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.global_options import PROGRAM
-from tokimori.cli.output import print_json, print_lines, print_text
+from tokimori.cli.output import print_json, print_lines, print_text, write_file
 
 _SECTION = "1"
 _HEADING = re.compile(r"^(\S.*):$")
@@ -34,9 +34,8 @@ def man(words: tuple[str, ...], *, folder: Path | None) -> None:
             raise click.UsageError(f"There is no command {' '.join(words)!r}")
         print_text(pages[words])
         return
-    folder.mkdir(parents=True, exist_ok=True)
     for name, page in pages.items():
-        (folder / f"{'-'.join((PROGRAM, *name))}.{_SECTION}").write_text(page, encoding="utf-8")
+        write_file(folder / f"{'-'.join((PROGRAM, *name))}.{_SECTION}", page)
     if options().as_json:
         print_json({"folder": str(folder), "pages": len(pages)})
     else:

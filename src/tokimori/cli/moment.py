@@ -44,9 +44,14 @@ def _told(field: str, text: str, now: Moment, sign: int) -> str:
     from tokimori.schedules.stamp import parse_stamp
 
     given = text.strip()
+    allowed = f"{_ALLOWED}; or {'how long ago: 7d, 1h30m' if sign < 0 else 'how long from now: 2h, 1d12h'}"
     seconds = None if given.isdecimal() else seconds_in(given)
     if seconds is not None:
-        return format_moment(Moment(now + sign * round(seconds * SECOND)))
+        try:
+            return format_moment(Moment(now + sign * round(seconds * SECOND)))
+        except OverflowError:
+            message = f"{field}: {text!r} leads out of the years 1 to 9999"
+            raise InvalidInput(message, field=field, value=text, allowed=allowed) from None
     if _DAY.match(given):
         given = f"{given}T00:00:00"
     elif found := _TO_THE_MINUTE.match(given):
@@ -54,7 +59,6 @@ def _told(field: str, text: str, now: Moment, sign: int) -> str:
     try:
         parse_stamp(given, field=field)
     except InvalidInput as fault:
-        how = "how long ago: 7d, 1h30m" if sign < 0 else "how long from now: 2h, 1d12h"
         message = fault.message.replace(repr(given), repr(text))
-        raise InvalidInput(message, field=field, value=text, allowed=f"{_ALLOWED}; or {how}") from None
+        raise InvalidInput(message, field=field, value=text, allowed=allowed) from None
     return given

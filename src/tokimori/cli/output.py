@@ -4,9 +4,11 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tokimori.cli.command import options
 from tokimori.clock import Moment
+from tokimori.errors import Refused
 from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import clock_text
 
@@ -37,6 +39,16 @@ def print_lines(*lines: str) -> None:
 def print_text(text: str) -> None:
     """A text as it is, for a file or another program."""
     sys.stdout.write(text)
+
+
+def write_file(place: Path, text: str) -> None:
+    """A text that somebody wants as a file; its folder is made. Raises `Refused`."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        message = f"{place}: can't be written: {fault.strerror}"
+        raise Refused(message, field="file", value=str(place), allowed="a place that can be written") from None
 
 
 def announce(line: str) -> None:

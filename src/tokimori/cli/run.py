@@ -177,7 +177,7 @@ def _print_details(details: "RunDetails", reasons: "Sequence[Reason]") -> None:
         if details.attempts_left_out:
             print_lines(f"{details.attempts_left_out} earlier attempts are not shown: --before {rows[0][0]}", "")
         print_table(
-            ("ATTEMPT", "OUTCOME", "HOST", "PID", "NODE", "STARTED", "ENDED", "EXIT", "ERROR"),
+            _COLUMNS_OF_ATTEMPTS,
             rows,
             spare=_SPARE_OF_ATTEMPTS,
         )

@@ -18,7 +18,7 @@ from tokimori.cli.session import in_service
 from tokimori.cli.table import terminal
 from tokimori.cli.top_keys import QUIT, Order, State, Verb, keys_in, pressed
 from tokimori.cli.top_screen import Seen, screen
-from tokimori.errors import Refused, StoreError, TokimoriError
+from tokimori.errors import Refused, TokimoriError
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service
@@ -59,9 +59,10 @@ async def _watch(service: "Service") -> None:
                     state, order = pressed(state, key, seen.subjects)
                     if order is not None:
                         state = replace(state, told=await _carried_out(service, order))
+                _draw(seen, state)  # a look is many questions, which take long at a node elsewhere
                 try:
                     seen = await _look(service, state)
-                except StoreError as fault:  # what was seen last stays, and soon it is tried again
+                except TokimoriError as fault:  # what was seen last stays, and soon it is tried again
                     state = replace(state, told=f"error: {fault.message}")
         finally:
             loop.remove_reader(descriptor)

@@ -4,9 +4,9 @@ So two sets never change or delete what is the other's, and what somebody has ed
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,6 +29,8 @@ from tokimori.service.given import flag_of, job_fields
 from tokimori.service.resource_kinds import PARTS, WORDS, Part, Resources, read_resources
 from tokimori.service.resources import ResourceService
 
+_Name = TypeVar("_Name", bound=str)
+_T = TypeVar("_T")
 _SHOWN = 10
 """So many jobs that are refused are named in the error."""
 
@@ -106,7 +108,7 @@ class SetService(ResourceService):
         of_apps = await self._jobs_of_apps()
         found = {
             job_id: _fate(known[job_id], definition, take_over=wish.take_over, of_app=job_id in of_apps)
-            for job_id, definition in wanted.items()
+            async for job_id, definition in _each(wanted)
             if job_id in known
         }
         gone = [job for job in known.values() if set_of(job.definition) == name and job.id not in wanted]
@@ -138,7 +140,7 @@ class SetService(ResourceService):
     ) -> None:
         """Check all jobs as adding and editing them would, and how they run after each other. Raises `InvalidInput`."""
         checked, ids = [], {*known, *wanted}
-        for job_id, definition in wanted.items():
+        async for job_id, definition in _each(wanted):
             try:
                 _check_edges(job_id, definition, ids)
                 new = job_id not in known
@@ -221,8 +223,7 @@ async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, 
     """The definitions, each with its declaration, and how many runs a new job is to have. Raises `InvalidInput`."""
     wanted: dict[JobId, Definition] = {}
     counts: dict[str, int] = {}
-    for text, fields in _mapping("declared", declared).items():
-        await asyncio.sleep(0)  # a node has its turn: a thousand jobs take longer than a run may be late
+    async for text, fields in _each(_mapping("declared", declared)):
         job_id = check_new_job_id(text)
         said = job_fields(_mapping(job_id, fields))
         try:
@@ -234,6 +235,13 @@ async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, 
         if count is not None:
             counts[job_id] = count
     return wanted, counts
+
+
+async def _each(named: Mapping[_Name, _T]) -> AsyncIterator[tuple[_Name, _T]]:
+    """Each of them. A node has its turn between two: a thousand jobs take longer than a run may be late."""
+    for pair in named.items():
+        await asyncio.sleep(0)
+        yield pair
 
 
 def _check_edges(job_id: JobId, definition: Definition, ids: Collection[JobId]) -> None:

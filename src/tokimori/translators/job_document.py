@@ -65,7 +65,7 @@ def read_document(text: str, known: JobId | None = None) -> Edited:
 
 def marked(text: str, fault: InvalidInput) -> str:
     """The text with the fault as comments below the line that it is about, or at the top where that is none."""
-    lines = unmarked(text).splitlines()
+    lines = unmarked(text).removesuffix("\n").split("\n")  # texts may hold what only Python takes for the end of a line
     allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
     told = [f"{_MARK}{line}" for said in (fault.message, *allowed) for line in said.splitlines()]
     at = _place(lines, fault)

@@ -82,6 +82,18 @@ def test_a_job_is_added_as_a_text(program: Program) -> None:
     assert program.error("job", "add", "--noop")["message"].startswith("Missing argument 'ID'")
 
 
+def test_an_hour_from_now_stands_as_a_moment_in_the_text(program: Program) -> None:
+    """A length means nothing where a text is read later; and a text that is not UTF-8 is not lost."""
+    typed = ("job", "add", "-e", "late", "--noop", "--starts-at", "1h")
+    latin = "printf '# caf\\351\\n' >> \"$1\""
+    code, shown = at_a_terminal(program, *typed, more=editor(program, latin))
+    assert (code, "the text can't be read" in shown) == (2, True)
+    assert 'starts_at = "20' in seen(program, 1)
+    kept = Path("".join(shown.partition("it is in ")[2].split()).partition("allowed:")[0])
+    assert kept.read_bytes().endswith(b"caf\xe9\n")
+    kept.unlink()
+
+
 def test_bulk_orders_ask_first(program: Program) -> None:
     """What matches is named; only a yes carries it out."""
     for job in ("etl-a", "etl-b", "web"):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.unit.cli.conftest import Called
 from tokimori.cli.bulk import is_pattern
+from tokimori.errors import StoreUnavailable
+from tokimori.service.service import Service
 
 
 def states(called: Called) -> dict[str, str]:
@@ -30,6 +32,28 @@ def test_only_what_matches_is_changed(jobs: Called) -> None:
     assert sorted(run["job_id"] for run in jobs.json("run", "list")) == ["etl-a", "etl-b", "web"]
     assert jobs("job", "delete", "etl-*", "--yes") == "deleted etl-a\ndeleted etl-b\ndeleted etl-c\n"
     assert jobs.ids() == ["web"]
+
+
+def test_what_is_gone_with_its_parent_is_deleted(jobs: Called) -> None:
+    """With `--cascade` the first one takes the others with it, and that is no failure."""
+    deleted = {"jobs": ["etl-a", "etl-b", "etl-c"], "refused": {}}
+    assert jobs.json("job", "delete", "etl-*", "--cascade", "--yes") == deleted
+    assert jobs.ids() == ["web"]
+
+
+def test_a_run_is_not_asked_for_again_where_the_answer_was_lost(jobs: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store may have made it; only what was refused is tried again, as another job may have stood in its way."""
+    asked: list[str] = []
+
+    async def ask(_: object, job_id: str, **fields: object) -> None:
+        asked.append(job_id)
+        if job_id == "etl-b":
+            raise StoreUnavailable("the reply is lost")
+
+    monkeypatch.setattr(Service, "ask", ask)
+    jobs("job", "trigger", "etl-*", "--yes", code=1)
+    assert "etl-b was left as it is: the reply is lost" in jobs.told
+    assert asked == ["etl-a", "etl-b", "etl-c"]
 
 
 def test_nothing_is_changed_without_leave(jobs: Called) -> None:

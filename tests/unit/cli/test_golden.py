@@ -22,10 +22,7 @@ from tokimori.cli.main import program
 from tokimori.cli.remote import contexts_file
 from tokimori.client.opening import Stores
 from tokimori.config.contexts import Context, Contexts, write_contexts
-from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.outcome import Failed, Succeeded
-from tokimori.ports.nodes import NodeRecord, NodeState
-from tokimori.ports.semaphores import Wish
 from tokimori.service.audited import audited
 
 FOLDER = Path(__file__).with_name("golden")
@@ -70,26 +67,12 @@ async def populate(world: World) -> None:
     await world.trigger(LONG)
     await world.work(Succeeded())
     await service.trigger("wide")
-    await hold_semaphore(world, "l" * 128)
-
-
-async def hold_semaphore(world: World, name: str) -> None:
-    """A program on a host with a long name holds it."""
-    node = NodeId("0197a1b2-c3d4-7000-8000-000000000002")
-    await world.store.register(
-        NodeRecord(
-            id=node,
-            host="a-very-long-name-of-a-host.in.a.domain.example",
-            boot_id="b",
-            pid=4_194_304,
-            concurrency=0,
-            version="0",
-            started=world.clock.now(),
-            state=NodeState.ALIVE,
-        )
-    )
-    await world.store.acquire(
-        Wish(id=PermitId("permit"), node=node, semaphore=name, weight=2, limit=3, rank=1), world.clock.now()
+    await world.hold(
+        "l" * 128,
+        2,
+        program="0197a1b2-c3d4-7000-8000-000000000002",
+        host="a-very-long-name-of-a-host.in.a.domain.example",
+        pid=4_194_304,
     )
 
 

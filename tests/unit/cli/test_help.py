@@ -22,7 +22,7 @@ def commands_of(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tup
 
 
 def test_the_help_of_every_command_names_each_option_once() -> None:
-    """In sections, of which none names what there is not; the options that all have stand last."""
+    """In sections, which name no option that there is not, and all commands; the options that all have stand last."""
     for words, command in commands_of(program):
         context = click.Context(command, info_name=" ".join(words))
         formatter = context.make_formatter()
@@ -35,6 +35,7 @@ def test_the_help_of_every_command_names_each_option_once() -> None:
         named = {name for names in getattr(command, "_sections", {}).values() for name in names}
         known = set(command.list_commands(context)) if isinstance(command, click.Group) else {e.name for e in options}
         assert named <= known, words
+        assert not (named and isinstance(command, click.Group)) or named == known, words
 
 
 def test_every_example_of_the_help_is_understood() -> None:

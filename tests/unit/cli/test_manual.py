@@ -39,3 +39,12 @@ def test_completion_is_installed_for_the_shell_of_the_user(
     called("completion", "install", code=2)
     assert "bash, fish, zsh" in called.told
     called("completion", "bash", "zsh", code=2)
+
+
+def test_a_place_that_can_not_be_written_is_named(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no bug of ours that a file stands where a folder should be."""
+    called("man", "--to", f"{__file__}/man1", code=2)
+    assert f"{__file__}/man1/tokimori.1: can't be written: Not a directory" in called.told
+    monkeypatch.setenv("HOME", __file__)
+    called("completion", "bash", "--install", code=2)
+    assert "can't be written: Not a directory" in called.told

@@ -5,32 +5,11 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.nodes import NodeRecord, NodeState
-from tokimori.ports.semaphores import Grant, Wish
-
-
-async def hold(world: World, name: str, weight: int = 1) -> None:
-    """A program on another machine holds units."""
-    node = NodeId("program")
-    await world.store.register(
-        NodeRecord(
-            id=node,
-            host="db-1",
-            boot_id="b",
-            pid=42,
-            concurrency=0,
-            version="0",
-            started=world.clock.now(),
-            state=NodeState.ALIVE,
-        )
-    )
-    wish = Wish(id=PermitId("permit"), node=node, semaphore=name, weight=weight, limit=3, rank=1)
-    assert isinstance(await world.store.acquire(wish, world.clock.now()), Grant)
 
 
 async def test_a_semaphore_says_who_holds_it(world: World) -> None:
     """The process, by host and pid, and how many units."""
-    await hold(world, "api", 2)
+    await world.hold("api", 2)
     found = await world.service.semaphores.get("api")
     assert (found.limit, found.used, found.waiting) == (3, 2, 0)
     (holder,) = found.holders
@@ -39,7 +18,7 @@ async def test_a_semaphore_says_who_holds_it(world: World) -> None:
 
 async def test_all_are_listed_by_name(world: World) -> None:
     """Those that a program asked for and those that a person made."""
-    await hold(world, "b")
+    await world.hold("b")
     await world.service.semaphores.set("c", 2)
     await world.service.semaphores.set("a", 5)
     assert [(each.name, each.limit) for each in await world.service.semaphores.list()] == [("a", 5), ("b", 3), ("c", 2)]
@@ -47,7 +26,7 @@ async def test_all_are_listed_by_name(world: World) -> None:
 
 async def test_a_semaphore_in_use_stays(world: World) -> None:
     """It is deleted when nobody holds it; one that is not there is not found."""
-    await hold(world, "api")
+    await world.hold("api")
     with pytest.raises(Refused):
         await world.service.semaphores.delete("api")
     await world.store.release(PermitId("permit"), NodeId("program"), world.clock.now())
@@ -68,7 +47,7 @@ async def test_bad_semaphores_are_refused(world: World, name: str, limit: int, f
 
 async def test_programs_are_listed_among_nodes_while_they_live(world: World) -> None:
     """Of one that has left nothing stays."""
-    await hold(world, "api")
+    await world.hold("api")
     assert [node.is_program for node in await world.service.nodes()] == [True]
     await world.store.leave(NodeId("program"), world.clock.now())
     assert await world.service.nodes() == []

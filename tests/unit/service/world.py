@@ -11,13 +11,14 @@ from tokimori.config.secrets import Keyring
 from tokimori.engine.fire import decide_and_apply
 from tokimori.engine.settle import change_of
 from tokimori.errors import StoreUnavailable
-from tokimori.model.ids import ClaimId, JobId, NodeId
+from tokimori.model.ids import ClaimId, JobId, NodeId, PermitId
 from tokimori.model.job import Definition, Job, schedule_of
 from tokimori.model.outcome import Outcome
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run, Skip
 from tokimori.model.target import Noop
 from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.semaphores import Grant, Wish
 from tokimori.ports.working import Claim, Claimed
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.service import Service
@@ -158,6 +159,26 @@ class World:
                 state=NodeState.ALIVE,
             )
         )
+
+    async def hold(
+        self, semaphore: str, weight: int = 1, *, program: str = "program", host: str = "db-1", pid: int = 42
+    ) -> None:
+        """Have a program on another machine hold units of a semaphore of three."""
+        node = NodeId(program)
+        await self.store.register(
+            NodeRecord(
+                id=node,
+                host=host,
+                boot_id="b",
+                pid=pid,
+                concurrency=0,
+                version="0",
+                started=self.clock.now(),
+                state=NodeState.ALIVE,
+            )
+        )
+        wish = Wish(id=PermitId("permit"), node=node, semaphore=semaphore, weight=weight, limit=3, rank=1)
+        assert isinstance(await self.store.acquire(wish, self.clock.now()), Grant)
 
     async def work(self, *outcomes: Outcome, started: bool = True) -> None:
         """A node on host `h` claims a run for each outcome, one after the other, and settles it so."""

@@ -69,6 +69,14 @@ def test_a_fault_is_told_below_its_line(wrong: str, line: str) -> None:
     assert marked(text, InvalidInput("command: none", field="command")).startswith("#! command: none\n")
 
 
+def test_a_fault_leaves_all_lines_as_they_are() -> None:
+    """Also where a text holds what Unicode calls the end of a line, and TOML does not."""
+    text = 'name = "a\u2028b\x85c"\r\nshedule = "x"\n'
+    with pytest.raises(InvalidInput) as caught:
+        read_document(f"noop = true\n{text}", JOB)
+    assert unmarked(marked(text, caught.value)) == text
+
+
 def test_the_diff_has_what_changes_alone() -> None:
     """Unified, with five lines around each change; nothing where the same is said."""
     new = {**FIELDS, "time_zone": "UTC"}

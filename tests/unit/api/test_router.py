@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tests.unit.api.asgi import Asker
-from tokimori.api.ways import Ways
+from tokimori.api.router import DirectRouter
 
 
 def route(path: str, name: str, method: str = "GET") -> Route:
@@ -39,5 +39,5 @@ ROUTES = [
 )
 async def test_the_same_route_answers_as_starlettes(method: str, path: str, status: int, text: str) -> None:
     """The first one of that path and method; what is wrong is told as Starlette tells it."""
-    answer = await Asker(Ways(ROUTES)).ask(method, path)
+    answer = await Asker(DirectRouter(ROUTES)).ask(method, path)
     assert (answer.status, answer.body.decode()) == (status, text)

@@ -6,7 +6,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 
-class Ways(Router):
+class DirectRouter(Router):
     """Finds a path without parameters at once; others are compared with one route after the other, as Starlette does.
 
     There are over a hundred routes, and each is a regular expression: for a request to `/api/v2/runs` 27 were tried.

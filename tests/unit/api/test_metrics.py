@@ -1,0 +1,31 @@
+"""How things stand, as `/metrics` tells it."""
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.api.metrics import standing_of
+from tokimori.model.access_token import Role, Scope
+from tokimori.service.access import Access
+from tokimori.service.permitted import MOST_PAGES, permitted
+
+
+async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of others lie between: who reads figures again and again is not refused."""
+    monkeypatch.setattr("tokimori.service.permitted.MOST_LISTED", 1)
+    for job in ("mine", "other"):
+        await world.service.add(job, noop=True)
+    for job in ("mine", *["other"] * (MOST_PAGES + 1)):
+        await world.trigger(job)
+    scoped = permitted(world.service, Access(author="ci", role=Role.READ, scope=Scope(jobs=("mine",))))
+    standing = await standing_of(scoped)
+    assert (standing.runs["ready"], standing.ready, standing.oldest_ready) == (1, {"default": 1}, MOST_PAGES + 1)
+    assert (await standing_of(world.service)).runs["ready"] == MOST_PAGES + 2
+
+
+async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand may have payloads of a megabyte each, and somebody asks every few seconds."""
+    monkeypatch.setattr("tokimori.service.finding.MOST_TEXT", 15)
+    await world.service.add("large", noop=True)
+    for _ in range(5):
+        await world.service.trigger("large", payload="1234567890")
+    assert (await standing_of(world.service)).runs["ready"] == 2
