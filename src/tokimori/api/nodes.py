@@ -11,8 +11,9 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import RunFilter, SchemaStatus
+from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
+from tokimori.service.finding import RunSearch
 from tokimori.service.views.nodes import NodeView, node_view
 
 MOST_COUNTED = 100
@@ -20,7 +21,7 @@ MOST_COUNTED = 100
 
 
 class Number(Struct, frozen=True, kw_only=True):
-    """How many there are; `more`: there are more than that."""
+    """How many there are; `more`: there may be more than that."""
 
     count: int
     more: bool
@@ -61,8 +62,8 @@ class Nodes:
         nodes = await service.nodes()
         runs = {}
         for state in (each for each in RunState if each not in ENDS):
-            found = await service.list_runs(RunFilter(states=frozenset({state}), limit=MOST_COUNTED + 1))
-            runs[state.value] = Number(count=min(len(found), MOST_COUNTED), more=len(found) > MOST_COUNTED)
+            found = await service.find_runs(RunSearch(state=frozenset({state}), limit=MOST_COUNTED))
+            runs[state.value] = Number(count=len(found.runs), more=found.next is not None)
         return answer(
             Stats(
                 nodes=dict(Counter(node.state.value for node in nodes if not node.is_program)),

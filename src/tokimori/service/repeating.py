@@ -68,7 +68,8 @@ class RepeatingService(DeletingService):
         """Give a job another id: the job of that id, which decides what its schedule names from where the old one was.
 
         Jobs that name it run after the new one, or are run by it. Its runs so far keep the old id; running ones go on.
-        A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused.
+        A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused. Of one
+        that was paused before there may then be two, and the call says so (`AlreadyExists`).
 
         Raises `Refused` for a job that a set declares or of which runs wait, and what `add` and `update` do.
         """
@@ -97,10 +98,13 @@ class RepeatingService(DeletingService):
             await self._check_idle(old)
             return await self._add(new, job_fields(job_fields_of(old)), lambda each: _going_on(each, old))
         except AlreadyExists:
-            if job.reason == reason:  # an earlier call has added it
-                return await self._store.get_job(new)
-            await self.resume(job.id)
-            raise
+            if job.reason != reason:
+                await self.resume(job.id)
+                raise
+            added = await self._store.get_job(new)
+            if added.definition != job.definition:  # not by an earlier call, but by somebody else
+                raise
+            return added
         except TokimoriError:
             await self.resume(job.id)
             raise

@@ -121,6 +121,17 @@ async def test_an_interrupted_renaming_goes_on(world: World) -> None:
     assert [job.id for job in await world.service.list()] == ["newer"]
 
 
+async def test_an_interrupted_renaming_takes_no_job_of_somebody_else(world: World) -> None:
+    """What was added under the new id meanwhile is not the renamed job: the old one stays, paused."""
+    await world.service.add("old", noop=True, schedule="@daily")
+    await world.service.pause("old", "being renamed to new")
+    await world.service.add("new", noop=True, schedule="@hourly")
+    with pytest.raises(AlreadyExists):
+        await world.service.rename_job("old", "new")
+    assert (await world.service.get("old")).state is JobState.PAUSED
+    assert (await world.service.get("new")).definition.schedule == "@hourly"
+
+
 async def test_they_are_within_a_scope_and_recorded(world: World) -> None:
     """Who may know of some jobs only reaches no other by a new id; each change is an entry of the log."""
     await world.service.add("mail-a", noop=True)
