@@ -112,7 +112,7 @@ class Tasks:
     async def _check_content(self, name: str, build: BuildRecord) -> None:
         pieces = await self._builds.pieces(name, build.digest)
         content = await asyncio.to_thread(content_of, pieces, build.digest)
-        task = manifest_of(content).task
+        task = (await asyncio.to_thread(manifest_of, content)).task
         if task != name or len(pieces) != build.pieces or len(content) != build.size:
             raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
 
