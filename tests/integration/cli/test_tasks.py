@@ -45,6 +45,13 @@ class Workspace(Program):
             (folder / file.replace("__", ".")).write_text(text)
         return folder
 
+    def wait_for_a_run(self, job: str, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """Trigger the job, and wait for that run. What it waits for may be said meanwhile, on a busy machine."""
+        ended = self.run("--json", "job", "trigger", job, "--wait", *arguments)
+        assert ended.returncode == code, ended.stderr
+        run: dict[str, Any] = json.loads(ended.stdout)
+        return run
+
     def ends(self, job: str, count: int = 1) -> list[dict[str, Any]]:
         """So many runs of a job that have ended, the newest first."""
 
@@ -103,7 +110,7 @@ def test_a_workspace_is_made_and_its_example_runs(workspace: Workspace, elsewher
     workspace.write("ping", "import sys\ndef function():\n    print('on', sys.argv[0])\n")
     built = workspace.json("task", "build", "ping")
     assert built["job"]["description"] == "pings"
-    workspace("job", "trigger", "ping", "--wait")
+    workspace.wait_for_a_run("ping")
     [run] = workspace.ends("ping")
     file = elsewhere.home / "state" / "builds" / f"{built['build']}.pyz"
     assert workspace("run", "logs", run["id"]) == f"on {file}\n"
@@ -132,8 +139,7 @@ def test_what_was_built_runs_until_the_next_build(workspace: Workspace, elsewher
     workspace.write("a", "def function(): print('two')", every.format(2))
 
     def wrote() -> str:
-        run = json.loads(workspace("--json", "job", "trigger", "a", "--wait"))
-        return workspace("run", "logs", run["id"])
+        return workspace("run", "logs", workspace.wait_for_a_run("a")["id"])
 
     assert wrote() == "one\n"
     workspace("task", "build", "a")
@@ -145,11 +151,11 @@ def test_what_was_built_runs_until_the_next_build(workspace: Workspace, elsewher
     assert len(list((elsewhere.home / "state" / "builds").glob("*.pyz"))) == 2
 
 
-def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, elsewhere: Workspace) -> None:
+def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, request: pytest.FixtureRequest) -> None:
     """Whoever writes into the store by hand gets nothing run: the run fails and says so, and the task stops."""
     workspace.write("a")
     digest = workspace.json("task", "build", "a")["build"]
-    connection = sqlite3.connect(workspace.database, timeout=30)
+    connection = sqlite3.connect(workspace.database)
     with connection:
         changed = connection.execute(
             "UPDATE tokimori_documents SET text = replace(text, substr(text, 1, 40), substr(text, 41, 40)) "
@@ -158,14 +164,15 @@ def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, elsewhe
         )
     connection.close()
     assert changed.rowcount == 1
-    workspace("job", "trigger", "a", "--wait", code=1)
+    elsewhere: Workspace = request.getfixturevalue("elsewhere")  # SQLite has one writer: no node writes before
+    workspace.wait_for_a_run("a", code=1)
     [run] = workspace.ends("a")
     assert "is not what was built, and is not run" in run["error"]
     assert workspace.json("task", "get", "a")["job"]["state"] == "parked"
     assert list((elsewhere.home / "state" / "builds").glob("*.pyz")) == []
     workspace("task", "build", "a")
     workspace("task", "resolve", "a")
-    workspace("job", "trigger", "a", "--wait")
+    workspace.wait_for_a_run("a")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +310,7 @@ def test_a_task_is_built_at_a_node_elsewhere(workspace: Workspace, tmp_path: Pat
         at_node = ("--server", address)
         built = workspace.json("task", "build", "a", *at_node)
         assert [each["name"] for each in workspace.json("task", "list", *at_node)] == ["a"]
-        workspace("job", "trigger", "a", "--wait", *at_node)
+        workspace.wait_for_a_run("a", *at_node)
         assert workspace("task", "logs", "a", *at_node).endswith("msg=xxxxx\n")
         assert other.json("task", "get", "a")["build"] == built["build"]
         workspace("task", "delete", "a", *at_node)
@@ -335,7 +342,7 @@ def test_dependencies_are_those_of_the_build(workspace: Workspace, tmp_path: Pat
     a_wheel(index, "2.0")
     node = workspace.serve()
     try:
-        wrote = [workspace("run", "logs", workspace.json("job", "trigger", name, "--wait")["id"]) for name in "ab"]
+        wrote = [workspace("run", "logs", workspace.wait_for_a_run(name)["id"]) for name in "ab"]
     finally:
         stop(node)
     assert wrote == ["1.0\n", "1.0 too\n"]
