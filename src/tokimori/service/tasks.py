@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.build import build_name, check_task_name, content_of, manifest_of
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId, RandomBytes, uuid7
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
@@ -157,7 +157,7 @@ class Tasks:
 
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
         """Tasks by name, from the first one behind `after`."""
-        first = "" if after is None else check_task_name(after)
+        first = "" if after is None else check_job_id(after, field="after")
         records = await self._documents.page(first, checked("limit", limit, MOST_LISTED))
         return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]
 

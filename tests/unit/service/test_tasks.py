@@ -13,6 +13,7 @@ from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
+from tokimori.service import permitted as permitted_module
 from tokimori.service.access import Access
 from tokimori.service.allowed import Allowed
 from tokimori.service.audited import audited
@@ -289,6 +290,19 @@ async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
         await bob.tasks.get("db-1")
     with pytest.raises(Forbidden, match="db-1"):
         await bob.add("web-2", build=f"db-1@{made('1', 'db-1')[0].digest}")
+
+
+async def test_a_page_of_tasks_is_as_long_as_is_wanted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a token of some, those of others between them shorten no page: a short one is the last."""
+    monkeypatch.setattr(permitted_module, "TASKS_AT_ONCE", 1)
+    for name in ("a", "b-1", "c", "d-1", "d-2", "e"):
+        await build(world.service, name=name)
+    bob = as_token(world, Role.READ, jobs=("b-", "d-"))
+
+    async def names(after: str | None, limit: int) -> list[str]:
+        return [each.record.name for each in await bob.tasks.list(after, limit)]
+
+    assert [await names(None, 2), await names("d-1", 2)] == [["b-1", "d-1"], ["d-2"]]
 
 
 async def test_who_only_reads_builds_nothing(world: World) -> None:
