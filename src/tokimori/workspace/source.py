@@ -147,6 +147,8 @@ def _names(statement: ast.stmt) -> Iterator[str]:
             yield name
         case ast.Assign(targets=targets):
             yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            yield name
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             yield from (alias.asname or alias.name for alias in names)
         case _:
@@ -197,7 +199,7 @@ def _unreadable(fault: OSError) -> None:
 
 def _text(content: bytes, where: Path) -> str:
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # some editors begin a file with a mark, which Python leaves out
     except UnicodeDecodeError:
         raise InvalidFile(f"{where}: is not UTF-8 text", field=FUNCTION, allowed="UTF-8") from None
 
