@@ -10,7 +10,6 @@ from typing import Final
 
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
 from tokimori.model.build import LARGEST, MAIN, MANIFEST, check_task_name
-from tokimori.model.env_file import LARGEST as LARGEST_ENV
 from tokimori.model.env_file import env_files_of, read_env
 from tokimori.workspace.metadata import Metadata, read_metadata
 
@@ -209,7 +208,7 @@ def read_env_of(tasks_dir: Path, name: str) -> Mapping[str, str]:
     for place in env_files_of(name):
         file = tasks_dir / place
         if file.is_file():
-            return read_env(_text(_content(file)[:LARGEST_ENV], file), str(file))
+            return read_env(_content(file), str(file))
     return {}
 
 

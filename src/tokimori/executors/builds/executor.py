@@ -127,14 +127,15 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
     for place in env_files_of(name):
         file = tasks_dir / place
         try:
-            text = file.read_bytes()[:LARGEST].decode()
+            with file.open("rb") as opened:
+                content = opened.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, UnicodeDecodeError) as fault:
+        except OSError as fault:
             raise Refused(f"env: {file} can't be read: {fault}", field="env") from None
         if os.geteuid() == 0 and (reached := others_reach(file)) is not None:
             raise Refused(f"env: root trusts no other user: {reached}", field="env")
-        return read_env(text, str(file))
+        return read_env(content, str(file))
     return {}
 
 
