@@ -25,6 +25,7 @@ from tokimori.model.task import (
     earlier_build,
     encode_task,
     with_build,
+    with_current,
     with_event,
 )
 from tokimori.model.task_log import LogLine, log_lines, picked_up
@@ -150,7 +151,7 @@ class Tasks:
         found = earlier_build((await self.get(name)).record, digest)
         await self._put_job(name, found, is_new=False)
         event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
-        await self._change(name, lambda old: with_event(replace(old, current=found.digest), event))
+        await self._change(name, lambda old: with_event(with_current(old, found), event))
         return await self.get(name)
 
     # Tasks

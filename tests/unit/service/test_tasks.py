@@ -1,6 +1,7 @@
 """Tasks as code: a build runs when it was kept whole, one that is refused leaves nothing, earlier ones come back."""
 
 import base64
+from typing import Unpack
 
 import pytest
 from msgspec.structs import replace
@@ -9,13 +10,14 @@ from tests.unit.service.world import World
 from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, InvalidSchedule, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.build import PIECE, Manifest, digest_of, frozen, pieces_of
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
 from tokimori.service import permitted as permitted_module
 from tokimori.service.access import Access
 from tokimori.service.allowed import Allowed
+from tokimori.service.arguments import JobArguments
 from tokimori.service.audited import audited
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
@@ -163,6 +165,25 @@ async def test_an_earlier_build_comes_back(world: World) -> None:
     await world.service.tasks.rollback("ping")
     with pytest.raises(NotFound, match="no build before"):
         await world.service.tasks.rollback("ping")
+
+
+async def test_who_builds_meanwhile_leaves_a_task_with_a_build(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build that was to come back may be one too many by then: that is said, and the task can still be shown."""
+    for number in range(MOST_BUILDS):
+        await build(world.service, str(number))
+    jobs = world.service.tasks._jobs
+    update = jobs.update
+
+    async def updated(name: str, /, **said: Unpack[JobArguments]) -> Job:
+        job = await update(name, **said)
+        monkeypatch.undo()
+        await build(world.service, "one more")
+        return job
+
+    monkeypatch.setattr(jobs, "update", updated)
+    with pytest.raises(NotFound, match="is not the beginning"):
+        await world.service.tasks.rollback("ping", made("0")[0].digest)
+    assert (await world.service.tasks.get("ping")).record.build.digest == made("one more")[0].digest
 
 
 async def test_a_task_is_disabled_and_enabled(world: World) -> None:
