@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +52,25 @@ class Workspace(Program):
         assert ended.returncode == code, ended.stderr
         run: dict[str, Any] = json.loads(ended.stdout)
         return run
+
+    @contextmanager
+    def following(self, name: str) -> "Iterator[Callable[[], str]]":
+        """The lines of a task's log, as they come, until Ctrl-C."""
+        follow = subprocess.Popen(
+            ["env", "--default-signal=INT", str(PROGRAM), "task", "logs", name, "-f"],  # a background job ignores it
+            cwd=self.home,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert follow.stdout is not None
+        try:
+            yield follow.stdout.readline
+            follow.send_signal(signal.SIGINT)
+            follow.communicate(timeout=PATIENCE)
+        finally:
+            follow.kill()
+            follow.wait()
 
     def ends(self, job: str, count: int = 1) -> list[dict[str, Any]]:
         """So many runs of a job that have ended, the newest first."""
@@ -251,21 +271,12 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
         "a", "import time\ndef function():\n    print('begun')\n    time.sleep(1)\n    print('done', end='')\n"
     )
     workspace("task", "build", "a")
-    follow = subprocess.Popen(
-        ["env", "--default-signal=INT", str(PROGRAM), "task", "logs", "a", "-f"],  # a shell's background job ignores it
-        cwd=workspace.home,
-        env=workspace.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert follow.stdout is not None
-    assert "schedule: on demand" in follow.stdout.readline()
-    workspace("job", "trigger", "a")
-    lines = [follow.stdout.readline(), follow.stdout.readline()]
-    workspace("task", "disable", "a")
-    lines.append(follow.stdout.readline())
-    follow.send_signal(signal.SIGINT)
-    follow.communicate(timeout=PATIENCE)
+    with workspace.following("a") as line:
+        assert "schedule: on demand" in line()
+        workspace("job", "trigger", "a")
+        lines = [line(), line()]
+        workspace("task", "disable", "a")
+        lines.append(line())
     assert [line.partition("level=")[2] for line in lines] == [
         "INFO msg=begun\n",
         "INFO msg=done\n",
@@ -273,6 +284,23 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
     ]
     shown = workspace("task", "logs", "a", "--lines", "2").splitlines()
     assert [line.rpartition("msg=")[2] for line in shown] == ["done", '"task disabled, exiting..."']
+
+
+def test_each_attempt_is_followed(workspace: Workspace, elsewhere: Workspace) -> None:
+    """From its first line on; at the end the error stands where the whole log has it, too."""
+    seen = workspace.home / "seen"
+    waits = f"    while not os.path.exists({str(seen)!r}):\n        time.sleep(0.05)\n"
+    workspace.write("a", f"import os, sys, time\ndef function():\n    print('begun')\n{waits}    sys.exit(7)\n")
+    workspace("task", "build", "a")
+    workspace("job", "update", "a", "--attempts", "2", "--retry-delay", "0.1")
+    with workspace.following("a") as line:
+        assert "schedule: on demand" in line()
+        workspace("job", "trigger", "a")
+        said = [line()]
+        seen.touch()
+        said = [each.rpartition("msg=")[2] for each in (*said, line(), line())]
+    assert said == ["begun\n", "begun\n", '"[ task error ]: exit code 7"\n']
+    assert workspace("task", "logs", "a").endswith(said[-1])
 
 
 def test_the_log_is_opened_in_an_editor(workspace: Workspace) -> None:
