@@ -101,7 +101,7 @@ class Tasks:
             job = await self._put_job(checked_name, made, is_new=known is None)
         except TokimoriError:
             if known is None or all(each.digest != record.digest for each in known.builds):
-                await self._builds.delete(checked_name, record.digest, record.pieces)
+                await self._builds.delete(checked_name, record.digest)
             raise
         event = await self._event(What.BUILT, picked_up(checked_name, job))
         kept = await self._put(checked_name, lambda old: with_event(with_build(old, made), event))
@@ -137,7 +137,7 @@ class Tasks:
         kept = {each.digest for each in record.builds}
         for build in () if before is None else before.builds:
             if build.digest not in kept:
-                await self._builds.delete(name, build.digest, build.pieces)
+                await self._builds.delete(name, build.digest)
 
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """The builds of a task that are kept, the newest first."""
@@ -222,8 +222,7 @@ class Tasks:
         details = await self.get(name)
         if details.job is not None:
             await self._jobs.delete(name)
-        for build in details.record.builds:
-            await self._builds.delete(name, build.digest, build.pieces)
+        await self._builds.delete_all(name)
         await retried(lambda: self._delete(name), Conflict)
 
     async def _delete(self, name: str) -> None:

@@ -106,6 +106,16 @@ async def test_a_tampered_build_is_refused(world: World) -> None:
     assert (await kept(world), await world.service.list()) == ([], [])
 
 
+async def test_no_piece_is_left_of_a_build_that_says_too_few(world: World) -> None:
+    """What is there is deleted, and not what was said of it."""
+    record, content = made("x" * PIECE)
+    for number, piece in enumerate(pieces_of(content)):
+        await world.service.tasks.put_piece("ping", record.digest, number, piece)
+    with pytest.raises(Refused):
+        await world.service.tasks.build("ping", replace(record, pieces=1))
+    assert await kept(world) == []
+
+
 async def test_a_build_of_another_task_is_refused(world: World) -> None:
     """A digest is of one task alone."""
     record, content = made("1", "other")
@@ -235,6 +245,10 @@ async def test_a_restart_ends_what_runs_and_begins_anew(world: World) -> None:
 async def test_a_deleted_task_frees_its_name(world: World) -> None:
     """Its job, its record and its builds are gone, and it can be built again."""
     await build(world.service)
+    await build(world.service, name="ping2")
+    await world.service.tasks.delete("ping2")
+    assert len(await kept(world)) == 1
+    await world.service.tasks.put_piece("ping", made("never built")[0].digest, 0, "AAAA")
     await world.service.tasks.delete("ping")
     assert (await kept(world), await world.service.tasks.list()) == ([], [])
     with pytest.raises(NotFound, match="tokimori task build ping"):
