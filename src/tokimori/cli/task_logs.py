@@ -78,8 +78,8 @@ async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
 
 
 class _Followed:
-    """How much of each run, and of what happened to the task, was printed. Bytes of a run that runs are kept back until
-    their line ends.
+    """How much of each attempt, and of what happened to the task, was printed. Bytes of a run that runs are kept back
+    until their line ends; one that has ended is printed whole, and is not asked for again.
     """
 
     def __init__(self, service: "Service", name: str, zone: str) -> None:
@@ -87,15 +87,20 @@ class _Followed:
         self._name = name
         self._zone = zone
         self._events = 0
-        self._printed: dict[str, int] = {}
-        self._kept: dict[str, bytes] = {}
+        self._printed: dict[tuple[str, int], int] = {}
+        self._kept: dict[tuple[str, int], bytes] = {}
+        self._whole: set[tuple[str, int]] = set()
 
     async def begin(self) -> None:
         """What is there now counts as printed."""
+        from tokimori.model.transitions import ENDS
+
         self._events = await self._last_event()
         for run in await self._runs():
-            output = await self._service.output(run.id)
-            self._printed[run.id] = 0 if output is None else output.size
+            if run.state in ENDS:
+                self._whole.add((run.id, run.attempt))
+            elif (output := await self._service.output(run.id, run.attempt)) is not None:
+                self._printed[run.id, run.attempt] = output.size
 
     async def look(self) -> None:
         """Print what is new."""
@@ -108,28 +113,31 @@ class _Followed:
                 for line in event_lines(event):
                     announce(log_text(line, self._zone))
         self._events = record.events[-1].at if record.events else self._events
-        for run in reversed(await self._runs()):
-            if run.started is not None or run.state in ENDS:
+        runs = await self._runs()
+        for run in reversed(runs):
+            if (run.id, run.attempt) not in self._whole and (run.started is not None or run.state in ENDS):
                 await self._print(run, has_ended=run.state in ENDS)
+        self._whole &= {(run.id, run.attempt) for run in runs}
 
     async def _print(self, run: "Run", *, has_ended: bool) -> None:
-        from tokimori.model.task_log import ERROR, INFO
-        from tokimori.model.transitions import RunState
+        from tokimori.model.task_log import INFO, run_lines
         from tokimori.service.outputs import since
 
-        output = await self._service.output(run.id)
-        position = self._printed.get(run.id, 0)
+        attempt = run.id, run.attempt
+        output, position = await self._service.output(*attempt), self._printed.pop(attempt, 0)
         new = b"" if output is None or output.size <= position else since(output, position)
-        self._printed[run.id] = position if output is None else max(position, output.size)
-        text = self._kept.pop(run.id, b"") + new
-        whole, newline, rest = text.rpartition(b"\n")
-        if not has_ended and rest:
-            self._kept[run.id] = rest
-        at = run.ended or await self._service.now()
-        level = ERROR if run.state is RunState.FAILED else INFO
-        for line in (text if has_ended else whole + newline).decode(errors="replace").splitlines():
-            if line.strip():
-                announce(log_line(at, level, line, self._zone))
+        text = self._kept.pop(attempt, b"") + new
+        if has_ended:
+            self._whole.add(attempt)
+            for line in run_lines(run, text):
+                announce(log_text(line, self._zone))
+            return
+        self._printed[attempt] = position if output is None else max(position, output.size)
+        whole, newline, self._kept[attempt] = text.rpartition(b"\n")
+        at = await self._service.now()
+        for said in (whole + newline).decode(errors="replace").splitlines():
+            if said.strip():
+                announce(log_line(at, INFO, said, self._zone))
 
     async def _runs(self) -> "Sequence[Run]":
         from tokimori.model.ids import JobId

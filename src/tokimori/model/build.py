@@ -100,13 +100,17 @@ def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
 
 
 def manifest_of(content: bytes) -> Manifest:
-    """What the build says of itself. Raises `Refused` for what is no build."""
+    """What the build says of itself. Raises `Refused` for what is no build.
+
+    What is compressed is none of ours: some bytes of it may become gigabytes, whatever size they say.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
-                raise Refused("build: its manifest is too large", field="build")
-            return _manifests.decode(archive.read(MANIFEST))
-    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError) as fault:
+            entry = archive.getinfo(MANIFEST)
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > LARGEST_MANIFEST:
+                raise Refused("build: its manifest is compressed or too large", field="build")
+            return _manifests.decode(archive.read(entry))
+    except (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, EOFError) as fault:
         raise Refused(f"build: it is none that this version can run: {fault}", field="build") from None
 
 

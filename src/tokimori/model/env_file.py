@@ -16,11 +16,17 @@ def env_files_of(name: str) -> tuple[PurePath, PurePath]:
     return PurePath(name, ".env"), PurePath(f"{name}.env")
 
 
-def read_env(text: str, where: str) -> dict[str, str]:
+def read_env(content: bytes, where: str) -> dict[str, str]:
     """The variables; empty lines and those that begin with # say none. Quotes around a value are taken off.
 
-    Raises `InvalidFile` with the line.
+    Raises `InvalidFile`, with the line where there is one.
     """
+    if len(content) > LARGEST:
+        raise InvalidFile(f"{where}: it is too large", field="env", allowed=f"at most {LARGEST} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidFile(f"{where}: is not UTF-8 text", field="env", allowed="UTF-8") from None
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()

@@ -118,6 +118,11 @@ def with_build(record: TaskRecord, build: BuildRecord) -> TaskRecord:
     return replace(record, builds=(build, *others[: MOST_BUILDS - 1]), current=build.digest)
 
 
+def with_current(record: TaskRecord, build: BuildRecord) -> TaskRecord:
+    """The record with an earlier build in force. Raises `NotFound` where others have built so often that it is gone."""
+    return replace(record, current=earlier_build(record, build.digest).digest)
+
+
 def with_event(record: TaskRecord, event: Event) -> TaskRecord:
     """The record with what happened; of more than so many the oldest are forgotten."""
     return replace(record, events=(*record.events, event)[-MOST_EVENTS:])

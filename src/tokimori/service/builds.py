@@ -1,7 +1,6 @@
 """Builds of tasks in the store: pieces of a file, under its task and its digest."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.build import MOST_PIECES, build_name, check_digest, check_task_name, piece_name
@@ -48,11 +47,13 @@ class Builds:
             )
         return found
 
-    async def delete(self, task: str, digest: str, pieces: int) -> None:
-        """Delete so many pieces; it is no error if some are gone."""
-        for number in range(pieces):
-            try:
-                known = await retried(partial(self._documents.find, piece_name(task, digest, number)), StoreUnavailable)
-            except NotFound:
-                continue
-            await self._documents.delete(known)
+    async def delete(self, task: str, digest: str) -> None:
+        """Delete all pieces of a build; it is no error if there are none."""
+        await self._delete(f"{build_name(task, digest)}.")
+
+    async def delete_all(self, task: str) -> None:
+        """Delete all pieces of a task, those that nobody made a build of, too."""
+        await self._delete(build_name(task, ""))
+
+    async def _delete(self, prefix: str) -> None:
+        await retried(lambda: self._documents.delete_all(prefix), Conflict, StoreUnavailable)

@@ -112,6 +112,11 @@ class Documents(Generic[Value]):
         asked = document.kind, document.name, document.version
         await retried(lambda: self._store.delete_document(*asked), StoreUnavailable)
 
+    async def delete_all(self, prefix: str) -> None:
+        """Delete the documents whose names begin with `prefix`. Raises `Conflict` if one was changed meanwhile."""
+        async for document in self._all(prefix):
+            await self.delete(document)
+
     def _document(self, name: str, value: Value, version: int) -> Document:
         document = Document(kind=self._kind.word, name=name, text=self._kind.encode(value), version=version)
         check_document(document)

@@ -6,9 +6,9 @@ admins.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -27,12 +27,15 @@ from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
 from tokimori.service.judging import judge_of
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
+from tokimori.service.tasks import TaskDetails
 from tokimori.service.variants import in_zone, judged_by
 
 MOST_PAGES = 20
 """So many pages of runs are looked through for those within a scope."""
+TASKS_AT_ONCE = 100
+"""So many tasks are asked for at a time: the job of each is asked for by itself."""
 
-
+_Listed = TypeVar("_Listed")
 Rule = Callable[[Asked], Awaitable[Any]]
 
 
@@ -62,18 +65,38 @@ async def _of_run(asked: Asked) -> Any:
 
 
 async def _jobs(asked: Asked) -> list[Job]:
-    """Jobs by id, from where the first of them may be to where the last one may be."""
+    async def sees(job: Job) -> bool:
+        return asked.sight.sees(job)
+
+    return await _by_id(asked, asked.service.list, lambda job: job.id, sees)
+
+
+async def _tasks(asked: Asked) -> list[TaskDetails]:
+    async def sees(task: TaskDetails) -> bool:
+        return await asked.sight.sees_id(task.record.name)
+
+    return await _by_id(asked, asked.service.tasks.list, lambda task: task.record.name, sees, most=TASKS_AT_ONCE)
+
+
+async def _by_id(
+    asked: Asked,
+    page_of: Callable[[str | None, int], Awaitable[Sequence[_Listed]]],
+    id_of: Callable[[_Listed], str],
+    sees: Callable[[_Listed], Awaitable[bool]],
+    most: int = MOST_LISTED,
+) -> list[_Listed]:
+    """The first ones by id, from where the first of the scope may be to where the last one may be."""
     limit, after = checked("limit", asked.argument("limit"), MOST_LISTED), asked.argument("after")
     prefixes = asked.sight.scope.jobs
     if prefixes and min(prefixes)[:-1] > (after or ""):
         after = min(prefixes)[:-1]
-    found: list[Job] = []
+    found: list[_Listed] = []
     while len(found) < limit:
-        page = await asked.service.list(after, MOST_LISTED)
-        found += [job for job in page if asked.sight.sees(job)]
-        if len(page) < MOST_LISTED or (prefixes and page[-1].id > f"{max(prefixes)}\x7f"):
+        page = await page_of(after, most)
+        found += [each for each in page if await sees(each)]
+        if len(page) < most or (prefixes and id_of(page[-1]) > f"{max(prefixes)}\x7f"):
             break
-        after = page[-1].id
+        after = id_of(page[-1])
     return found[:limit]
 
 
@@ -135,10 +158,6 @@ async def _graph(asked: Asked) -> Any:
     edges = await asked.go()
     known = {job: await asked.sight.sees_id(job) for edge in edges for job in (edge.parent, edge.child)}
     return [edge for edge in edges if known[edge.parent] and known[edge.child]]
-
-
-async def _tasks(asked: Asked) -> Any:
-    return [each for each in await asked.go() if await asked.sight.sees_id(each.record.name)]
 
 
 async def _job_ids(asked: Asked) -> Any:

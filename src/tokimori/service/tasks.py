@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.build import build_name, check_task_name, content_of, manifest_of
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId, RandomBytes, uuid7
+from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
@@ -25,6 +25,7 @@ from tokimori.model.task import (
     earlier_build,
     encode_task,
     with_build,
+    with_current,
     with_event,
 )
 from tokimori.model.task_log import LogLine, log_lines, picked_up
@@ -100,7 +101,7 @@ class Tasks:
             job = await self._put_job(checked_name, made, is_new=known is None)
         except TokimoriError:
             if known is None or all(each.digest != record.digest for each in known.builds):
-                await self._builds.delete(checked_name, record.digest, record.pieces)
+                await self._builds.delete(checked_name, record.digest)
             raise
         event = await self._event(What.BUILT, picked_up(checked_name, job))
         kept = await self._put(checked_name, lambda old: with_event(with_build(old, made), event))
@@ -112,7 +113,7 @@ class Tasks:
     async def _check_content(self, name: str, build: BuildRecord) -> None:
         pieces = await self._builds.pieces(name, build.digest)
         content = await asyncio.to_thread(content_of, pieces, build.digest)
-        task = manifest_of(content).task
+        task = (await asyncio.to_thread(manifest_of, content)).task
         if task != name or len(pieces) != build.pieces or len(content) != build.size:
             raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
 
@@ -136,7 +137,7 @@ class Tasks:
         kept = {each.digest for each in record.builds}
         for build in () if before is None else before.builds:
             if build.digest not in kept:
-                await self._builds.delete(name, build.digest, build.pieces)
+                await self._builds.delete(name, build.digest)
 
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """The builds of a task that are kept, the newest first."""
@@ -150,14 +151,14 @@ class Tasks:
         found = earlier_build((await self.get(name)).record, digest)
         await self._put_job(name, found, is_new=False)
         event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
-        await self._change(name, lambda old: with_event(replace(old, current=found.digest), event))
+        await self._change(name, lambda old: with_event(with_current(old, found), event))
         return await self.get(name)
 
     # Tasks
 
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
         """Tasks by name, from the first one behind `after`."""
-        first = "" if after is None else check_task_name(after)
+        first = "" if after is None else check_job_id(after, field="after")
         records = await self._documents.page(first, checked("limit", limit, MOST_LISTED))
         return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]
 
@@ -221,8 +222,7 @@ class Tasks:
         details = await self.get(name)
         if details.job is not None:
             await self._jobs.delete(name)
-        for build in details.record.builds:
-            await self._builds.delete(name, build.digest, build.pieces)
+        await self._builds.delete_all(name)
         await retried(lambda: self._delete(name), Conflict)
 
     async def _delete(self, name: str) -> None:

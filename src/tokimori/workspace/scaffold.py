@@ -98,7 +98,7 @@ def _config(state_dir: Path | None) -> str:
 
 def _check_description(description: str) -> None:
     check_text("description", description)
-    if "\n" in description or "\r" in description or len(description) > LONGEST_DESCRIPTION:
+    if description.splitlines() not in ([], [description]) or len(description) > LONGEST_DESCRIPTION:
         raise InvalidInput(
             f"description: {description!r} is not one line",
             field="description",

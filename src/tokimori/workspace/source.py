@@ -10,7 +10,6 @@ from typing import Final
 
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
 from tokimori.model.build import LARGEST, MAIN, MANIFEST, check_task_name
-from tokimori.model.env_file import LARGEST as LARGEST_ENV
 from tokimori.model.env_file import env_files_of, read_env
 from tokimori.workspace.metadata import Metadata, read_metadata
 
@@ -147,6 +146,8 @@ def _names(statement: ast.stmt) -> Iterator[str]:
             yield name
         case ast.Assign(targets=targets):
             yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            yield name
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             yield from (alias.asname or alias.name for alias in names)
         case _:
@@ -197,7 +198,7 @@ def _unreadable(fault: OSError) -> None:
 
 def _text(content: bytes, where: Path) -> str:
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # some editors begin a file with a mark, which Python leaves out
     except UnicodeDecodeError:
         raise InvalidFile(f"{where}: is not UTF-8 text", field=FUNCTION, allowed="UTF-8") from None
 
@@ -207,7 +208,7 @@ def read_env_of(tasks_dir: Path, name: str) -> Mapping[str, str]:
     for place in env_files_of(name):
         file = tasks_dir / place
         if file.is_file():
-            return read_env(_text(_content(file)[:LARGEST_ENV], file), str(file))
+            return read_env(_content(file), str(file))
     return {}
 
 

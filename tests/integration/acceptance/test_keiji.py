@@ -45,6 +45,7 @@ class Terminal:
             "TERM": "xterm",
             "COLUMNS": "80",
             "TOKIMORI_STATE_DIR": str(self.state),
+            "TOKIMORI_HTTP_PORT": "0",
             **({} if store is None else {"TOKIMORI_STORE": store}),
         }
 
@@ -154,17 +155,13 @@ def test_the_page_of_keiji(terminal: Terminal) -> None:
     assert (record["LastExecutionTime"], record["ErrorTxt"]) == ("N/A", "")
 
     # 5: start the system
-    started = terminal.type("serve -d")
-    node = int(re.findall(r"\d+", started)[-1])
-    try:
-        _walk_beside_a_node(terminal, task, record)
-    finally:
-        # 11: stop it
-        os.kill(node, 15)
-        end = time.monotonic() + PATIENCE
-        while Path(f"/proc/{node}").exists():
-            assert time.monotonic() < end
-            time.sleep(0.1)
+    terminal.type(f"system start --timeout {PATIENCE}")
+    assert re.search(r"scheduler +ONLINE", terminal.type("system status"))
+    _walk_beside_a_node(terminal, task, record)
+
+    # 11: stop it
+    terminal.type(f"system stop --timeout {PATIENCE}")
+    terminal.type("system status", code=3)
     assert "ping_google" not in terminal.type("task list")
 
     # 12: uninstall: all that was made is in two folders

@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,32 @@ class Workspace(Program):
         for file, text in files.items():
             (folder / file.replace("__", ".")).write_text(text)
         return folder
+
+    def wait_for_a_run(self, job: str, *arguments: str, code: int = 0) -> dict[str, Any]:
+        """Trigger the job, and wait for that run. What it waits for may be said meanwhile, on a busy machine."""
+        ended = self.run("--json", "job", "trigger", job, "--wait", *arguments)
+        assert ended.returncode == code, ended.stderr
+        run: dict[str, Any] = json.loads(ended.stdout)
+        return run
+
+    @contextmanager
+    def following(self, name: str) -> "Iterator[Callable[[], str]]":
+        """The lines of a task's log, as they come, until Ctrl-C."""
+        follow = subprocess.Popen(
+            ["env", "--default-signal=INT", str(PROGRAM), "task", "logs", name, "-f"],  # a background job ignores it
+            cwd=self.home,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert follow.stdout is not None
+        try:
+            yield follow.stdout.readline
+            follow.send_signal(signal.SIGINT)
+            follow.communicate(timeout=PATIENCE)
+        finally:
+            follow.kill()
+            follow.wait()
 
     def ends(self, job: str, count: int = 1) -> list[dict[str, Any]]:
         """So many runs of a job that have ended, the newest first."""
@@ -103,7 +130,7 @@ def test_a_workspace_is_made_and_its_example_runs(workspace: Workspace, elsewher
     workspace.write("ping", "import sys\ndef function():\n    print('on', sys.argv[0])\n")
     built = workspace.json("task", "build", "ping")
     assert built["job"]["description"] == "pings"
-    workspace("job", "trigger", "ping", "--wait")
+    workspace.wait_for_a_run("ping")
     [run] = workspace.ends("ping")
     file = elsewhere.home / "state" / "builds" / f"{built['build']}.pyz"
     assert workspace("run", "logs", run["id"]) == f"on {file}\n"
@@ -132,8 +159,7 @@ def test_what_was_built_runs_until_the_next_build(workspace: Workspace, elsewher
     workspace.write("a", "def function(): print('two')", every.format(2))
 
     def wrote() -> str:
-        run = json.loads(workspace("--json", "job", "trigger", "a", "--wait"))
-        return workspace("run", "logs", run["id"])
+        return workspace("run", "logs", workspace.wait_for_a_run("a")["id"])
 
     assert wrote() == "one\n"
     workspace("task", "build", "a")
@@ -145,11 +171,11 @@ def test_what_was_built_runs_until_the_next_build(workspace: Workspace, elsewher
     assert len(list((elsewhere.home / "state" / "builds").glob("*.pyz"))) == 2
 
 
-def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, elsewhere: Workspace) -> None:
+def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, request: pytest.FixtureRequest) -> None:
     """Whoever writes into the store by hand gets nothing run: the run fails and says so, and the task stops."""
     workspace.write("a")
     digest = workspace.json("task", "build", "a")["build"]
-    connection = sqlite3.connect(workspace.database, timeout=30)
+    connection = sqlite3.connect(workspace.database)
     with connection:
         changed = connection.execute(
             "UPDATE tokimori_documents SET text = replace(text, substr(text, 1, 40), substr(text, 41, 40)) "
@@ -158,14 +184,15 @@ def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, elsewhe
         )
     connection.close()
     assert changed.rowcount == 1
-    workspace("job", "trigger", "a", "--wait", code=1)
+    elsewhere: Workspace = request.getfixturevalue("elsewhere")  # SQLite has one writer: no node writes before
+    workspace.wait_for_a_run("a", code=1)
     [run] = workspace.ends("a")
     assert "is not what was built, and is not run" in run["error"]
     assert workspace.json("task", "get", "a")["job"]["state"] == "parked"
     assert list((elsewhere.home / "state" / "builds").glob("*.pyz")) == []
     workspace("task", "build", "a")
     workspace("task", "resolve", "a")
-    workspace("job", "trigger", "a", "--wait")
+    workspace.wait_for_a_run("a")
 
 
 @pytest.mark.parametrize(
@@ -244,21 +271,12 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
         "a", "import time\ndef function():\n    print('begun')\n    time.sleep(1)\n    print('done', end='')\n"
     )
     workspace("task", "build", "a")
-    follow = subprocess.Popen(
-        ["env", "--default-signal=INT", str(PROGRAM), "task", "logs", "a", "-f"],  # a shell's background job ignores it
-        cwd=workspace.home,
-        env=workspace.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert follow.stdout is not None
-    assert "schedule: on demand" in follow.stdout.readline()
-    workspace("job", "trigger", "a")
-    lines = [follow.stdout.readline(), follow.stdout.readline()]
-    workspace("task", "disable", "a")
-    lines.append(follow.stdout.readline())
-    follow.send_signal(signal.SIGINT)
-    follow.communicate(timeout=PATIENCE)
+    with workspace.following("a") as line:
+        assert "schedule: on demand" in line()
+        workspace("job", "trigger", "a")
+        lines = [line(), line()]
+        workspace("task", "disable", "a")
+        lines.append(line())
     assert [line.partition("level=")[2] for line in lines] == [
         "INFO msg=begun\n",
         "INFO msg=done\n",
@@ -266,6 +284,23 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
     ]
     shown = workspace("task", "logs", "a", "--lines", "2").splitlines()
     assert [line.rpartition("msg=")[2] for line in shown] == ["done", '"task disabled, exiting..."']
+
+
+def test_each_attempt_is_followed(workspace: Workspace, elsewhere: Workspace) -> None:
+    """From its first line on; at the end the error stands where the whole log has it, too."""
+    seen = workspace.home / "seen"
+    waits = f"    while not os.path.exists({str(seen)!r}):\n        time.sleep(0.05)\n"
+    workspace.write("a", f"import os, sys, time\ndef function():\n    print('begun')\n{waits}    sys.exit(7)\n")
+    workspace("task", "build", "a")
+    workspace("job", "update", "a", "--attempts", "2", "--retry-delay", "0.1")
+    with workspace.following("a") as line:
+        assert "schedule: on demand" in line()
+        workspace("job", "trigger", "a")
+        said = [line()]
+        seen.touch()
+        said = [each.rpartition("msg=")[2] for each in (*said, line(), line())]
+    assert said == ["begun\n", "begun\n", '"[ task error ]: exit code 7"\n']
+    assert workspace("task", "logs", "a").endswith(said[-1])
 
 
 def test_the_log_is_opened_in_an_editor(workspace: Workspace) -> None:
@@ -303,7 +338,7 @@ def test_a_task_is_built_at_a_node_elsewhere(workspace: Workspace, tmp_path: Pat
         at_node = ("--server", address)
         built = workspace.json("task", "build", "a", *at_node)
         assert [each["name"] for each in workspace.json("task", "list", *at_node)] == ["a"]
-        workspace("job", "trigger", "a", "--wait", *at_node)
+        workspace.wait_for_a_run("a", *at_node)
         assert workspace("task", "logs", "a", *at_node).endswith("msg=xxxxx\n")
         assert other.json("task", "get", "a")["build"] == built["build"]
         workspace("task", "delete", "a", *at_node)
@@ -335,7 +370,7 @@ def test_dependencies_are_those_of_the_build(workspace: Workspace, tmp_path: Pat
     a_wheel(index, "2.0")
     node = workspace.serve()
     try:
-        wrote = [workspace("run", "logs", workspace.json("job", "trigger", name, "--wait")["id"]) for name in "ab"]
+        wrote = [workspace("run", "logs", workspace.wait_for_a_run(name)["id"]) for name in "ab"]
     finally:
         stop(node)
     assert wrote == ["1.0\n", "1.0 too\n"]

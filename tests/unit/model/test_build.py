@@ -1,7 +1,9 @@
 """Builds are files that are named by their content: the same input is the same file, and no other passes for it."""
 
 import io
+import struct
 import zipfile
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -27,6 +29,7 @@ from tokimori.model.build import (
 from tokimori.model.document import LARGEST_TEXT
 
 FILES = {"function.py": b"def function(): ...\n", "data/a.txt": b"a", "__main__.py": b""}
+BUILD = frozen({}, Manifest(task="t"))
 NAMES = some.text("abc/._é", min_size=1, max_size=8)
 
 
@@ -89,9 +92,9 @@ def test_a_build_says_its_manifest() -> None:
     assert manifest_of(frozen(FILES, manifest)) == manifest
 
 
-def zipped(text: bytes, name: str = MANIFEST) -> bytes:
+def zipped(text: bytes, name: str = MANIFEST, how: int = zipfile.ZIP_STORED) -> bytes:
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(written, "w", how) as archive:
         archive.writestr(name, text)
     return written.getvalue()
 
@@ -101,9 +104,36 @@ def zipped(text: bytes, name: str = MANIFEST) -> bytes:
     [b"", b"no zip", zipped(b"{}"), zipped(b"{}", "other"), zipped(b"\xff"), zipped(b" " * (LARGEST_MANIFEST + 1))],
 )
 def test_what_is_no_build_is_refused(content: bytes) -> None:
-    """Whatever stands in the store, it raises an error of ours; a small file does not become a large one."""
+    """Whatever stands in the store, it raises an error of ours."""
     with pytest.raises(Refused, match="build"):
         manifest_of(content)
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_small_file_does_not_become_a_large_one(how: int) -> None:
+    """One that is compressed is refused before it is read: the size that it says may be a lie."""
+    assert manifest_of(zipped(b'{"task":"t"}')) == Manifest(task="t")
+    with pytest.raises(Refused, match="compressed"):
+        manifest_of(zipped(b'{"task":"t"}', how=how))
+
+
+@settings(deadline=None)
+@given(changes=some.lists(some.tuples(some.integers(0, len(BUILD) - 1), some.integers(0, 255)), min_size=1, max_size=4))
+def test_a_damaged_build_is_read_or_refused(changes: list[tuple[int, int]]) -> None:
+    """No other error leaves it: a node would never say how the run ended."""
+    damaged = bytearray(BUILD)
+    for place, byte in changes:
+        damaged[place] = byte
+    with suppress(Refused):
+        manifest_of(bytes(damaged))
+
+
+def test_a_build_that_says_more_than_there_is_is_refused() -> None:
+    """Its manifest would go on behind the end of the file."""
+    size = struct.pack("<LL", 12, 12)
+    longer = struct.pack("<LL", 200_000, 200_000)
+    with pytest.raises(Refused):
+        manifest_of(zipped(b'{"task":"t"}').replace(size, longer))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tokimori.model.task import (
     earlier_build,
     encode_task,
     with_build,
+    with_current,
     with_event,
 )
 
@@ -88,6 +89,13 @@ def test_an_earlier_build_is_found_by_the_beginning_of_its_digest() -> None:
     assert earlier_build(replace(record, current="b" * 64), None).digest == "a" * 64
     assert earlier_build(record, "aaa").digest == "a" * 64
     assert earlier_build(record, "c" * 64).digest == "c" * 64
+
+
+def test_a_build_that_is_forgotten_comes_not_in_force() -> None:
+    """Others may have built since somebody looked: a record always has its current build."""
+    assert with_current(built(1, 2), build(1)).build == build(1)
+    with pytest.raises(NotFound, match="is not the beginning"):
+        with_current(built(*range(MOST_BUILDS + 1)), build(0))
 
 
 @pytest.mark.parametrize("wanted", [None, "", "d", "aa" * 64])

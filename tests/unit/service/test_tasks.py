@@ -1,6 +1,7 @@
 """Tasks as code: a build runs when it was kept whole, one that is refused leaves nothing, earlier ones come back."""
 
 import base64
+from typing import Unpack
 
 import pytest
 from msgspec.structs import replace
@@ -9,12 +10,14 @@ from tests.unit.service.world import World
 from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, InvalidSchedule, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.build import PIECE, Manifest, digest_of, frozen, pieces_of
-from tokimori.model.job import JobState
+from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
+from tokimori.service import permitted as permitted_module
 from tokimori.service.access import Access
 from tokimori.service.allowed import Allowed
+from tokimori.service.arguments import JobArguments
 from tokimori.service.audited import audited
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
@@ -103,6 +106,16 @@ async def test_a_tampered_build_is_refused(world: World) -> None:
     assert (await kept(world), await world.service.list()) == ([], [])
 
 
+async def test_no_piece_is_left_of_a_build_that_says_too_few(world: World) -> None:
+    """What is there is deleted, and not what was said of it."""
+    record, content = made("x" * PIECE)
+    for number, piece in enumerate(pieces_of(content)):
+        await world.service.tasks.put_piece("ping", record.digest, number, piece)
+    with pytest.raises(Refused):
+        await world.service.tasks.build("ping", replace(record, pieces=1))
+    assert await kept(world) == []
+
+
 async def test_a_build_of_another_task_is_refused(world: World) -> None:
     """A digest is of one task alone."""
     record, content = made("1", "other")
@@ -164,6 +177,25 @@ async def test_an_earlier_build_comes_back(world: World) -> None:
         await world.service.tasks.rollback("ping")
 
 
+async def test_who_builds_meanwhile_leaves_a_task_with_a_build(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build that was to come back may be one too many by then: that is said, and the task can still be shown."""
+    for number in range(MOST_BUILDS):
+        await build(world.service, str(number))
+    jobs = world.service.tasks._jobs
+    update = jobs.update
+
+    async def updated(name: str, /, **said: Unpack[JobArguments]) -> Job:
+        job = await update(name, **said)
+        monkeypatch.undo()
+        await build(world.service, "one more")
+        return job
+
+    monkeypatch.setattr(jobs, "update", updated)
+    with pytest.raises(NotFound, match="is not the beginning"):
+        await world.service.tasks.rollback("ping", made("0")[0].digest)
+    assert (await world.service.tasks.get("ping")).record.build.digest == made("one more")[0].digest
+
+
 async def test_a_task_is_disabled_and_enabled(world: World) -> None:
     """Its job is paused, and its log says so."""
     await build(world.service)
@@ -213,6 +245,10 @@ async def test_a_restart_ends_what_runs_and_begins_anew(world: World) -> None:
 async def test_a_deleted_task_frees_its_name(world: World) -> None:
     """Its job, its record and its builds are gone, and it can be built again."""
     await build(world.service)
+    await build(world.service, name="ping2")
+    await world.service.tasks.delete("ping2")
+    assert len(await kept(world)) == 1
+    await world.service.tasks.put_piece("ping", made("never built")[0].digest, 0, "AAAA")
     await world.service.tasks.delete("ping")
     assert (await kept(world), await world.service.tasks.list()) == ([], [])
     with pytest.raises(NotFound, match="tokimori task build ping"):
@@ -289,6 +325,19 @@ async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
         await bob.tasks.get("db-1")
     with pytest.raises(Forbidden, match="db-1"):
         await bob.add("web-2", build=f"db-1@{made('1', 'db-1')[0].digest}")
+
+
+async def test_a_page_of_tasks_is_as_long_as_is_wanted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a token of some, those of others between them shorten no page: a short one is the last."""
+    monkeypatch.setattr(permitted_module, "TASKS_AT_ONCE", 1)
+    for name in ("a", "b-1", "c", "d-1", "d-2", "e"):
+        await build(world.service, name=name)
+    bob = as_token(world, Role.READ, jobs=("b-", "d-"))
+
+    async def names(after: str | None, limit: int) -> list[str]:
+        return [each.record.name for each in await bob.tasks.list(after, limit)]
+
+    assert [await names(None, 2), await names("d-1", 2)] == [["b-1", "d-1"], ["d-2"]]
 
 
 async def test_who_only_reads_builds_nothing(world: World) -> None:

@@ -50,7 +50,7 @@ def test_a_name_that_is_none_leaves_nothing(tmp_path: Path, name: str) -> None:
     assert [*folder.iterdir(), *tmp_path.iterdir()] == [folder]
 
 
-@pytest.mark.parametrize("description", ["a\nb", "x" * 1001, "a\0"])
+@pytest.mark.parametrize("description", ["a\nb", "a\n", "a\fb", "x" * 1001, "a\0"])
 def test_a_description_is_one_line(tmp_path: Path, description: str) -> None:
     """Another one is refused, and nothing is made."""
     with pytest.raises(InvalidInput):

@@ -63,6 +63,7 @@ def test_a_shell_script_is_a_task(tmp_path: Path) -> None:
         "from other import function",
         "from other import main as function",
         "class function: ...",
+        "function: type = print",
     ],
 )
 def test_a_function_may_be_defined_in_any_way(tmp_path: Path, text: str) -> None:
@@ -85,6 +86,14 @@ def test_the_description_is_the_first_that_somebody_gave(tmp_path: Path) -> None
     assert read_source(tmp_path, "t").description == "pings google"
 
 
+def test_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:
+    """As editors write it; what stands in its first line counts."""
+    text = '# /// script\n# dependencies = ["a"]\n# ///\n"""Says hello."""\n' + FUNCTION
+    (tmp_path / "t.py").write_text(text, encoding="utf-8-sig")
+    source = read_source(tmp_path, "t")
+    assert (source.dependencies, source.description) == (("a",), "Says hello.")
+
+
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     """The error says how it is made."""
     with pytest.raises(NotFound, match="tokimori task create t"):
@@ -103,6 +112,7 @@ def test_a_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     [
         ({"schedule__py": ""}, r"t: it has no function.py: the function is missing"),
         ({"function__py": "def functoin(): ..."}, r"function.py: it defines no `function`"),
+        ({"function__py": "function: type"}, r"function.py: it defines no `function`"),
         ({"function__py": "if True:\n  def function(): ..."}, r"function.py: it defines no `function`"),
         ({"function__py": "def function(:\n"}, r"function.py:1: "),
         ({"function__py": "\0"}, r"function.py"),

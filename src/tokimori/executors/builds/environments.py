@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ LONGEST: Final = 600
 """Seconds that pip gets."""
 _LOOK: Final = 0.5
 """Seconds between two looks whether it is to be ended."""
+_AGAIN: Final = 0.02
+"""Seconds between two tries to be the only one: most hold an environment for less, to say that it is wanted."""
 _READY: Final = "tokimori-ready"
 _LOCK: Final = "tokimori-lock.txt"
 _SAID: Final = 2_000
@@ -69,7 +72,9 @@ class Environments:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._folder / f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            while not _taken(lock):
+                if self._closing.wait(_AGAIN):
+                    raise Refused("build: its environment is made by another node, and this one stops", field="build")
             yield
         finally:
             os.close(lock)
@@ -91,10 +96,27 @@ def key_of(lock: tuple[str, ...]) -> str:
     return sha256("\n".join([python, *lock]).encode()).hexdigest()[:32]
 
 
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _run(argv: list[str], for_whom: str, closing: threading.Event) -> None:
-    """Run the program to its end. Raises `Refused` where it fails, takes too long, or is ended."""
+    """Run the program to its end. Raises `Refused` where it fails, takes too long, or is ended.
+
+    It has a session of its own: what it starts ends with it, and Ctrl-C at the node's terminal is no fault of the run.
+    """
     process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
     )
     deadline, said = time.monotonic() + LONGEST, None
     while said is None:
@@ -102,7 +124,7 @@ def _run(argv: list[str], for_whom: str, closing: threading.Event) -> None:
             said = process.communicate(timeout=_LOOK)[0]
         except subprocess.TimeoutExpired:
             if closing.is_set() or time.monotonic() > deadline:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         why = said.strip()[-_SAID:] or f"its process was ended ({process.returncode})"
         raise Refused(f"build: the environment of {for_whom} can't be made: {why}", field="build")

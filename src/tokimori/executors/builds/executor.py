@@ -1,6 +1,7 @@
 """Runs builds: each is fetched when it is first wanted, and then a command runs it."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
 MOST_AT_ONCE = 4
 """So many builds are fetched, checked and made ready at a time."""
+log = logging.getLogger(__name__)
 _Key = tuple[RunId, Token]
 
 
@@ -68,6 +70,11 @@ class BuildExecutor:
         except OSError as fault:
             await asyncio.sleep(PAUSE)
             self._end(task, Released(f"its build can't be kept here: {fault}"))
+        except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
+            log.exception("the build of run %s failed in this program itself", task.run_id)
+            self._end(
+                task, Failed(f"the node could not make its build ready: {type(fault).__name__}; its log says more")
+            )
         else:
             if self._waiting.pop(_key_of(task), None) is not None:
                 self._commands.start([replace(task, target=command)])
@@ -127,14 +134,15 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
     for place in env_files_of(name):
         file = tasks_dir / place
         try:
-            text = file.read_bytes()[:LARGEST].decode()
+            with file.open("rb") as opened:
+                content = opened.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, UnicodeDecodeError) as fault:
+        except OSError as fault:
             raise Refused(f"env: {file} can't be read: {fault}", field="env") from None
         if os.geteuid() == 0 and (reached := others_reach(file)) is not None:
             raise Refused(f"env: root trusts no other user: {reached}", field="env")
-        return read_env(text, str(file))
+        return read_env(content, str(file))
     return {}
 
 

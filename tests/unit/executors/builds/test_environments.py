@@ -89,10 +89,34 @@ def test_what_can_not_be_made_says_why(tmp_path: Path) -> None:
         )
 
 
-def test_a_node_that_stops_waits_for_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What makes it is ended."""
-    closing = threading.Event()
-    closing.set()
+class Begun(threading.Event):
+    """Is set as soon as there is a file."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def is_set(self) -> bool:
+        return self._file.exists()
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_node_that_stops_waits_for_no_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: bool
+) -> None:
+    """What makes it is ended, with what that has started: while that has its output open, the output does not end."""
     monkeypatch.setattr(module, "_LOOK", 0.01)
+    file = tmp_path / "begun"
+    sleeps = f"import time; open({str(file)!r}, 'w'); time.sleep(600)"
+    starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {sleeps!r}])"
     with pytest.raises(Refused, match=r"its process was ended \(-9\)"):
-        module._run([sys.executable, "-c", "import time; time.sleep(600)"], "somebody", closing)
+        module._run([sys.executable, "-c", starts if inner else sleeps], "somebody", Begun(file))
+
+
+def test_a_node_that_stops_waits_for_no_other_node(tmp_path: Path, made: Made) -> None:
+    """One that makes the same environment has as long as pip gets."""
+    other, stops = Environments(tmp_path), Environments(tmp_path)
+    stops.close()
+    with other._locked(key_of(LOCK)), pytest.raises(Refused, match="another node"):
+        stops.python_for(Manifest(task="t", lock=LOCK))
+    assert made.called == []

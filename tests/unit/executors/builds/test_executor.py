@@ -163,6 +163,20 @@ async def test_a_build_that_is_gone_is_a_failure(bench: Bench) -> None:
     assert bench.outcomes == [Failed("build: there is none")]
 
 
+async def test_a_fault_of_this_program_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run of which nothing is told would run for ever."""
+
+    def no_thread(*_: object) -> object:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asyncio, "to_thread", no_thread)
+    await bench.run("a")
+    assert bench.outcomes == [Failed("the node could not make its build ready: RuntimeError; its log says more")]
+    assert "can't start new thread" in caplog.text
+
+
 async def test_a_disk_that_is_full_costs_no_attempt(bench: Bench) -> None:
     """Where the build can't be kept, the run is handed back."""
     bench.state.mkdir()
