@@ -115,13 +115,11 @@ def status(*, watch: bool) -> int:
 
 def services(folder: Path) -> Iterable[Service]:
     """The node that was started in the background, and all others of the folder that have a door."""
-    from tokimori.node.background import Living, Stale, look, standing
+    from tokimori.node.background import Living, Stale, standing
     from tokimori.node.door_probe import READY, readiness
     from tokimori.node.open_doors import doors
 
-    # Of a node that was killed the address may be another's by now.
-    living = [door for door in doors(folder) if door.pid is None or look(door.pid) is not None]
-    found, said = standing(folder), {door: readiness(door.address) for door in living}
+    found, said = standing(folder), {door: readiness(door.address) for door in doors(folder)}
     ours = found.note.pid if isinstance(found, Living) else None
     if ours is not None:
         told = next((text for door, text in said.items() if door.pid == ours), READY)
