@@ -37,12 +37,14 @@ def update(*, wheel: Path | None, timeout: float) -> int:
     if wheel is not None:
         announce(f"the wheel is of version {version_of(wheel)}")
     folder = load().settings.state_dir
-    was_running = isinstance(standing(folder), Living)
+    found = standing(folder)
+    # Kept here: a new version that ends at once takes the note of the node along.
+    arguments = found.note.arguments if isinstance(found, Living) else None
     _check_pip()
     old = packed_again(distribution(NAME), folder / "updates")
     announce(f"this version is kept as {old}")
     # From here on nothing may be imported: what is on the disk belongs to another version.
-    fault = _installed(wheel) or _comes_up(timeout, was_running=was_running)
+    fault = _installed(wheel) or _comes_up(timeout, arguments)
     if fault is None:
         announce(f"updated to {_python('-m', NAME, '--version').stdout.strip()}")
         return DONE
@@ -51,7 +53,7 @@ def update(*, wheel: Path | None, timeout: float) -> int:
     if back.returncode:
         print_notice(f"the old version can't be installed again: {back.stderr}\nit is kept as {old}")
         return CAME_BACK
-    if was_running and (fault := _comes_up(timeout, was_running=True)) is not None:
+    if arguments is not None and (fault := _comes_up(timeout, arguments)) is not None:
         print_notice(f"the node of the old version does not start:\n{fault.strip()}")
     announce(f"{_python('-m', NAME, '--version').stdout.strip()} is in place again")
     return CAME_BACK
@@ -76,11 +78,14 @@ def _installed(wheel: Path | None) -> str | None:
     return None
 
 
-def _comes_up(timeout: float, *, was_running: bool) -> str | None:
-    """Let the version that is installed now show that it works, with a node if one ran; why it does not."""
-    steps = [("--version",), ("config", "check")]
-    if was_running:
-        steps.append(("system", "restart", "--timeout", f"{timeout:g}"))
+def _comes_up(timeout: float, arguments: Sequence[str] | None) -> str | None:
+    """Let the version that is installed now show that it works, with a node if one ran, which had these arguments.
+
+    None, or why it does not work.
+    """
+    steps: list[tuple[str, ...]] = [("--version",), ("config", "check")]
+    if arguments is not None:
+        steps.append(("system", "restart", "--timeout", f"{timeout:g}", "--", *arguments))
     for step in steps:
         done = _python("-m", NAME, *step)
         if done.returncode:
