@@ -116,7 +116,7 @@ def status(*, watch: bool) -> int:
 def services(folder: Path) -> Iterable[Service]:
     """The node that was started in the background, and all others of the folder that have a door."""
     from tokimori.node.background import Living, Stale, standing
-    from tokimori.node.door_probe import READY, readiness
+    from tokimori.node.door_probe import READY, SILENT, readiness
     from tokimori.node.open_doors import doors
 
     found, said = standing(folder), {door: readiness(door.address) for door in doors(folder)}
@@ -130,8 +130,7 @@ def services(folder: Path) -> Iterable[Service]:
         by = "system start" if door.pid is not None and door.pid == ours else "another way"
         if by != "system start":
             yield Service(name="scheduler", status="online", pid=door.pid, says=text, address=None, by=by)
-        is_heard = not text.startswith("its door")
-        shown = "online" if is_heard else "offline"
+        shown = "offline" if text.startswith(SILENT) else "online"
         yield Service(name="bus", status=shown, pid=door.pid, says=text, address=door.address, by=by)
     if ours is None and not said and not isinstance(found, Stale):
         yield Service(name="scheduler", status="offline", pid=None, says="nothing was started", address=None, by=None)

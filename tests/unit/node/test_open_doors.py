@@ -76,9 +76,7 @@ def test_only_what_this_user_wrote_is_believed(tmp_path: Path) -> None:
         assert open_doors(tmp_path) == ["http://127.0.0.1:8000/"]
 
 
-def test_a_node_whose_door_cannot_be_noted_works_all_the_same(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_whose_door_cannot_be_noted_works_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Only the command that prints the address misses it, and the log says so."""
     (tmp_path / "doors").touch()
     with noted_door(tmp_path, "http://127.0.0.1:8000/"):
