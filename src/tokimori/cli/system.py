@@ -161,12 +161,10 @@ def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int) -> None:
     file = log_of(loaded) if isinstance(found, Absent) else Path(found.note.log)
     wanted = every_line if scheduler == bus else Lines(of_the_door=bus)
     try:
-        coming = new_lines(file, wanted) if follow else None
-        first = next(coming) if coming is not None else []
-        _write([*last_lines(file, lines, wanted), *first])
-        while coming is not None:
-            time.sleep(_LOOK)
-            _write(next(coming))
+        for each in new_lines(file, lines, wanted) if follow else [last_lines(file, lines, wanted)]:
+            _write(each)
+            if follow:
+                time.sleep(_LOOK)
     except OSError as fault:
         message = (
             f"the log {file} can't be read ({fault.strerror or fault}): a node that systemd started writes to the "
