@@ -12,6 +12,7 @@ from tokimori.cli.completing import job_ids
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
+from tokimori.errors import NotFound
 from tokimori.model.ids import RunId, check_job_id
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
 
     async def act(service: "Service") -> None:
         first = await past_or_none(service, "since", since)
-        printer = _Printer(service)
+        printer = Printer(service)
         found = await service.find_runs(RunSearch(job_id=checked, since=first, limit=count))
         await printer.print(list(reversed(found.runs)))
         begun: Moment | None = None
@@ -61,7 +62,7 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
         print_notice("")
 
 
-class _Printer:
+class Printer:
     """Prints what has come since it last looked: how far it is with each run, and which have not ended."""
 
     def __init__(self, service: "Service") -> None:
@@ -87,14 +88,22 @@ class _Printer:
     async def go_on(self, newer: "Sequence[Run]") -> None:
         """What runs have written that were not over, and those that came since."""
         fresh = [run for run in newer if run.id not in self._read]
-        again = [(await self._service.get_run(run_id)).run for run_id in sorted(self._open)[-_MOST_FOLLOWED:]]
+        again = []
+        for run_id in sorted(self._open)[-_MOST_FOLLOWED:]:
+            try:
+                again.append((await self._service.get_run(run_id)).run)
+            except NotFound:  # it has ended, and its job keeps no such run
+                self._open.discard(run_id)
         await self.print([*again, *fresh])
 
     async def _print_new(self, run: "Run", attempt: int, position: int) -> int:
         """Print what the attempt wrote after this position; the new position."""
         from tokimori.service.outputs import unread
 
-        output = await self._service.output(run.id, attempt)
+        try:
+            output = await self._service.output(run.id, attempt)
+        except NotFound:  # since it was listed
+            return position
         if output is None:
             return position
         missed, new = unread(output, position)

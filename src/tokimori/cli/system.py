@@ -115,13 +115,11 @@ def status(*, watch: bool) -> int:
 
 def services(folder: Path) -> Iterable[Service]:
     """The node that was started in the background, and all others of the folder that have a door."""
-    from tokimori.node.background import Living, Stale, look, standing
-    from tokimori.node.door_probe import READY, readiness
+    from tokimori.node.background import Living, Stale, standing
+    from tokimori.node.door_probe import READY, SILENT, readiness
     from tokimori.node.open_doors import doors
 
-    # Of a node that was killed the address may be another's by now.
-    living = [door for door in doors(folder) if door.pid is None or look(door.pid) is not None]
-    found, said = standing(folder), {door: readiness(door.address) for door in living}
+    found, said = standing(folder), {door: readiness(door.address) for door in doors(folder)}
     ours = found.note.pid if isinstance(found, Living) else None
     if ours is not None:
         told = next((text for door, text in said.items() if door.pid == ours), READY)
@@ -132,8 +130,7 @@ def services(folder: Path) -> Iterable[Service]:
         by = "system start" if door.pid is not None and door.pid == ours else "another way"
         if by != "system start":
             yield Service(name="scheduler", status="online", pid=door.pid, says=text, address=None, by=by)
-        is_heard = not text.startswith("its door")
-        shown = "online" if is_heard else "offline"
+        shown = "offline" if text.startswith(SILENT) else "online"
         yield Service(name="bus", status=shown, pid=door.pid, says=text, address=door.address, by=by)
     if ours is None and not said and not isinstance(found, Stale):
         yield Service(name="scheduler", status="offline", pid=None, says="nothing was started", address=None, by=None)
@@ -164,12 +161,10 @@ def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int) -> None:
     file = log_of(loaded) if isinstance(found, Absent) else Path(found.note.log)
     wanted = every_line if scheduler == bus else Lines(of_the_door=bus)
     try:
-        coming = new_lines(file, wanted) if follow else None
-        first = next(coming) if coming is not None else []
-        _write([*last_lines(file, lines, wanted), *first])
-        while coming is not None:
-            time.sleep(_LOOK)
-            _write(next(coming))
+        for each in new_lines(file, lines, wanted) if follow else [last_lines(file, lines, wanted)]:
+            _write(each)
+            if follow:
+                time.sleep(_LOOK)
     except OSError as fault:
         message = (
             f"the log {file} can't be read ({fault.strerror or fault}): a node that systemd started writes to the "

@@ -13,6 +13,7 @@ from msgspec import Struct
 from tokimori.cli.command import options
 from tokimori.cli.ending import DONE
 from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.errors import Refused
 from tokimori.ownership import PRIVATE
 
 if TYPE_CHECKING:
@@ -96,7 +97,13 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
         log=str(log),
         arguments=tuple(arguments),
     )
-    write_note(loaded.settings.state_dir, note)
+    try:
+        write_note(loaded.settings.state_dir, note)
+    except OSError as fault:  # nobody would find this node: the next start would begin another one beside it
+        process.terminate()
+        process.wait()
+        message = f"no node was started: its note can't be written in {loaded.settings.state_dir} ({fault.strerror})"
+        raise Refused(message, field="state_dir", allowed="a folder with room, of this user") from None
     return _Child(process, note, told)
 
 

@@ -46,7 +46,7 @@ def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
                 f"the node (pid {held.note.pid}) was told to stop: its runs get {said.node.stop_grace:g} s to finish; "
                 "Ctrl-C, or `tokimori system stop --now`, hands them back at once"
             )
-        _await_end(held, loaded, said.node.stop_grace + said.http.drain + _LEEWAY if timeout is None else timeout)
+        _await_end(held, said.node.stop_grace + said.http.drain + _LEEWAY if timeout is None else timeout)
     finally:
         held.close()
     remove_note(folder, found.note)
@@ -60,17 +60,17 @@ def _hand_back(held: "Grip") -> None:
     held.send(signal.SIGINT)
 
 
-def _await_end(held: "Grip", loaded: "Loaded", patience: float) -> None:
+def _await_end(held: "Grip", patience: float) -> None:
     """Wait, and say for what. Ctrl-C lets it hand back what it has; a second one leaves it alone."""
     deadline = time.monotonic() + patience
     try:
-        _watch(held, loaded, deadline)
+        _watch(held, deadline)
     except KeyboardInterrupt:
         _hand_back(held)
-        _watch(held, loaded, deadline)
+        _watch(held, deadline)
 
 
-def _watch(held: "Grip", loaded: "Loaded", deadline: float) -> None:
+def _watch(held: "Grip", deadline: float) -> None:
     told = ""
     wait = _AT_FIRST
     while not held.ended(wait):

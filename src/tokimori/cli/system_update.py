@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,11 +19,14 @@ from tokimori.cli.wheel import NAME, packed_again, version_of
 from tokimori.errors import Refused
 from tokimori.node.background import Living, standing
 
+if TYPE_CHECKING:
+    from tokimori.config.settings import Settings
+
 CAME_BACK = 1
 """The exit code where the old version is in place again."""
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet")
 _LONGEST = 600.0
-"""Seconds for one step of pip."""
+"""Seconds for one step, such as pip's."""
 
 
 @click.command(cls=Command)
@@ -36,13 +40,16 @@ def update(*, wheel: Path | None, timeout: float) -> int:
     """
     if wheel is not None:
         announce(f"the wheel is of version {version_of(wheel)}")
-    folder = load().settings.state_dir
-    was_running = isinstance(standing(folder), Living)
+    settings = load().settings
+    folder = settings.state_dir
+    found = standing(folder)
+    # Kept here: a new version that ends at once takes the note of the node along.
+    arguments = found.note.arguments if isinstance(found, Living) else None
     _check_pip()
     old = packed_again(distribution(NAME), folder / "updates")
     announce(f"this version is kept as {old}")
     # From here on nothing may be imported: what is on the disk belongs to another version.
-    fault = _installed(wheel) or _comes_up(timeout, was_running=was_running)
+    fault = _installed(wheel) or _comes_up(settings, timeout, arguments)
     if fault is None:
         announce(f"updated to {_python('-m', NAME, '--version').stdout.strip()}")
         return DONE
@@ -51,7 +58,7 @@ def update(*, wheel: Path | None, timeout: float) -> int:
     if back.returncode:
         print_notice(f"the old version can't be installed again: {back.stderr}\nit is kept as {old}")
         return CAME_BACK
-    if was_running and (fault := _comes_up(timeout, was_running=True)) is not None:
+    if arguments is not None and (fault := _comes_up(settings, timeout, arguments)) is not None:
         print_notice(f"the node of the old version does not start:\n{fault.strip()}")
     announce(f"{_python('-m', NAME, '--version').stdout.strip()} is in place again")
     return CAME_BACK
@@ -76,26 +83,32 @@ def _installed(wheel: Path | None) -> str | None:
     return None
 
 
-def _comes_up(timeout: float, *, was_running: bool) -> str | None:
-    """Let the version that is installed now show that it works, with a node if one ran; why it does not."""
-    steps = [("--version",), ("config", "check")]
-    if was_running:
-        steps.append(("system", "restart", "--timeout", f"{timeout:g}"))
-    for step in steps:
+def _comes_up(settings: "Settings", timeout: float, arguments: Sequence[str] | None) -> str | None:
+    """Let the version that is installed now show that it works, with a node if one ran, which had these arguments.
+
+    None, or why it does not work.
+    """
+    for step in (("--version",), ("config", "check")):
         done = _python("-m", NAME, *step)
         if done.returncode:
             return done.stderr or done.stdout
-    return None
+    if arguments is None:
+        return None
+    restart = ("system", "restart", "--timeout", f"{timeout:g}", "--", *arguments)
+    # It stops the node first, whose runs get their grace.
+    longest = _LONGEST + settings.node.stop_grace + settings.http.drain + timeout
+    done = _python("-m", NAME, *restart, longest=longest)
+    return (done.stderr or done.stdout) if done.returncode else None
 
 
-def _python(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def _python(*arguments: str, longest: float = _LONGEST) -> "subprocess.CompletedProcess[str]":
     """A command of this environment, however it ends."""
     given = options()
     named = {"TOKIMORI_STORE": given.store, "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store}
     environment = {**os.environ, **{name: value for name, value in named.items() if value is not None}}
     try:
         return subprocess.run(
-            [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, timeout=_LONGEST
+            [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, timeout=longest
         )
     except subprocess.TimeoutExpired as fault:
         return subprocess.CompletedProcess(arguments, 1, "", f"{fault}")

@@ -1,10 +1,11 @@
 """Reading log files that nodes write: the last lines, and those that are still to come."""
 
+import errno
 import gzip
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -60,34 +61,50 @@ def last_lines(path: Path, most: int, wanted: Wanted) -> list[bytes]:
     """The last lines that are wanted, of the file and of the one that was left behind last. Raises `OSError`."""
     files = [*old_files(path)[-1:], *([path] if path.exists() else [])]
     if not files:
-        raise FileNotFoundError(str(path))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return _last([_lines_of(file) for file in files], most, wanted)
+
+
+def _last(texts: Iterable[Iterable[bytes]], most: int, wanted: Wanted) -> list[bytes]:
     found: deque[bytes] = deque(maxlen=most)
-    for file in files:
-        found += (line for line in _lines_of(file) if wanted(line))
+    for lines in texts:
+        found += filter(wanted, lines)
     return list(found)
 
 
 def _lines_of(file: Path) -> Iterator[bytes]:
     if file.suffix == ".gz":
-        with gzip.open(file) as packed:
-            yield from packed.read(MOST_READ).splitlines(keepends=True)
+        yield from _end_of_packed(file).splitlines(keepends=True)
         return
-    with file.open("rb") as text:
-        size = text.seek(0, os.SEEK_END)
-        text.seek(max(0, size - MOST_READ))
-        if size > MOST_READ:
-            text.readline()  # a part of one
-        yield from text.read(MOST_READ).splitlines(keepends=True)
+    with file.open("rb") as opened:
+        yield from _tail(opened)
 
 
-def new_lines(path: Path, wanted: Wanted) -> Iterator[list[bytes]]:
-    """What is written from now on; each step is what came since the last one. A new file at the path is gone on with.
+def _end_of_packed(file: Path) -> bytes:
+    text = b""
+    with gzip.open(file) as packed:
+        while part := packed.read(MOST_READ):
+            text = (text + part)[-MOST_READ:]
+    return text
 
-    Raises `OSError` at first.
+
+def _tail(opened: IO[bytes]) -> list[bytes]:
+    size = opened.seek(0, os.SEEK_END)
+    opened.seek(max(0, size - MOST_READ))
+    if size > MOST_READ:
+        opened.readline()  # a part of one
+    return _whole_lines(opened)
+
+
+def new_lines(path: Path, most: int, wanted: Wanted) -> Iterator[list[bytes]]:
+    """First the last lines, as `last_lines`; each further step is what came since, every line once.
+
+    A new file at the path is gone on with. Raises `OSError` at first.
     """
+    old = old_files(path)[-1:]
     opened: IO[bytes] = path.open("rb")
-    opened.seek(0, os.SEEK_END)
     try:
+        yield _last([*map(_lines_of, old), _tail(opened)], most, wanted)
         while True:
             lines = _whole_lines(opened)
             if not lines and (newer := _other(path, opened)) is not None:

@@ -8,6 +8,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from tokimori.ownership import PRIVATE
@@ -47,7 +48,7 @@ def name_of_old(path: Path, now: float) -> Path:
 
 def old_files(path: Path) -> list[Path]:
     """The files that were left behind, oldest first."""
-    named = (each for each in path.parent.glob(f"{path.name}.*") if _OLD.fullmatch(each.name[len(path.name) :]))
+    named = (each for each in path.parent.glob(f"{escape(path.name)}.*") if _OLD.fullmatch(each.name[len(path.name) :]))
     return sorted(named, key=_order)
 
 

@@ -115,9 +115,13 @@ def write_note(state_dir: Path, note: Note) -> None:
     file = state_dir / NAME
     fresh = file.with_name(f".{NAME}.{os.getpid()}")
     opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
-    with os.fdopen(opened, "wb") as text:
-        text.write(f"{note.pid}\n".encode() + msgspec.json.encode(note) + b"\n")
-    fresh.rename(file)
+    try:
+        with os.fdopen(opened, "wb") as text:
+            text.write(f"{note.pid}\n".encode() + msgspec.json.encode(note) + b"\n")
+        fresh.rename(file)
+    except OSError:
+        fresh.unlink()
+        raise
 
 
 def remove_note(state_dir: Path, note: Note) -> None:

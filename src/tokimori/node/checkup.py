@@ -66,9 +66,10 @@ def _room(settings: Settings) -> Iterator[Finding]:
 
 
 def _log(file: Path | None) -> Iterator[Finding]:
-    if file is None or (not file.exists() and not file.parent.exists()):
+    if file is None or not file.parent.exists():
         return
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
+    is_misplaced = file.is_dir() or not file.parent.is_dir()  # what the rights of root do not mend
+    if is_misplaced or not os.access(file if file.exists() else file.parent, os.W_OK):
         yield failure("log", f"{file} can't be written: messages are lost there", "`log.file` names another one")
 
 

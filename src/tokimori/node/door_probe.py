@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import DecodeError, Struct, json
 
-READY = "ready"
+READY, SILENT = "ready", "its door does not answer"
 _PATIENCE = 5.0
 """Seconds that a door has to answer."""
 
@@ -16,7 +16,7 @@ class _Told(Struct):
 
 
 def readiness(address: str) -> str:
-    """`ready`, or why the node at that address is not, in words."""
+    """`ready`, or why the node at that address is not, in words, which begin with `SILENT` where nobody answers."""
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port
     door = HTTPConnection(host, port, timeout=_PATIENCE)
@@ -26,6 +26,6 @@ def readiness(address: str) -> str:
         door.request("GET", f"{parts.path.rstrip('/')}/readyz")
         return json.decode(door.getresponse().read(4096), type=_Told).status
     except (OSError, HTTPException, DecodeError) as fault:
-        return f"its door does not answer: {fault}"
+        return f"{SILENT}: {fault}"
     finally:
         door.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokimori.api.secret import COMMAND, PARAMETER
+from tokimori.executors.keeper.kernel import boot_identity, see
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ _MOST = 4_096
 
 
 class Door(NamedTuple):
-    """An open door: its address, and the process that answers there, as far as that has said which it is."""
+    """An open door: its address, and the process that answers there, unless that is one of another container."""
 
     address: str
     pid: int | None
@@ -51,7 +52,7 @@ def _note(folder: Path, address: str) -> tuple[int, Path]:
     opened = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(opened, f"{address}\n{os.getpid()}\n".encode())
+        os.write(opened, f"{address}\n{os.getpid()}\n{boot_identity()}\n".encode())
         unnamed.rename(file)
     except OSError:
         os.close(opened)
@@ -81,7 +82,7 @@ def doors(state_dir: Path) -> Sequence[Door]:
     """The open doors, in order of their addresses; the files of dead processes are removed."""
     with suppress(FileNotFoundError, NotADirectoryError):
         files = [file for file in (state_dir / NAME).iterdir() if not file.name.startswith(".")]
-        return sorted(door for file in files if (door := _door(file)) is not None)
+        return sorted((door for file in files if (door := _door(file)) is not None), key=lambda door: door.address)
     return ()
 
 
@@ -97,9 +98,20 @@ def _door(file: Path) -> Door | None:
             return None
         fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        address, _, pid = os.read(opened, _MOST).decode(errors="replace").strip().partition("\n")
-        return Door(address, int(pid) if pid.isdecimal() else None)
+        return _told(os.read(opened, _MOST).decode(errors="replace"))
     finally:
         os.close(opened)
     file.unlink(missing_ok=True)
     return None
+
+
+def _told(text: str) -> Door | None:
+    """What a file says that is locked.
+
+    A killed process is gone before its lock is: its threads end one by one, and a child that has not become another
+    program yet holds what it held. Where pids mean something else nothing but the lock tells.
+    """
+    address, pid, boot, *_ = [*text.splitlines(), "", "", ""]
+    if not pid.isdecimal() or boot != boot_identity():
+        return Door(address, None)
+    return Door(address, int(pid)) if see(int(pid)) is not None else None

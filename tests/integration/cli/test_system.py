@@ -13,7 +13,8 @@ import pytest
 
 from tests.integration.cli.conftest import Program
 from tests.programs.forked import PROGRAM
-from tokimori.executors.keeper.kernel import boot_identity
+from tokimori.errors import Refused
+from tokimori.executors.keeper.kernel import boot_identity, environment, everything
 from tokimori.node.background import Note, look, write_note
 
 START = ("system", "start", "--timeout", "50")
@@ -163,6 +164,20 @@ def test_a_full_disk_for_logs(machine: Machine) -> None:
         machine.end()
         if mounted.returncode == 0:
             subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_node_that_can_not_be_noted(machine: Machine) -> None:
+    """It is ended again, and it is said why: nobody would find it, and the next start would begin another one."""
+    machine("db", "migrate")
+    machine.state.mkdir(mode=0o700, exist_ok=True)
+    (machine.state / "node.pid").mkdir()
+    ended = machine.run(*START)
+    (machine.state / "node.pid").rmdir()
+    assert ended.returncode == Refused.exit_code
+    assert "its note can't be written" in ended.stderr
+    assert not [each for each in machine.state.iterdir() if "node.pid" in each.name]
+    ours = f"HOME={machine.home}".encode()
+    assert not [each for each in everything() if ours in environment(each.pid)]
 
 
 def test_a_node_that_ends_at_once(machine: Machine) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.programs.forked import ROOT
 from tokimori.cli.wheel import packed_again, version_of
 from tokimori.errors import InvalidInput, Refused
-from tokimori.node.background import look
+from tokimori.node.background import Living, look, standing
 
 BREAKS = {
     "tokimori/node/wiring.py": '\nraise RuntimeError("this version is broken")\n',
@@ -93,8 +93,11 @@ def environment(tmp_path: Path) -> Iterator[Environment]:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_a_new_version_takes_over_or_the_old_one_comes_back(environment: Environment) -> None:
-    """A node goes on under the new version; one that starts nothing, or no node, gives way to the old one again."""
-    environment("system", "start", "--timeout", "120")
+    """A node goes on under the new version; one that starts nothing, or no node, gives way to the old one again.
+
+    It has the arguments that it was started with all the while.
+    """
+    environment("system", "start", "--timeout", "120", "--", "--max-load", "1000")
     told = environment("system", "update", "--wheel", str(wheel(environment.home, "2.0")), "--timeout", "120")
     assert "updated to tokimori 2.0" in told
     assert "ONLINE" in environment("system", "status")
@@ -105,6 +108,9 @@ def test_a_new_version_takes_over_or_the_old_one_comes_back(environment: Environ
         assert "tokimori 2.0 is in place again" in told
         assert environment("--version") == "tokimori 2.0\n"
         assert "ONLINE" in environment("system", "status")
+        node = standing(environment.home / "state")
+        assert isinstance(node, Living)
+        assert node.note.arguments == ("--max-load", "1000")
     environment("system", "stop")
 
 

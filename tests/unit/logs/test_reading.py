@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tokimori.logs import reading
 from tokimori.logs.reading import Lines, every_line, last_lines, new_lines
 
 TEXT = b"""2030-01-01T00:00:00.000Z INFO tokimori.node.node: begins
@@ -57,8 +58,8 @@ def test_what_comes_is_followed_into_the_next_file(tmp_path: Path) -> None:
     """Whole lines alone are given, each once, the last ones of the old file before those of the new one."""
     file = tmp_path / "t.log"
     file.write_bytes(b"0\n")
-    coming = new_lines(file, every_line)
-    assert next(coming) == []
+    coming = new_lines(file, 9, every_line)
+    assert next(coming) == [b"0\n"]
     with file.open("ab") as opened:
         opened.write(b"1\n2")
         opened.flush()
@@ -69,3 +70,32 @@ def test_what_comes_is_followed_into_the_next_file(tmp_path: Path) -> None:
     assert next(coming) == []
     file.write_bytes(b"4\n")
     assert next(coming) == [b"4\n"]
+
+
+def test_what_is_written_while_the_last_lines_are_read_is_given_once(tmp_path: Path) -> None:
+    """Reading megabytes takes a while: a line of meanwhile is neither left out nor given twice."""
+    file = tmp_path / "t.log"
+    file.write_bytes(b"0\n1\n")
+
+    def while_lines_come(line: bytes) -> bool:
+        if line == b"0\n":
+            with file.open("ab") as opened:
+                opened.write(b"2\n")
+        return True
+
+    coming = new_lines(file, 9, while_lines_come)
+    assert [*next(coming), *next(coming), *next(coming)] == [b"0\n", b"1\n", b"2\n"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_of_a_large_file_the_end_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packed: bool
+) -> None:
+    """Also where it is compressed, and has to be read from its beginning for that."""
+    monkeypatch.setattr(reading, "MOST_READ", 1000)
+    file, text = tmp_path / "t.log", b"".join(b"%d\n" % number for number in range(9_000))
+    if packed:
+        (tmp_path / "t.log.20300101000000.gz").write_bytes(gzip.compress(text))
+    else:
+        file.write_bytes(text)
+    assert last_lines(file, 2, every_line) == [b"8998\n", b"8999\n"]

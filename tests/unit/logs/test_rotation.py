@@ -34,22 +34,23 @@ def test_age_alone_is_off_by_default() -> None:
     assert not rotation().is_over(50, 1, 0, 1000 * DAY)
 
 
-def test_the_old_ones_are_named_by_the_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["t.log", "[t]*?.log"])
+def test_the_old_ones_are_named_by_the_time(tmp_path: Path, name: str) -> None:
     """The name ends with the time as Keiji's do, and two of one second get numbers, whose order is that of making."""
-    path = tmp_path / "t.log"
+    path = tmp_path / name
     made = []
     for _ in range(11):
         made.append(name_of_old(path, 0))
         made[-1].touch()
     made.append(name_of_old(path, 1))
     made[-1].touch()
-    assert made[0].name == "t.log.19700101000000"
-    assert made[1].name == "t.log.19700101000000-2"
-    (tmp_path / "t.log.backup").touch()
+    assert made[0].name == f"{name}.19700101000000"
+    assert made[1].name == f"{name}.19700101000000-2"
+    (tmp_path / f"{name}.backup").touch()
     assert old_files(path) == made
     for old in made[:10]:
         old.unlink()
-    assert name_of_old(path, 0).name == "t.log.19700101000000-12"  # nobody takes the place of one that was removed
+    assert name_of_old(path, 0).name == f"{name}.19700101000000-12"  # nobody takes the place of one that was removed
 
 
 def test_the_oldest_are_removed_and_the_others_compressed(tmp_path: Path) -> None:

@@ -62,11 +62,14 @@ def test_a_folder_that_others_may_write(tmp_path: Path, state: Path) -> None:
     assert (found.level, "may be written by others" in found.text) == (Level.FAIL, True)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_log_that_can_not_be_written(tmp_path: Path, state: Path) -> None:
-    """It is named before messages are lost."""
-    (state / "t.log").touch(mode=0o400)
-    assert [each.check for each in wrong(tmp_path, file=str(state / "t.log"))] == ["log"]
+@pytest.mark.parametrize("place", ["of the kernel", "a folder", "below a file"])
+def test_a_log_that_can_not_be_written(tmp_path: Path, state: Path, place: str) -> None:
+    """It is named before messages are lost, also for root, who may write whatever can be written."""
+    (state / "of the kernel").symlink_to("/proc/sys/kernel/ostype")
+    (state / "a folder").mkdir(mode=0o700)
+    (state / "below a file").touch(mode=0o600)
+    log = state / place / "t.log" if place == "below a file" else state / place
+    assert [each.check for each in wrong(tmp_path, file=str(log))] == ["log"]
 
 
 def test_a_disk_that_is_nearly_full(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
