@@ -33,6 +33,7 @@ def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
     with a_node(program):
         program("job", "add", "j", "--command", "sleep 60")
         program("job", "add", "n", "--noop", "--description", "x" * 1000)
+        program("job", "add", "after", "--noop", "--after", "j")
         program("job", "trigger", "n", "--wait")
         program("job", "trigger", "j")
         assert "b.db" in program("backup", "b.db")
@@ -41,9 +42,9 @@ def test_a_backup_beside_a_node(program: Program, tmp_path: Path) -> None:
         assert "works on it" in program.error("restore", "b.db", "--replace")["message"]
     other = Program(tmp_path / "other")
     other.home.mkdir()
-    assert "restored: 2 jobs" in other("restore", str(program.home / "b.db"))
+    assert "restored: 3 jobs" in other("restore", str(program.home / "b.db"))
     assert rows(other.database) == rows(program.home / "b.db")
-    assert [each["id"] for each in other.json("job", "list")] == ["j", "n"]
+    assert [each["id"] for each in other.json("job", "list")] == ["after", "j", "n"]
     assert {each["job_id"] for each in other.json("run", "list")} == {"j", "n"}
     assert stop(other.serve()) == 0
 

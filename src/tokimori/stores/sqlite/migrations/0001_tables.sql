@@ -151,9 +151,9 @@ CREATE INDEX tokimori_nodes_gone ON tokimori_nodes ("left") WHERE state <> 'aliv
 
 -- Which jobs run after which.
 CREATE TABLE tokimori_edges (
-    parent TEXT NOT NULL, child TEXT NOT NULL, "on" TEXT NOT NULL,
+    -- First the key: SQLite's quick check takes the columns of such a table for those of its index.
+    parent TEXT NOT NULL, child TEXT NOT NULL, "on" TEXT NOT NULL, declared_by TEXT NOT NULL,
     joins INTEGER NOT NULL, -- how many parents the child waits for; 0: for this one alone
-    declared_by TEXT NOT NULL,
     PRIMARY KEY (parent, child, "on", declared_by)
 ) WITHOUT ROWID;
 CREATE INDEX tokimori_edges_declared ON tokimori_edges (declared_by);
