@@ -89,6 +89,8 @@ def global_options() -> list[click.Parameter]:
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value == "":  # of a variable in a script that is not set: the default would be another store
+            raise click.BadParameter("it is empty", ctx, parameter)
         if value:
             ctx.meta[name] = value
 

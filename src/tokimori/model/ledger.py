@@ -26,6 +26,8 @@ class Fate(StrEnum):
     """It is a run, of its own or of a backfill."""
     SKIPPED = "skipped"
     """It was skipped, for the reason that is told."""
+    BEFORE = "before"
+    """It was before the job was added."""
     PRUNED = "pruned"
     """It is older than runs and skips of the job are kept: what is left of it is in the job's counts."""
     OPEN = "open"
@@ -115,6 +117,8 @@ def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -
 def _without(job: Job, moment: Moment, kept: Kept, pruned_before: int) -> Fate:
     if moment > job.fired_through:
         return Fate.OPEN
+    if moment <= job.created:
+        return Fate.BEFORE
     if moment < pruned_before:
         return Fate.PRUNED
     if moment <= job.updated or (kept.skips_from is not None and moment < kept.skips_from):

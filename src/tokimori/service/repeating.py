@@ -14,13 +14,13 @@ from tokimori.model.payload import given_to
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import RequestArguments
+from tokimori.service.declared import APPS
 from tokimori.service.definitions import check_readable, definition_from, fields_of, job_fields_of
 from tokimori.service.deleting import DeletingService
+from tokimori.service.documents import Documents
 from tokimori.service.edits import kept_since
 from tokimori.service.given import flag_of, job_fields
 from tokimori.service.requests import Asked
-
-_STARTED_OR_OVER = ENDS | {RunState.RUNNING}
 
 
 class RepeatingService(DeletingService):
@@ -67,17 +67,22 @@ class RepeatingService(DeletingService):
     async def rename_job(self, job_id: str, new_id: str) -> Job:
         """Give a job another id: the job of that id, which decides what its schedule names from where the old one was.
 
-        Jobs that name it run after the new one, or are run by it. Its runs so far keep the old id; running ones go on.
+        Jobs that name it run after the new one, or are run by it. Its runs so far keep the old id: to keys of requests
+        and to backfills the job is a new one.
         A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused. Of one
         that was paused before there may then be two, and the call says so (`AlreadyExists`).
 
-        Raises `Refused` for a job that a set declares or of which runs wait, and what `add` and `update` do.
+        Raises `Refused` for a job that a set or an app declares or of which runs have not ended, and what `add` and
+        `update` do.
         """
         job, new = await self._store.get_job(check_job_id(job_id)), check_new_job_id(new_id)
         check_readable(job.definition)
         if (declared := job.definition.declared) is not None:
             message = f"the job {job.id!r} is declared by the set {declared.set!r}: rename it there"
             raise Refused(message, field="id", value=job.id, allowed=f"a job of no set, or a copy: `job copy {job.id}`")
+        if any(job.id in app.jobs for app in await Documents(self._store, APPS, self._random).list()):
+            message = f"an app declares the job {job.id!r}, and would add it again: rename it there"
+            raise Refused(message, field="id", value=job.id, allowed=f"a job of no app, or a copy: `job copy {job.id}`")
         edges = [edge for edge in (await self._store.family()).edges if edge.declared_by != job.id]
         for other in await self._renamed_in(edges, job.id, new):
             await self._judged(other, (await self._store.get_job(other)).definition)
@@ -110,12 +115,12 @@ class RepeatingService(DeletingService):
             raise
 
     async def _check_idle(self, job: Job) -> None:
-        """Check that deleting the job would cancel no run. Raises `Refused`."""
-        waiting = frozenset(RunState) - _STARTED_OR_OVER
-        for run in await self._store.list_runs(RunFilter(job_id=job.id, states=waiting, limit=1)):
+        """Check that no run of the job would be cancelled, or run beside those of the new one. Raises `Refused`."""
+        live = frozenset(RunState) - ENDS
+        for run in await self._store.list_runs(RunFilter(job_id=job.id, states=live, limit=1)):
             if run.incarnation == job.incarnation:
-                message = f"runs of the job {job.id!r} have not started, such as {run.id}, which would be cancelled"
-                raise Refused(message, field="id", value=job.id, allowed="a job none of whose runs waits")
+                message = f"runs of the job {job.id!r} have not ended, such as {run.id}"
+                raise Refused(message, field="id", value=job.id, allowed="a job all of whose runs have ended")
 
     async def _renamed_in(self, edges: list[Edge], old: JobId, new: JobId) -> Mapping[JobId, Mapping[str, object]]:
         """What changes of the jobs that name the old id, by their ids."""

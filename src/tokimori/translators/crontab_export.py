@@ -92,7 +92,7 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
     if job.state is not JobState.ENABLED:
         return f"it is {job.state}" + (f" ({job.reason})" if job.reason else "")
     if not isinstance(command, Command):
-        return "it runs nothing"
+        return "it runs no command"
     if job.runs_remaining is not None:
         return "cron can't stop it after a number of runs"
     schedules = list(_schedules(job))

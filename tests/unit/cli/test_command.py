@@ -35,6 +35,15 @@ def test_global_options_may_stand_anywhere(line: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("option", ["--store", "--server", "--context"])
+def test_an_empty_word_is_none(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script whose variable is not set means no other store than it says."""
+    group, seen = program()
+    assert run(group, [option, "", "noun", "verb"]) == 2
+    assert seen == []
+    assert f"'{option}': it is empty" in capsys.readouterr().err
+
+
 def test_the_last_word_wins() -> None:
     """What stands nearer to the end of the line is what was meant."""
     group, seen = program()

@@ -121,6 +121,12 @@ async def test_what_is_older_than_it_is_kept_was_pruned(world: World) -> None:
     assert (await _fates(world, first=first))[0] == ("pruned", 2)
 
 
+async def test_what_was_before_the_job_is_no_fault_and_was_not_pruned(world: World) -> None:
+    """Nobody decided it."""
+    job = await world.add(every_minute(retention="PT2M"), "job")
+    assert await _fates(world, first=Moment(job.created - 5 * MINUTE)) == [("before", 6)]
+
+
 @pytest.mark.parametrize("asked", [{"first": "2030-01-02T00:00:00Z", "last": "2030-01-01T00:00:00Z"}])
 async def test_an_empty_range_is_refused(world: World, asked: dict[str, str]) -> None:
     """Naming the field, and from when on it may be."""

@@ -1,5 +1,7 @@
 """Runs are asked for again, and jobs are copied and renamed."""
 
+from os import urandom
+
 import pytest
 
 from tests.unit.service.world import World
@@ -12,6 +14,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.audited import audited
+from tokimori.service.declared import Declared, declare
 from tokimori.service.permitted import permitted
 from tokimori.service.requests import Became
 
@@ -94,7 +97,7 @@ async def test_a_renamed_job_goes_on_where_it_was(world: World) -> None:
 
 
 async def test_a_job_that_can_not_be_renamed_stays_as_it_is(world: World) -> None:
-    """Where the id is taken, where runs wait, and where a set declares it: it is enabled as before."""
+    """Where the id is taken, where runs have not ended, where a set or an app declares it: it is enabled as before."""
     await world.service.add("j", noop=True, schedule="@daily")
     await world.service.add("k", noop=True)
     with pytest.raises(AlreadyExists):
@@ -103,6 +106,13 @@ async def test_a_job_that_can_not_be_renamed_stays_as_it_is(world: World) -> Non
     with pytest.raises(Refused, match=run.id):
         await world.service.rename_job("j", "l")
     assert (await world.service.get("j")).state is JobState.ENABLED
+    await world.begin(1)
+    with pytest.raises(Refused, match="have not ended"):  # it would run beside those of the new job
+        await world.service.rename_job("j", "l")
+    await declare(world.service, world.store, urandom, Declared(app="a", jobs={"of-app": {"noop": True}}))
+    with pytest.raises(Refused, match="an app declares"):
+        await world.service.rename_job("of-app", "n")
+    await world.service.delete("of-app")
     await world.service.apply("set", {"m": {"noop": True}})
     with pytest.raises(Refused, match="set"):
         await world.service.rename_job("m", "n")

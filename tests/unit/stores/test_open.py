@@ -46,6 +46,8 @@ def test_memory_needs_no_more_words() -> None:
         "sqlite:///folder/",
         "sqlite:///a.db?mode=ro",
         "sqlite:///a%00b.db",
+        "sqlite:///" + "a" * 300,
+        "sqlite:///" + "a/" * 3_000 + "b",
         "sqlite",
         "memory:more",
         "postgresql",

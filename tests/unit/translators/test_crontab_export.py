@@ -113,7 +113,7 @@ def test_jobs_that_do_not_run_are_comments() -> None:
     paused = a_job(job().definition, id=JobId("p"), state=JobState.PAUSED, reason="broken\n* * * * * evil")
     noop = a_job(Definition(target=Noop(), schedule="@daily"), id=JobId("n"))
     exported = write_crontab([paused, noop], zone=ZONE)
-    assert exported.left_out == {"p": "it is paused (broken\n* * * * * evil)", "n": "it runs nothing"}
+    assert exported.left_out == {"p": "it is paused (broken\n* * * * * evil)", "n": "it runs no command"}
     assert lines(paused, noop) == []
 
 

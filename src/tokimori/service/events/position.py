@@ -12,7 +12,7 @@ from tokimori.ports.ends import LATEST, Ended, Place
 _TIE = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{0,19}"
 """Of a store with tables, or of Redis: none asks its database for anything else."""
 _POSITION = re.compile(rf"(\d{{1,16}})(?:\.([0-9a-f]{{8}})\.(\d{{1,15}})|~({_TIE}))?\Z", re.ASCII)
-_ALLOWED = "the position of an event, such as 1764095000123456"
+_ALLOWED = "the position of an event, such as 1764095000123456 or 1764095000123456.a7570e74.3"
 
 
 class Position(Struct, frozen=True, kw_only=True):

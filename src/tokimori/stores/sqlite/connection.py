@@ -69,6 +69,8 @@ def check_free(path: str) -> None:
     Reads as SQLite does, for to open and close its file in another way would drop the locks of this process; and only
     reads, so that what is not ours stays as it is.
     """
+    if Path(path).is_dir():
+        raise StoreError(f"store {path} is a folder: name a file in it")
     if not Path(path).exists() or Path(f"{real_path(path)}-lock").exists():  # made by us, now or before
         return
     try:
