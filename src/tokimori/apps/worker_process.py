@@ -253,12 +253,12 @@ def _load_and_serve(told: Told) -> int:
 
 
 def _open_standard_streams() -> None:
-    """An app may have closed them: whatever is opened next would get what is printed."""
+    """An app may have closed them: whatever is opened next, here or in a child, would get what is printed."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _route_output() -> None:

@@ -28,6 +28,8 @@ runs), the other jobs wait for the next one: a beat has to come between."""
 LONGEST = 0.005
 """Seconds: a job that takes longer to decide is gone on with in the next transaction, and after as many the loop does
 what else there is."""
+LONGEST_TOGETHER = 0.1
+"""Seconds: once jobs that take so long to decide have taken that together, the others wait for the next transaction."""
 
 Monotonic = Callable[[], float]
 """Seconds since some fixed point."""
@@ -158,7 +160,7 @@ async def decide_and_apply(
     *,
     monotonic: Monotonic = lambda: 0,
 ) -> Decided:
-    """Decide these jobs up to now, until about `MOST_RUNS` or `MOST_WALKED` is reached.
+    """Decide these jobs up to now, until about one of the bounds above is reached.
 
     The jobs of the plans that took no effect, and of those that were not made, wait: read again.
     """
@@ -175,14 +177,16 @@ async def decide_and_apply(
 async def decided_by(
     dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
 ) -> AsyncIterator[tuple[Due, Plan | Exception]]:
-    """Each job with its plan, or with why it can't be decided, until `MOST_RUNS` or `MOST_WALKED` is reached."""
+    """Each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
     planned = walked = 0
-    began = monotonic()
+    began = turn = monotonic()
     for due in dues:
         at = monotonic()
-        if at - began > LONGEST:
+        if at - began > LONGEST_TOGETHER:
+            break
+        if at - turn > LONGEST:
             await asyncio.sleep(0)
-            at = began = monotonic()
+            at = turn = monotonic()
         try:
             plan = decide(due, schedule_for(due.job), now, _is_past(at + LONGEST, monotonic))
         except Exception as fault:

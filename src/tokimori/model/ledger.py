@@ -33,7 +33,8 @@ class Fate(StrEnum):
     OPEN = "open"
     """It has not been decided yet."""
     UNKNOWN = "unknown"
-    """It has neither run nor skip, and the job was changed after it: perhaps its schedule did not name it then."""
+    """It has neither run nor skip, and the job was changed after it: perhaps its schedule did not name it then. Or the
+    job has so many newer ones that they were not read as far back."""
     MISSING = "missing"
     """It has neither run nor skip: a fault."""
     UNSCHEDULED = "unscheduled"
@@ -56,16 +57,30 @@ class Line(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class KeptRun(Struct, frozen=True):
+    """What a ledger tells of a run: not what it got and gave, which thousands of them would keep in memory."""
+
+    id: RunId
+    state: RunState
+    origin: str
+    created: Moment
+
+
 class Kept(Struct, frozen=True, kw_only=True):
     """What the store keeps of a job's occurrences: runs by moment, and skips in their order.
 
-    `skips_from`: older skips were not read.
+    `known_from`: older runs, or skips, were not read.
     """
 
-    fired: Mapping[Moment, Run]
-    backfilled: Mapping[Moment, Run]
+    fired: Mapping[Moment, KeptRun]
+    backfilled: Mapping[Moment, KeptRun]
     skips: Sequence[Skip]
-    skips_from: Moment | None = None
+    known_from: Moment | None = None
+
+
+def by_moment(runs: Iterable[Run]) -> Mapping[Moment, KeptRun]:
+    """The runs as a ledger keeps them."""
+    return {run.nominal: KeptRun(run.id, run.state, run.origin, run.created) for run in runs}
 
 
 def ledger(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
@@ -103,7 +118,7 @@ def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: K
             yield Line(first=moment, last=moment, count=1, fate=_without(job, moment, kept, pruned_before))
 
 
-def _of_run(moment: Moment, run: Run, fate: Fate) -> Line:
+def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> Line:
     origin = asked_by(run.origin)
     return Line(first=moment, last=moment, count=1, fate=fate, run_id=run.id, state=run.state, origin=origin)
 
@@ -121,7 +136,7 @@ def _without(job: Job, moment: Moment, kept: Kept, pruned_before: int) -> Fate:
         return Fate.BEFORE
     if moment < pruned_before:
         return Fate.PRUNED
-    if moment <= job.updated or (kept.skips_from is not None and moment < kept.skips_from):
+    if moment <= job.updated or (kept.known_from is not None and moment < kept.known_from):
         return Fate.UNKNOWN
     return Fate.MISSING
 

@@ -1,5 +1,7 @@
 """What exclusions and days off leave out together, of which no formula is known: too much of it is refused."""
 
+from collections.abc import Callable
+
 from tokimori.clock import Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import MOST_LOOKS, Difference, Union
@@ -8,6 +10,8 @@ from tokimori.schedules.kept import Kept
 _OFF = 5
 """A moment on a day off costs as much as so many looks at excluded ones: the search begins anew behind the day."""
 
+_Look = Callable[[Moment, int], tuple[Moment | None, int]]
+
 
 def check_left_out(kept: Kept) -> None:
     """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an excluded interval."""
@@ -15,27 +19,17 @@ def check_left_out(kept: Kept) -> None:
     for part in parts:
         if isinstance(part, Difference):
             for first, last in part.ends():
-                _look_after(part, kept, Moment(first - 1))
-                _look_before(part, kept, Moment(last + 1))
+                _try(part.look_after, kept.behind_off, Moment(first - 1))
+                _try(part.look_before, kept.before_off, Moment(last + 1))
 
 
-def _look_after(part: Difference, kept: Kept, moment: Moment) -> None:
-    looks, at = MOST_LOOKS, moment
+def _try(look: _Look, beyond_off: Callable[[Moment], Moment | None], at: Moment) -> None:
+    looks = MOST_LOOKS
     while looks > 0:
-        found, looks = part.look_after(at, looks)
-        if found is None or (behind := kept.behind_off(found)) is None:
+        found, looks = look(at, looks)
+        if found is None or (beyond := beyond_off(found)) is None:
             return
-        at, looks = behind, looks - _OFF
-    raise _too_long()
-
-
-def _look_before(part: Difference, kept: Kept, moment: Moment) -> None:
-    looks, at = MOST_LOOKS, moment
-    while looks > 0:
-        found, looks = part.look_before(at, looks)
-        if found is None or (before := kept.before_off(found)) is None:
-            return
-        at, looks = before, looks - _OFF
+        at, looks = beyond, looks - _OFF
     raise _too_long()
 
 

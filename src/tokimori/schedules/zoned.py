@@ -160,6 +160,7 @@ class Zoned(Struct, frozen=True):
         return wall is not None and wall < stretch.start + stretch.offset
 
 
+@lru_cache(maxsize=256)
 def _same_from(zone: str) -> int:
     """From when on years of a kind are the same: by the zone's rule, and behind the last one that a text may name."""
     return max(rule_from(zone), _NO_MORE_YEARS)

@@ -1,22 +1,26 @@
 """Reads what a store keeps of a job's occurrences, a bounded number of them at a time."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from tokimori.clock import Moment, format_moment
+from tokimori.clock import MINUTE, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
-from tokimori.model.ledger import FAULTS, Fate, Kept, Line, ledger, without_runs
+from tokimori.model.ledger import FAULTS, Fate, Kept, KeptRun, Line, by_moment, ledger, without_runs
 from tokimori.model.run import Skip, backfill_origin
 from tokimori.ports.store import Jobs, Runs
 from tokimori.schedules.schedule import each_moment
+from tokimori.service.aside import AT_ONCE, Aside
 from tokimori.service.jobs import schedule_for
-from tokimori.service.scheduled import scheduled_runs
+from tokimori.service.scheduled import among, pages_of_runs
 
+MOST_RUNS = 100_000
+"""So many runs of a job, of whatever origin, are read at most for some occurrences."""
 MOST_SKIPS = 100_000
 """So many of the newest skips of a job are read at most: what would be in older ones is not known."""
 FEW_SKIPS = 100
@@ -69,12 +73,13 @@ class _Part(NamedTuple):
 
 
 class LedgerOf:
-    """The ledger of one job, as the store keeps it."""
+    """The ledger of one job, as the store keeps it. Many occurrences are reckoned `aside`."""
 
-    def __init__(self, store: LedgerStore, job: Job, now: Moment) -> None:
+    def __init__(self, store: LedgerStore, job: Job, now: Moment, aside: Aside) -> None:
         self._store = store
         self._job = job
         self._now = now
+        self._aside = aside
 
     async def page(self, first: Moment, last: Moment, limit: int) -> LedgerPage:
         """What became of at most `limit` occurrences from `first` to `last`, both included."""
@@ -90,7 +95,7 @@ class LedgerOf:
             if following is None:
                 break
             part = await self._read(following, last, VERIFIED)
-            lines = list(without_runs(self._job, part.moments, part.kept, self._now))
+            lines = await self._aside.compute(partial(self._without_runs, part))
             fates[Fate.RUN] += sum(moment in part.kept.fired for moment in part.moments)
             for line in lines:
                 fates[line.fate] += line.count
@@ -99,21 +104,37 @@ class LedgerOf:
         told = {fate: count for fate, count in fates.items() if count}
         return Verified(job_id=self._job.id, fates=told, faults=tuple(faults[:MOST_FAULTS]), next=following)
 
+    def _without_runs(self, part: _Part) -> Sequence[Line]:
+        return list(without_runs(self._job, part.moments, part.kept, self._now))
+
     async def _read(self, first: Moment, last: Moment, limit: int) -> _Part:
         following = each_moment(schedule_for(self._job), Moment(first - 1))
-        moments = list(islice(takewhile(lambda moment: moment <= last, following), limit + 1))
+        asked = islice(takewhile(lambda moment: moment <= last, following), limit + 1)
+        moments = list(asked) if limit < AT_ONCE else await self._aside.compute(lambda: list(asked))
         rest = moments.pop() if len(moments) > limit else None
         return _Part(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
 
     async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> Kept:
         job, store = self._job, self._store
-        fired = await scheduled_runs(store, job, first, last, self._now)
+        fired, runs_from = await self._fired(first, last, len(moments))
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
             return Kept(fired=fired, backfilled={}, skips=())
         made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
-        skips, oldest = await _skips(store, job, without[0])
-        return Kept(fired=fired, backfilled={run.nominal: run for run in made}, skips=skips, skips_from=oldest)
+        skips, skips_from = await _skips(store, job, without[0])
+        known_from = max(filter(None, (runs_from, skips_from)), default=None)
+        return Kept(fired=fired, backfilled=by_moment(made), skips=skips, known_from=known_from)
+
+    async def _fired(self, first: Moment, last: Moment, likely: int) -> tuple[Mapping[Moment, KeptRun], Moment | None]:
+        """The scheduled runs of these occurrences; from when on all of them are there, but for what clocks differ."""
+        fired: dict[Moment, KeptRun] = {}
+        looked_at = 0
+        async for page in pages_of_runs(self._store, self._job, first, last, self._now, likely=likely):
+            fired |= by_moment(among(page, self._job, first, last))
+            looked_at += len(page)
+            if looked_at >= MOST_RUNS:
+                return fired, Moment(page[-1].created + MINUTE)
+        return fired, None
 
 
 async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:

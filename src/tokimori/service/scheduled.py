@@ -1,5 +1,7 @@
 """Which scheduled runs a job has for a range of occurrences, found without an index by moments."""
 
+from collections.abc import AsyncIterator, Sequence
+
 from tokimori.clock import MINUTE, Moment
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job
@@ -13,16 +15,34 @@ LOOKED_AT = 20
 
 
 async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
-    """The scheduled runs of the occurrences from `first` to `last`. No run is made before its nominal time."""
-    oldest = first_id_at(first)
-    found: dict[Moment, Run] = {}
+    """The scheduled runs of the occurrences from `first` to `last`."""
+    pages = pages_of_runs(store, job, first, last, now)
+    return {run.nominal: run async for page in pages for run in among(page, job, first, last)}
+
+
+async def pages_of_runs(
+    store: Runs, job: Job, first: Moment, last: Moment, now: Moment, *, likely: int = PAGE
+) -> AsyncIterator[Sequence[Run]]:
+    """Runs of the job, newest first, all those of occurrences from `first` to `last` among them.
+
+    No run is made before its nominal time. `likely`: how many there are if no others are between them.
+    """
+    oldest, left = first_id_at(first), likely + LOOKED_AT
     before = await _behind(store, job, last, now)
-    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=PAGE)):
-        found |= {run.nominal: run for run in page if _is_scheduled(run, job) and first <= run.nominal <= last}
-        before = page[-1].id
+    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=_limit(left))):
+        yield page
+        before, left = page[-1].id, left - len(page)
         if before < oldest:
             break
-    return found
+
+
+def _limit(left: int) -> int:
+    return min(PAGE, left) if left > 0 else PAGE
+
+
+def among(page: Sequence[Run], job: Job, first: Moment, last: Moment) -> Sequence[Run]:
+    """The scheduled runs of occurrences from `first` to `last`."""
+    return [run for run in page if first <= run.nominal <= last and _is_scheduled(run, job)]
 
 
 async def _behind(store: Runs, job: Job, last: Moment, now: Moment) -> RunId | None:

@@ -212,12 +212,13 @@ class Service(RepeatingService):
     ) -> LedgerPage:
         """What became of the occurrences from `first` (the oldest that may be known) to `last` (now), oldest first."""
         job, since, until, now = await self._range(job_id, first, last)
-        return await LedgerOf(self._store, job, now).page(since, until, checked("limit", limit, MOST_LISTED))
+        ledger = LedgerOf(self._store, job, now, self._aside)
+        return await ledger.page(since, until, checked("limit", limit, MOST_LISTED))
 
     async def verify(self, job_id: str, first: When | None = None, last: When | None = None) -> Verified:
         """Whether each occurrence in that range is a run or a skip, or was pruned; at most 10,000 of them a call."""
         job, since, until, now = await self._range(job_id, first, last)
-        return await LedgerOf(self._store, job, now).verify(since, until)
+        return await LedgerOf(self._store, job, now, self._aside).verify(since, until)
 
     async def _range(self, job_id: str, first: When | None, last: When | None) -> tuple[Job, Moment, Moment, Moment]:
         """The job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a one."""

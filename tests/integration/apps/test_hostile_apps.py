@@ -48,6 +48,10 @@ async def stops_the_loop(number: int) -> None:
     asyncio.get_running_loop().stop()
 
 @app.job()
+def has_a_child(number: int) -> int:
+    return os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "for n in 0 1 2; do test -e /proc/$$/fd/$n || exit 1; done")
+
+@app.job()
 def closes_all(number: int) -> None:
     os.closerange(0, 100)
 
@@ -177,6 +181,12 @@ def test_an_app_that_misbehaves_works(node: Node, source: str) -> None:
         ended = node.ended("double", number)
         assert (ended.end, ended.text, ended.head) == (wire.SUCCEEDED, str(2 * number), b"doubling\n"), node.printed()
     assert node.leave() == 0
+
+
+def test_children_of_an_app_that_closed_its_files_have_standard_streams(node: Node) -> None:
+    """Else the first file that one opens would get what it prints."""
+    node.begin(WORKS["closes what is open"] + APP)
+    assert node.ended("has_a_child", 1).text == "0"
 
 
 FAILS = {

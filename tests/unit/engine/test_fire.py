@@ -9,7 +9,16 @@ from tests.unit.engine.world import Broken, World
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND
-from tokimori.engine.fire import LONGEST, MOST_RUNS, MOST_WALKED, Decided, Schedules, decide_and_apply, fire
+from tokimori.engine.fire import (
+    LONGEST,
+    LONGEST_TOGETHER,
+    MOST_RUNS,
+    MOST_WALKED,
+    Decided,
+    Schedules,
+    decide_and_apply,
+    fire,
+)
 from tokimori.errors import Conflict, NotFound, StoreUnavailable
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import JobState
@@ -173,6 +182,22 @@ async def test_a_decision_that_takes_long_gives_way(world: World) -> None:
     while await world.fire(5):
         pass
     assert [await world.nominals(name) for name in "abc"] == [[seconds(n) for n in range(1, 6)]] * 3
+
+
+async def test_many_slow_decisions_leave_time_for_a_beat(world: World) -> None:
+    """One transaction decides no more of them than a beat may wait for; the next ones go on until all are decided."""
+    names = [f"job-{n}" for n in range(50)]
+    for name in names:
+        await world.add(name)
+    dues = [await world.store.get_due(JobId(name)) for name in names]
+    slow = (n * 2 * LONGEST for n in count())
+    decided = await decide_and_apply(
+        world.store, dues, seconds(1), world.random, world.schedule_for, monotonic=lambda: next(slow)
+    )
+    assert 0 < len(decided.applied) <= LONGEST_TOGETHER / LONGEST
+    while await world.fire(1):
+        pass
+    assert [await world.nominals(name) for name in names] == [[seconds(1)]] * 50
 
 
 async def test_a_lost_reply_doubles_nothing(world: World) -> None:

@@ -1,6 +1,7 @@
 """What became of each occurrence, and whether all of it fits."""
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +11,32 @@ from msgspec.structs import replace
 from tests.unit.service.world import World, every_minute
 from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.errors import InvalidInput
+from tokimori.model.job import Job
 from tokimori.model.ledger import Fate, Line
 from tokimori.model.outcome import Succeeded
-from tokimori.model.run import Skip, SkipReason
+from tokimori.model.run import Run, Skip, SkipReason
+from tokimori.ports.store import RunFilter
+from tokimori.schedules.schedule import Schedule
+from tokimori.service.jobs import schedule_for
+from tokimori.service.scheduled import LOOKED_AT
+
+
+class Watched:
+    """A schedule that notes in which threads it is asked."""
+
+    def __init__(self, schedule: Schedule, threads: set[int]) -> None:
+        self._schedule = schedule
+        self._threads = threads
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        self._threads.add(threading.get_ident())
+        return self._schedule.next_after(moment)
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        return self._schedule.last_before(moment)
+
+    def count(self, after: Moment, through: Moment) -> int:
+        return self._schedule.count(after, through)
 
 
 async def _fates(world: World, **asked: object) -> list[tuple[str, int]]:
@@ -151,6 +175,54 @@ async def test_many_skips_are_read_as_far_back_as_is_needed(world: World) -> Non
     world.clock.moment = Moment(through + MINUTE)
     verified = await world.service.verify("job", last=Moment(through - MINUTE))
     assert verified.fates == {"skipped": 1_498}
+
+
+async def test_what_many_newer_runs_hide_is_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many runs a job has besides: a bounded number is read, and what is older is no fault."""
+    monkeypatch.setattr("tokimori.service.scheduled.PAGE", 10)
+    monkeypatch.setattr("tokimori.service.ledger.MOST_RUNS", 30)
+    await world.add(every_minute(), "job")
+    await _minutes(world, 2)
+    for _ in range(200):
+        await world.service.trigger("job")
+    calls = world.count("list_runs")
+    verified = await world.service.verify("job")
+    assert (verified.wrong, verified.fates) == (0, {"unknown": 2})
+    assert len(calls) == 1 + 30 // 10
+
+
+async def test_no_more_runs_are_read_than_there_may_be(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of some occurrences, and a few more: not a whole page of what nobody asked for."""
+    await world.add(every_minute(), "job")
+    await _minutes(world, 60)
+    read = list[int]()
+    list_runs = world.store.list_runs
+
+    async def counted(wanted: RunFilter) -> list[Run]:
+        found = await list_runs(wanted)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.store, "list_runs", counted)
+    page = await world.service.ledger("job", Moment(world.clock.now() - 9 * MINUTE))
+    assert [line.fate for line in page.lines] == [Fate.RUN] * 10
+    assert sum(read) == 10 + LOOKED_AT
+
+
+async def test_many_occurrences_are_reckoned_aside(world: World) -> None:
+    """A day of minutes does not keep the loop from others."""
+    await world.add(every_minute(), "job")
+    asked = threading.get_ident()
+    threads = set[int]()
+
+    def reckons(job: Job) -> Schedule:
+        return Watched(schedule_for(job), threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tokimori.service.ledger.schedule_for", reckons)
+        await world.service.verify("job", last=Moment(world.clock.now() + DAY))
+    assert threads
+    assert asked not in threads
 
 
 @settings(max_examples=40, deadline=None)
