@@ -38,12 +38,12 @@ def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, ye
         _check(job_id is None and not cascade, "all", "--all without an ID and --cascade")
         return _delete_all(now=now, yes=yes, dry_run=dry_run)
     _check(job_id is not None, "id", "the ID of a job, or --all")
-    _check(not dry_run, "dry_run", "--dry-run only with --all")
+    _check(not dry_run, "all", "--dry-run only with --all")
     if is_pattern(str(job_id)):
         return for_each_matching(
             str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade=cascade, now=now), yes=yes
         )
-    _check(not yes, "yes", "--yes only with --all or a pattern")
+    _check(not yes, "all", "--yes only with --all or a pattern")
     in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
