@@ -88,7 +88,11 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
     except DecodeError as fault:
         raise _fault_of(fault, body, kind) from None
     except UnicodeDecodeError:
-        raise InvalidInput("the body is not UTF-8", allowed="JSON in UTF-8") from None
+        raise _not_utf_8() from None
+
+
+def _not_utf_8() -> InvalidInput:
+    return InvalidInput("the body is not UTF-8", field="body", allowed="JSON in UTF-8")
 
 
 def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
@@ -97,6 +101,8 @@ def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
         plain = json.decode(body)
     except DecodeError as broken:
         return InvalidInput(f"the body is not JSON: {broken}", field="body", allowed="JSON in UTF-8")
+    except UnicodeDecodeError:  # behind the first fault, where the typed reading did not come to
+        return _not_utf_8()
     found = invalid_json(fault, plain if getattr(kind, "is_told", True) else None)
     known = getattr(kind, "__struct_encode_fields__", ())
     name = found.field or ""
