@@ -205,7 +205,8 @@ def _declared(wish: Wish, found: _Found, wanted: State) -> Step:
     if was == state:
         fate = Fate.UNCHANGED if known is not None and known.set == wish.set else Fate.ADOPTED
     else:
-        fate = Fate.ADDED if was == absent else Fate.CHANGED
+        is_new = was == absent and (known is None or not absent)
+        fate = Fate.ADDED if is_new else Fate.CHANGED
     return Step(name, fate, known, was, state)
 
 

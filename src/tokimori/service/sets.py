@@ -158,6 +158,7 @@ class SetService(ResourceService):
         due = await self._store.get_due(job_id)
         definition = self._placed(wanted)
         if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _kept(due.job, definition):
+            self._weights.check_lowered(due.job.definition)
             return due.job
         await self._judged(job_id, definition)
         await self._weights.check(definition)

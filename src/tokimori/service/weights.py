@@ -31,13 +31,13 @@ class Weights:
         runs wait, and say for what (`too_heavy`).
         """
         async for name, weight, limit in self._above_their_limits(definition):
-            raise InvalidInput(
-                f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit: raise it with "
-                f"`tokimori lock set {name} --limit {weight}`",
-                field="semaphores",
-                value=f"{name}:{weight}",
-                allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
-            )
+            raise _never_fits(name, weight, limit)
+
+    def check_lowered(self, definition: Definition) -> None:
+        """Refuse a weight above a limit that its semaphore is to get while the job is there. Raises `InvalidInput`."""
+        for name, weight in wanted(definition.semaphores):
+            if weight > (limit := self._limits.get(name, weight)):
+                raise _never_fits(name, weight, limit)
 
     async def too_heavy(self, definition: Definition) -> tuple[Reason, ...]:
         """Each weight above the limit of its semaphore, which was lowered since: no run starts.
@@ -63,3 +63,13 @@ class Weights:
             return (await (await self._opened()).get_semaphore(name)).limit
         except NotFound:
             return DEFAULT_LIMIT
+
+
+def _never_fits(name: str, weight: int, limit: int) -> InvalidInput:
+    return InvalidInput(
+        f"semaphores: {name!r} has a limit of {limit}, so that {weight} units never fit: raise it with "
+        f"`tokimori lock set {name} --limit {weight}`",
+        field="semaphores",
+        value=f"{name}:{weight}",
+        allowed=f"{name}:1{f' to {name}:{limit}' if limit > 1 else ''}, or a larger limit first",
+    )

@@ -170,6 +170,8 @@ _QUERY = (
 )
 
 
+WAITS = "wait"
+"""What lets an answer wait for up to a minute: it is never said, because nothing comes here."""
 CLAIMS = "/api/v2/claims"
 _WORKER_SAYS: dict[str, dict[str, Any]] = {
     "claims": {"types": ["resize"], "limit": 1, "alive_time": 300, "labels": {}, "worker": "w"},
@@ -259,7 +261,7 @@ class Hostile:
 
     def call(self, name: str) -> dict[str, Any]:
         """A call by name, with arguments that the method has, and any values."""
-        takes = [each for each in signature(offered()[name]).parameters if each != "self"]
+        takes = [each for each in signature(offered()[name]).parameters if each not in ("self", WAITS)]
         some = self.rng.sample(takes, self.rng.randrange(len(takes) + 1))
         return {"args": [], "kwargs": {each: self.word() if "id" in each else self.value() for each in some}}
 

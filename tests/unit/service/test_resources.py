@@ -236,6 +236,20 @@ async def test_weights_are_judged_by_the_limits_to_be(world: World) -> None:
     with pytest.raises(InvalidInput, match="limit of 2"):
         await applied(world, {"other": heavy["nightly"]}, semaphores={"printer": {"limit": 2}})
     assert (await world.service.semaphores.get("printer")).limit == 3
+    with pytest.raises(InvalidInput, match="limit of 2") as caught:
+        await applied(world, heavy, semaphores={"printer": {"limit": 2}})
+    assert caught.value.field == "nightly.semaphores"
+    assert (await world.service.semaphores.get("printer")).limit == 3
+
+
+async def test_what_goes_back_from_its_default_has_changed(world: World) -> None:
+    """A queue or a semaphore that a set declares is there all the time: nothing is told as added a second time."""
+    await applied(world, queues={"mail": {"paused": False}}, semaphores={"printer": {"limit": 1}})
+    found = await applied(world, queues={"mail": {"paused": True}}, semaphores={"printer": {"limit": 3}})
+    assert found == {
+        "queue": {"changed": {"mail": (FieldChange(field="paused", old=False, new=True),)}},
+        "semaphore": {"changed": {"printer": (FieldChange(field="limit", old=1, new=3),)}},
+    }
 
 
 async def test_of_two_sets_at_the_same_time_one_gets_a_name(world: World) -> None:
