@@ -77,7 +77,10 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
 
     log = log_of(loaded)
     told = loaded.settings.state_dir / "start.log"
-    opened = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
+    try:
+        opened = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_APPEND, PRIVATE)
+    except OSError as fault:
+        raise _not_written("start.log", told.parent, fault) from None
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "tokimori", "serve", *arguments],
@@ -102,9 +105,13 @@ def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
     except OSError as fault:  # nobody would find this node: the next start would begin another one beside it
         process.terminate()
         process.wait()
-        message = f"no node was started: its note can't be written in {loaded.settings.state_dir} ({fault.strerror})"
-        raise Refused(message, field="state_dir", allowed="a folder with room, of this user") from None
+        raise _not_written("its note", loaded.settings.state_dir, fault) from None
     return _Child(process, note, told)
+
+
+def _not_written(what: str, folder: Path, fault: OSError) -> Refused:
+    message = f"no node was started: {what} can't be written in {folder} ({fault.strerror})"
+    return Refused(message, field="state_dir", value=str(folder), allowed="a folder with room, of this user")
 
 
 def _settings_for(loaded: "Loaded") -> Mapping[str, str]:

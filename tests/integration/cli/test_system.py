@@ -166,15 +166,16 @@ def test_a_full_disk_for_logs(machine: Machine) -> None:
             subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
-def test_a_node_that_can_not_be_noted(machine: Machine) -> None:
+@pytest.mark.parametrize(("file", "told"), [("node.pid", "its note"), ("start.log", "start.log")])
+def test_a_node_that_can_not_be_noted(machine: Machine, file: str, told: str) -> None:
     """It is ended again, and it is said why: nobody would find it, and the next start would begin another one."""
     machine("db", "migrate")
     machine.state.mkdir(mode=0o700, exist_ok=True)
-    (machine.state / "node.pid").mkdir()
+    (machine.state / file).mkdir()
     ended = machine.run(*START)
-    (machine.state / "node.pid").rmdir()
+    (machine.state / file).rmdir()
     assert ended.returncode == Refused.exit_code
-    assert "its note can't be written" in ended.stderr
+    assert f"{told} can't be written" in ended.stderr
     assert not [each for each in machine.state.iterdir() if "node.pid" in each.name]
     ours = f"HOME={machine.home}".encode()
     assert not [each for each in everything() if ours in environment(each.pid)]
