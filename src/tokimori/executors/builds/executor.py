@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import stat
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
@@ -134,7 +135,9 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
     for place in env_files_of(name):
         file = tasks_dir / place
         try:
-            with file.open("rb") as opened:
+            with open(file, "rb", opener=_without_waiting) as opened:
+                if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                    raise Refused(f"env: {file} is not a regular file", field="env", value=str(file))
                 content = opened.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError):
             continue
@@ -144,6 +147,11 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
             raise Refused(f"env: root trusts no other user: {reached}", field="env")
         return read_env(content, str(file))
     return {}
+
+
+def _without_waiting(file: str, flags: int) -> int:
+    """A pipe in place of the file would hold this until somebody writes to it."""
+    return os.open(file, flags | os.O_NONBLOCK)
 
 
 def _key_of(task: Task) -> _Key:

@@ -1,6 +1,7 @@
 """A build is fetched once, checked, and run by a command; one that was changed is not run."""
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -226,6 +227,16 @@ async def test_variables_that_can_not_be_read_are_a_failure(bench: Bench, text: 
     await bench.run("a")
     assert [type(outcome) for outcome in bench.outcomes] == [Failed]
     assert bench.commands.tasks == []
+
+
+async def test_a_pipe_in_place_of_variables_holds_nothing(bench: Bench) -> None:
+    """Nobody writes to it: the run fails at once, and other builds are fetched meanwhile."""
+    (bench.tasks_dir / "ping").mkdir(parents=True)
+    os.mkfifo(bench.tasks_dir / "ping" / ".env")
+    await bench.run("a")
+    (outcome,) = bench.outcomes
+    assert isinstance(outcome, Failed)
+    assert "is not a regular file" in outcome.error
 
 
 async def test_a_name_leads_nowhere_else(bench: Bench) -> None:
