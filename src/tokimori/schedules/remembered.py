@@ -13,6 +13,7 @@ class _Part:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
+        self._base = _Part(schedule.base) if isinstance(schedule, Difference) else None
         self._after, self._through = Moment(LAST_MOMENT), Moment(LAST_MOMENT)
         self._found: Moment | None = None
         self._before, self._since = Moment(FIRST_MOMENT), Moment(FIRST_MOMENT)
@@ -22,10 +23,7 @@ class _Part:
         """The first moment strictly after the given one; it need not be looked for behind the limit."""
         known = limit <= self._through if self._found is None else moment < self._found
         if moment < self._after or not known:
-            if isinstance(self._schedule, Difference):
-                found, through = self._schedule.look_after(moment, ENDLESS, limit)[0], limit
-            else:
-                found, through = self._schedule.next_after(moment), Moment(LAST_MOMENT)
+            found, through = self._look_after(moment, limit)
             if found is not None or not (moment <= self._after <= through <= self._through):
                 self._found, self._through = found, through
             self._after = moment
@@ -35,14 +33,31 @@ class _Part:
         """The last moment strictly before the given one; it need not be looked for before the limit."""
         known = limit >= self._since if self._found_before is None else moment > self._found_before
         if moment > self._before or not known:
-            if isinstance(self._schedule, Difference):
-                found, since = self._schedule.look_before(moment, ENDLESS, limit)[0], limit
-            else:
-                found, since = self._schedule.last_before(moment), Moment(FIRST_MOMENT)
+            found, since = self._look_before(moment, limit)
             if found is not None or not (since <= self._before <= moment and self._since <= since):
                 self._found_before, self._since = found, since
             self._before = moment
         return self._found_before
+
+    def _look_after(self, moment: Moment, limit: Moment) -> tuple[Moment | None, Moment]:
+        """What is found, and how far it was looked. Of a difference the base is asked first, which remembers, too."""
+        if self._base is None or not isinstance(self._schedule, Difference):
+            return self._schedule.next_after(moment), Moment(LAST_MOMENT)
+        if (first := self._base.next_after(moment, limit)) is None:
+            return None, Moment(LAST_MOMENT)
+        if first > limit:
+            return None, Moment(first - 1)
+        return self._schedule.look_after(moment, ENDLESS, limit)[0], limit
+
+    def _look_before(self, moment: Moment, limit: Moment) -> tuple[Moment | None, Moment]:
+        """What is found, and back to where it was looked; see `_look_after`."""
+        if self._base is None or not isinstance(self._schedule, Difference):
+            return self._schedule.last_before(moment), Moment(FIRST_MOMENT)
+        if (last := self._base.last_before(moment, limit)) is None:
+            return None, Moment(FIRST_MOMENT)
+        if last < limit:
+            return None, Moment(last + 1)
+        return self._schedule.look_before(moment, ENDLESS, limit)[0], limit
 
 
 class Remembered:

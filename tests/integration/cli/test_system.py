@@ -201,9 +201,8 @@ def test_a_node_that_is_started_again(machine: Machine) -> None:
     assert machine.pid != first
     assert machine.json("system", "status")[0]["address"] is None
     begun(machine, "sleep", "60")
-    stopping = subprocess.Popen(
-        [str(PROGRAM), "system", "stop"], cwd=machine.home, env=machine.environment, stdout=subprocess.PIPE, text=True
-    )
+    command = ["env", "--default-signal=INT", str(PROGRAM), "system", "stop"]  # a shell's background job ignores it
+    stopping = subprocess.Popen(command, cwd=machine.home, env=machine.environment, stdout=subprocess.PIPE, text=True)
     assert stopping.stdout is not None
     until(lambda: "it waits for 1 run" in str(stopping.stdout and stopping.stdout.readline()))
     stopping.send_signal(signal.SIGINT)

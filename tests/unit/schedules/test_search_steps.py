@@ -112,6 +112,15 @@ def test_a_last_moment_with_days_off_is_found_in_bounds_from_far_years() -> None
     assert business.last_before(at("9990-01-01")) == at("2026-03-01 10:30")
 
 
+@pytest.mark.parametrize("start", ["2006-03-10", "2020-01-30", "2026-01-01"])
+def test_a_time_that_never_comes_again_is_searched_once_with_days_off(start: str) -> None:
+    """Day by day it was searched through all years anew, where something is excluded from it."""
+    text = "0 0 L-28 2 */6\n*/30 2 * 3 0#2\n59 59 23 31 12 ? 2199 except 26-52,19,49 * 7-10,29-21,2 * 7"
+    schedule = parse_schedule(f"{text}\nR1/PT10S/2026-03-15T00:59:59.999999", zone="US/Pacific")
+    but_sat = parse_days_off(["06-15", "07-20", "08-17"], ["sun", "mon", "tue", "wed", "thu", "fri"])
+    check(on_business_days(schedule, but_sat, Shift.NEXT, "US/Pacific"), at(start))
+
+
 def test_counting_with_days_off_holds_no_year_in_memory() -> None:
     """A day of seconds is 10,800 bytes; bits for all seconds of two years were 8 MB, and as slow as that."""
     schedule = on_business_days(parse_schedule("* * * * * *"), parse_days_off([], ["sun"]), Shift.NEXT, "UTC")
