@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp
 
 from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, unknown_author
+from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
 from tokimori.api.audit import Audit
 from tokimori.api.backfills import Backfills
@@ -58,7 +59,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks),
+    *(Secrets, Audit, Tasks, Alarms),
 )
 """The parts of the API; each has its own operations."""
 

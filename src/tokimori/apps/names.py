@@ -37,6 +37,7 @@ from tokimori.locks.holdings import Held
 from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
+from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.pause import Pause
@@ -62,7 +63,7 @@ from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
-from tokimori.service.jobs import Imported
+from tokimori.service.imports import Imported
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
@@ -74,6 +75,7 @@ from tokimori.service.shown import Shown
 from tokimori.service.why.reasons import Why
 
 __all__ = [
+    "Alarm",
     "AlreadyExists",
     "AlreadyFinished",
     "App",
@@ -99,6 +101,7 @@ __all__ = [
     "DeletedJobs",
     "Diagnosis",
     "Edge",
+    "Expectation",
     "Explanation",
     "FamilyChanged",
     "Forbidden",

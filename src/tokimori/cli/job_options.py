@@ -110,6 +110,7 @@ _OPTIONS = (
     click.option("--join", type=_choice(Join), help="Run after each of several parents, or after all of them."),
     click.option("--retention", metavar="DURATION", help="How long runs and skips are kept, such as P7D."),
     click.option("--keep-runs", type=int, metavar="N", help="The newest N runs are kept longer than that."),
+    _seconds("--expect-within", "expect_within", "It is overdue if no run succeeds so long after the last that did."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="An environment variable for the command."),
     click.option("--cwd", metavar="FOLDER", help="The folder in which the command runs; by default HOME."),
     click.option("--user", metavar="NAME", help="The OS user that it runs as; the node must run as root."),
@@ -157,7 +158,7 @@ SECTIONS = {
     "How it ends": (
         *("timeout", "timeout_grace", "attempts", "retry_delay", "retry_backoff", "retry_cap", "retry_jitter"),
         *("retry_epsilon", "lost_attempts", "asked_delay", "asked_retries", "retry_wait", "on_exhausted"),
-        *("on_failure_job", "on_lost_lease", "auto_complete_success"),
+        *("on_failure_job", "on_lost_lease", "auto_complete_success", "expect_within"),
     ),
     "For people": ("name", "description", "owner", "mailto", "retention", "keep_runs"),
 }

@@ -36,6 +36,9 @@ program = Group(
         "run": ("tokimori.cli.run:run", "Runs: list, show, logs, cancel, hold, resume, report."),
         "top": ("tokimori.cli.top:top", "Watch nodes and runs on the terminal, and order them by keys."),
         "events": ("tokimori.cli.events:events", "Tell of runs as they end; -f goes on with it."),
+        "alarms": ("tokimori.cli.alarms:alarms", "What should have ended well and has not."),
+        "expect": ("tokimori.cli.alarms:expect", "Expect something elsewhere to report: a dead man's switch."),
+        "ping": ("tokimori.cli.alarms:ping", "Report that something elsewhere has ended well, starts or failed."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
@@ -58,6 +61,7 @@ program = Group(
         "Jobs and runs": (
             *("job", "run", "logs", "events", "schedule", "calendar", "queue", "lock", "apply", "export", "verify"),
         ),
+        "Alarms": ("alarms", "expect", "ping"),
         "Tasks as code": ("init", "task"),
         "Nodes": ("serve", "worker", "system", "node", "top", "context"),
         "Access": ("token", "secret", "audit"),

@@ -16,6 +16,7 @@ from tokimori.service.audit import Audit as AsyncAudit
 from tokimori.service.calendars import Calendars as AsyncCalendars
 from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.events.events import Events as AsyncEvents
+from tokimori.service.expectations import Expectations as AsyncExpectations
 from tokimori.service.given import check_author
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.secrets import Secrets as AsyncSecrets
@@ -106,6 +107,15 @@ class Events(Facade[AsyncEvents]):
     follow = iterated(AsyncEvents.follow)
 
 
+class Expectations(Facade[AsyncExpectations]):
+    """Expectations: what is to end well within a time, here or elsewhere. To report use `Client.ping`."""
+
+    set = synchronous(AsyncExpectations.set)
+    get = synchronous(AsyncExpectations.get)
+    list = synchronous(AsyncExpectations.list)
+    delete = synchronous(AsyncExpectations.delete)
+
+
 class Tokens(Facade[AsyncTokens]):
     """Tokens: who may come through the doors of all nodes, and as what."""
 
@@ -132,6 +142,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
         self.events = Events(lambda act: run(lambda client: act(client.events)))
+        self.expectations = Expectations(lambda act: run(lambda client: act(client.expectations)))
         self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
         self.tasks = Tasks(lambda act: run(lambda client: act(client.tasks)))
         self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))
@@ -187,6 +198,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     wait = synchronous(AsyncClient.wait)
     output = synchronous(AsyncClient.output)
     now = synchronous(AsyncClient.now)
+    ping = synchronous(AsyncClient.ping)
+    alarms = synchronous(AsyncClient.alarms)
     nodes = synchronous(AsyncClient.nodes)
     doctor = synchronous(AsyncClient.doctor)
     schema = synchronous(AsyncClient.schema)

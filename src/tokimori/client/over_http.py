@@ -25,6 +25,7 @@ from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
+from tokimori.service.expectations import Expectations
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
 from tokimori.service.queues import Queues
@@ -184,6 +185,18 @@ class HttpEvents(Events):
     read = asked(Events.read)
 
 
+class HttpExpectations(Expectations):
+    """See `Expectations`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("expectations")
+
+    set = asked(Expectations.set)
+    get = asked(Expectations.get)
+    list = asked(Expectations.list)
+    delete = asked(Expectations.delete)
+
+
 class HttpTokens(Tokens):
     """See `Tokens`."""
 
@@ -221,6 +234,7 @@ class HttpClient(AsyncClient):
         self.semaphores = HttpSemaphores(door)
         self.tasks = HttpTasks(door)
         self.tokens = HttpTokens(door)
+        self.expectations = HttpExpectations(door)
         self.audit = HttpAudit(door)
         self.events = HttpEvents(door)
 
@@ -274,6 +288,8 @@ class HttpClient(AsyncClient):
     rename_job = asked(AsyncClient.rename_job)
     output = asked(AsyncClient.output)
     now = asked(AsyncClient.now)
+    ping = asked(AsyncClient.ping)
+    alarms = asked(AsyncClient.alarms)
     nodes = asked(AsyncClient.nodes)
     doctor = asked(AsyncClient.doctor)
     schema = asked(AsyncClient.schema)

@@ -21,6 +21,7 @@ from tokimori.model.policies import (
     Overlap,
     Retry,
     Seconds,
+    Within,
 )
 from tokimori.model.semaphores import MOST_UNITS, wanted
 from tokimori.model.target import Target, Unreadable
@@ -44,6 +45,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
     is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
     off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
+
+    `expect_within` is how long after its last good end a next one may take before it is overdue (`model.expectation`).
 
     `retention` (an ISO 8601 duration) is how long what has ended is kept; the newest `keep_runs` runs stay longer.
 
@@ -89,6 +92,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     join: Join = Join.ANY
     retention: str = DEFAULT_RETENTION
     keep_runs: Annotated[int, Meta(ge=0, le=MOST_KEPT_RUNS)] = 1000
+    expect_within: Within | None = None
     mailto: str | None = None
     semaphores: tuple[str, ...] = ()
     concurrency_key: str | None = None

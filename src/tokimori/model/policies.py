@@ -15,6 +15,8 @@ LONGEST = 3_155_760_000
 
 Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
+Within = Annotated[float, Meta(ge=1, le=LONGEST)]
+"""Seconds within which something is expected: nobody looks more often than every few seconds."""
 DEFAULT_RETENTION = "P30D"
 MOST_KEPT_RUNS = 100_000
 """The most that `keep_runs` may be: pruning passes over so many index entries to find the oldest one that stays."""

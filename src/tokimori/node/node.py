@@ -12,6 +12,7 @@ from tokimori.engine.duty import Duty
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
+from tokimori.engine.overdue import Overdue
 from tokimori.engine.prune import Pruner
 from tokimori.engine.prune_audit import AuditPruner
 from tokimori.engine.reap import Reaper
@@ -118,6 +119,7 @@ class Node:
             Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
+            Overdue(self._store, at, self._chance, self._schedules),
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
         )
 

@@ -80,6 +80,7 @@ class JobArguments(TypedDict, total=False):
     join: str | None
     retention: str | timedelta | None
     keep_runs: int | None
+    expect_within: Span | None
     mailto: str | None
     semaphores: Sequence[str] | None
     concurrency_key: str | None

@@ -13,7 +13,7 @@ from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.declarations import Changes
 from tokimori.service.deleting import DeletedJobs
-from tokimori.service.jobs import Imported
+from tokimori.service.imports import Imported
 from tokimori.service.requests import Asked
 from tokimori.service.service import Service
 from tokimori.service.sets import Applied
@@ -46,6 +46,12 @@ async def _token(service: Service, name: str) -> object:
     """Without its hash."""
     token = next((each for each in await service.tokens.list() if each.name == name), None)
     return None if token is None else {"role": token.role, "scope": token.scope, "expires": token.expires}
+
+
+async def _expectation(service: Service, name: str) -> object:
+    """What is expected, without what was reported."""
+    known = await service.expectations.get(name)
+    return {"within": known.within, "description": known.description}
 
 
 async def _secret(service: Service, name: str) -> object:
@@ -84,6 +90,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("calendars.add", "calendars.update", "calendars.delete"), ("calendar", _calendar)),
         **dict.fromkeys(("semaphores.set", "semaphores.delete"), ("semaphore", _semaphore)),
         **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
+        **dict.fromkeys(("expectations.set", "expectations.delete"), ("expectation", _expectation)),
         **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
         "secrets.rotate": ("secrets", _nothing),
         **dict.fromkeys(
@@ -93,7 +100,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     }
 )
 """What a method changes, and how that is looked at before and after."""
-PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tasks", "tokens")
+PARTS: Final = ("calendars", "expectations", "queues", "secrets", "semaphores", "tasks", "tokens")
 """The parts of a service whose methods are recorded."""
 _SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since", "copy_job"})

@@ -22,6 +22,7 @@ from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
+from tokimori.service.expectations import Expectations
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields
 from tokimori.service.queues import Queues
@@ -40,6 +41,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "calendars": Calendars,
         "claims": Claims,
         "events": Events,
+        "expectations": Expectations,
         "queues": Queues,
         "secrets": Secrets,
         "semaphores": Semaphores,

@@ -1,6 +1,7 @@
 """What `import_all` is given, checked. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tokimori.errors import InvalidInput
@@ -10,6 +11,14 @@ from tokimori.model.sizes import check_reason
 from tokimori.service.definitions import runs_remaining_in
 
 PAIRS = "pairs of an id and a Definition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """The result of an import: the jobs that it added, and those that were there already."""
+
+    added: tuple[JobId, ...]
+    unchanged: tuple[JobId, ...]
 
 
 def checked_pair(pair: object) -> tuple[JobId, Definition]:

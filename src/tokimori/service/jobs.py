@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Self, Unpack
 
 import msgspec
@@ -27,9 +26,10 @@ from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_
 from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
 from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_job, paused, resumed
+from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
-from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
+from tokimori.service.imports import PAIRS, Imported, checked_limits, checked_pair, checked_reasons
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -45,14 +45,6 @@ Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
 Judge = Callable[[JobId, Definition], Awaitable[None]]
 """Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """The result of an import: the jobs that it added, and those that were there already."""
-
-    added: tuple[JobId, ...]
-    unchanged: tuple[JobId, ...]
 
 
 class JobService(RunService):
@@ -100,6 +92,7 @@ class JobService(RunService):
         self.calendars = Calendars(self._store, self._random, self.refresh)
         self.queues = Queues(self._store, self._now, author, self._cancel)
         self.audit = Audit(self._store, self._now, self._random, author)
+        self.expectations = Expectations(self._store, self._now, self._random)
         self.tokens = Tokens(self._store, self._now, self._random, author)
         self.secrets = Secrets(self._store, self._now, self._random, author, self._cipher)
         self.tasks = Tasks(self, self._store, self._now, self._random, author)
@@ -152,6 +145,7 @@ class JobService(RunService):
         await self._judged(job_id, definition)
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
+        await self.expectations._of_job(job_id, definition)
         life = new_incarnation(self._random)
         return new_job(job_id, definition, life, now, runs_remaining, days_off=days.text), days
 
@@ -287,6 +281,7 @@ class JobService(RunService):
             return due.job, days
         if definition != due.job.definition:
             await self._judged(job_id, definition)
+            await self.expectations._of_job(job_id, definition)
         await self._weights.check(definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
         decided = await self._decided(due, now)
@@ -377,6 +372,7 @@ class JobService(RunService):
             return due.job
         check_readable(due.job.definition)
         now = await self._now()
+        await self.expectations._of_job(job_id, due.job.definition, since=now)
         edit = await self._aside.compute(lambda: resumed(due, now))
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job

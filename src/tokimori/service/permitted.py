@@ -78,6 +78,12 @@ async def _tasks(asked: Asked) -> list[TaskDetails]:
     return await _by_id(asked, asked.service.tasks.list, lambda task: task.record.name, sees, most=TASKS_AT_ONCE)
 
 
+async def _named(asked: Asked) -> list[Any]:
+    """Expectations, and alarms: their names are ids of jobs, or of what runs elsewhere, which is in no queue."""
+    listed = asked.service.alarms if asked.name == "alarms" else asked.service.expectations.list
+    return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_id(each.name))
+
+
 async def _by_id(
     asked: Asked,
     page_of: Callable[[str | None, int], Awaitable[Sequence[_Listed]]],
@@ -290,6 +296,9 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
             [f"tasks.{order}" for order in ("put_piece", "build", "rollback", "delete", *TASK_ORDERS)],
             (Role.OPERATE, _to_job),
         ),
+        **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
+        "expectations.get": (Role.READ, _of_job),
+        **dict.fromkeys(("ping", "expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),

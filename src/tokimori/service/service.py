@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from tokimori.clock import Moment, parse_moment
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
+from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState, edges_of
 from tokimori.model.ledger import known_since
@@ -255,6 +256,18 @@ class Service(RepeatingService):
         ended = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED, RunState.FAILED}), limit=MOST_LISTED)
         counts, runs = await asyncio.gather(self._store.counts(job.id), self._store.list_runs(ended))
         return statistics(job.id, counts, runs, job.definition.time_zone)
+
+    async def ping(self, name: str, report: str = "ok", log: str | None = None) -> Expectation:
+        """Report of something elsewhere, or of a job from outside: `ok`, `start` or `fail`; `log` is what it wrote.
+
+        A good end takes back its alarm, a failure raises one within seconds. Raises `InvalidInput`, and `NotFound`
+        where nothing is expected.
+        """
+        return await self.expectations._ping(name, report, log)
+
+    async def alarms(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Alarm]:
+        """What should have ended well and has not, by name, from the first name behind `after`."""
+        return await self.expectations._alarms_page(after, limit)
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """All nodes and programs: the living ones first, then those that left or died."""

@@ -59,6 +59,7 @@ SAID: dict[str, tuple[str, object]] = {
     "--no-auto-complete-success": ("auto_complete_success", False),
     "--retention=P7D": ("retention", "P7D"),
     "--keep-runs=12": ("keep_runs", 12),
+    "--expect-within=25h": ("expect_within", 90_000.0),
     "--env=A=1": ("env", {"A": "1"}),
     "--cwd=/tmp": ("cwd", "/tmp"),
     "--user=nobody": ("user", "nobody"),

@@ -21,7 +21,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
 
-PARTS = ("calendars", "queues", "semaphores")
+PARTS = ("calendars", "expectations", "queues", "semaphores")
 
 
 class NoMore(TypedDict):
@@ -49,6 +49,7 @@ RIGHT: dict[str, object] = {
     "job_ids": ["j"],
     "url": "memory:",
     "limit": 1,
+    "within": 60,
     "author": None,
     "confirm": "not all",
     "new_id": "k",
@@ -66,6 +67,7 @@ def client() -> Iterator[Client]:
     with open_client("memory:") as opened:
         opened.add("j", noop=True, schedule="0 3 * * *")
         opened.calendars.add("c", dates=["12-25"])
+        opened.expectations.set("c", 60)
         yield opened
 
 

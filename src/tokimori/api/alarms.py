@@ -1,0 +1,102 @@
+"""The paths under `/api/v2/alarms`, `/api/v2/expectations` and `/api/v2/pings`: a dead man's switch."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer, page_of
+from tokimori.api.operation import Operation
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.views.alarms import AlarmView, ExpectationView, alarm_view, expectation_view
+
+
+class NamesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A page by name, from the first name behind `after`."""
+
+    after: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
+
+
+class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is expected of something elsewhere: a good end at least every `within` seconds."""
+
+    within: float
+    description: str | None = None
+
+
+class ReportBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is reported: `ok`, `start` or `fail`; `log` is what it wrote, of which the last 2,000 characters stay."""
+
+    report: str = "ok"
+    log: str | None = None
+
+
+class ExpectationDeleted(Struct, frozen=True, kw_only=True):
+    """What is expected no more."""
+
+    name: str
+    deleted: bool
+
+
+class Alarms:
+    """The part of the API for a dead man's switch."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, one = "/api/v2/expectations", "/api/v2/expectations/{name}"
+        example = {"within": 90000, "description": "the nightly backup of the office"}
+        return [
+            Operation("alarm_list", "GET", "/api/v2/alarms", self.alarms, list[AlarmView]),
+            Operation("expectation_list", "GET", every, self.list, list[ExpectationView]),
+            Operation("expectation_show", "GET", one, self.show, ExpectationView),
+            Operation("expectation_set", "PUT", one, self.set, ExpectationView, example=example),
+            Operation("expectation_delete", "DELETE", one, self.delete, ExpectationDeleted),
+            Operation("ping", "POST", "/api/v2/pings/{name}", self.ping, ExpectationView, example={"report": "ok"}),
+        ]
+
+    async def alarms(self, request: Request, query: NamesQuery) -> Response:
+        """What should have ended well and has not, by name."""
+        found = await self._service(request).alarms(query.after, query.limit)
+        last = found[-1].name if found else None
+        return page_of(request, [alarm_view(each) for each in found], more=len(found) == query.limit, after=last)
+
+    async def list(self, request: Request, query: NamesQuery) -> Response:
+        """What is expected of jobs and elsewhere, by name."""
+        found = await self._service(request).expectations.list(query.after, query.limit)
+        last = found[-1].name if found else None
+        return page_of(request, [expectation_view(each) for each in found], more=len(found) == query.limit, after=last)
+
+    async def show(self, request: Request) -> Response:
+        """What is expected under this name."""
+        return answer(expectation_view(await self._service(request).expectations.get(_name(request))))
+
+    async def set(self, request: Request, body: Expected) -> Response:
+        """Expect something elsewhere to report a good end at least every `within` seconds."""
+        service = self._service(request)
+        found = await service.expectations.set(_name(request), body.within, description=body.description)
+        return answer(expectation_view(found))
+
+    async def delete(self, request: Request) -> Response:
+        """Expect nothing of it any more; its alarm goes too."""
+        name = _name(request)
+        await self._service(request).expectations.delete(name)
+        return answer(ExpectationDeleted(name=name, deleted=True))
+
+    async def ping(self, request: Request, body: ReportBody) -> Response:
+        """Report that something elsewhere has ended well (no body is needed), starts or failed.
+
+        A good end takes back its alarm; a failure raises one within seconds.
+        """
+        return answer(expectation_view(await self._service(request).ping(_name(request), body.report, body.log)))
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params["name"]
+    return name

@@ -1,0 +1,151 @@
+"""`tokimori alarms`, `expect` and `ping`: what should have ended well, here or elsewhere."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Command, options
+from tokimori.cli.length import Length
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import At, print_table
+
+if TYPE_CHECKING:
+    from tokimori.model.expectation import Alarm, Expectation
+    from tokimori.service.service import Service
+
+_MOST_LOG = 100_000
+"""So many characters of a text on standard input are read; the service keeps the last ones."""
+
+
+@click.command(cls=Command)
+def alarms() -> None:
+    """List what should have ended well and has not: jobs with --expect-within, and what runs elsewhere."""
+    from tokimori.service.views.alarms import alarm_view
+
+    async def act(service: "Service") -> "tuple[str, Sequence[Alarm]]":
+        found: list[Alarm] = []
+        after: str | None = None
+        while page := await service.alarms(after):
+            found, after = [*found, *page], page[-1].name
+        return service.time_zone, found
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json([alarm_view(each) for each in found])
+        return
+    rows = [
+        (
+            each.kind.value,
+            "job" if each.of_job else "elsewhere",
+            each.name,
+            At(each.since, zone),
+            At(each.expected_by, zone),
+            At(each.last_good, zone),
+            None if each.log is None else each.log.splitlines()[-1],
+        )
+        for each in found
+    ]
+    print_table(("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG"), rows)
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="[ID]", required=False)
+@click.option("--within", type=Length(), metavar="LENGTH", help="At least so often it reports a good end, such as 25h.")
+@click.option("--description", metavar="TEXT", help="What it is, for people.")
+@click.option("--never", is_flag=True, help="Expect nothing of it any more.")
+def expect(name: str | None, within: float | None, description: str | None, never: bool) -> None:
+    """Expect something that runs elsewhere to report with `tokimori ping`; without it list what is expected.
+
+    Where it does not report in time there is an alarm. Of a job here say --expect-within.
+    """
+    if name is None:
+        if within is not None or description is not None or never:
+            raise click.UsageError("Give the id of what is expected.")
+        _list()
+    elif never:
+        if within is not None:
+            raise click.UsageError("Give --within or --never.")
+        _never(name)
+    else:
+        _show_or_set(name, within, description)
+
+
+def _list() -> None:
+    from tokimori.service.views.alarms import expectation_view
+
+    async def act(service: "Service") -> "tuple[str, Sequence[Expectation]]":
+        found: list[Expectation] = []
+        after: str | None = None
+        while page := await service.expectations.list(after):
+            found, after = [*found, *page], page[-1].name
+        return service.time_zone, found
+
+    zone, found = in_service(act)
+    if options().as_json:
+        print_json([expectation_view(each) for each in found])
+        return
+    rows = [
+        (
+            each.name,
+            "job" if each.of_job else "elsewhere",
+            f"{each.within:g} s",
+            At(each.good, zone),
+            At(each.expected_by, zone),
+            each.description,
+        )
+        for each in found
+    ]
+    print_table(("NAME", "OF", "WITHIN", "LAST GOOD END", "EXPECTED BY", "DESCRIPTION"), rows)
+
+
+def _never(name: str) -> None:
+    async def act(service: "Service") -> None:
+        await service.expectations.delete(name)
+
+    in_service(act)
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"nothing is expected of {name} any more")
+
+
+def _show_or_set(name: str, within: float | None, description: str | None) -> None:
+    async def act(service: "Service") -> "Expectation":
+        if within is None and description is None:
+            return await service.expectations.get(name)
+        span = (await service.expectations.get(name)).within if within is None else within
+        return await service.expectations.set(name, span, description=description)
+
+    _tell(in_service(act, Absent.REFUSED if within is None else Absent.MADE))
+
+
+@click.command(cls=Command)
+@click.argument("name", metavar="ID")
+@click.option("--start", "report", flag_value="start", help="It begins now.")
+@click.option("--fail", "report", flag_value="fail", help="It has failed: there is an alarm within seconds.")
+@click.option("--log", "log", metavar="TEXT", help="What it says of itself; - reads it from standard input.")
+def ping(name: str, report: str | None, log: str | None) -> None:
+    """Report that something that runs elsewhere has ended well, or that it starts or has failed.
+
+    Use it behind the command: `backup.sh && tokimori ping backup`.
+    """
+    text = click.get_text_stream("stdin").read(_MOST_LOG) if log == "-" else log
+    said = report or "ok"
+
+    async def act(service: "Service") -> "Expectation":
+        return await service.ping(name, said, text)
+
+    _tell(in_service(act))
+
+
+def _tell(known: "Expectation") -> None:
+    from tokimori.cli.output import local
+    from tokimori.service.views.alarms import expectation_view
+
+    if options().as_json:
+        print_json(expectation_view(known))
+        return
+    by = f"{known.name} is expected to end well by {local(known.expected_by, 'UTC')}"
+    print_lines(f"{known.name} has failed: there is an alarm until it ends well" if known.has_failed else by)

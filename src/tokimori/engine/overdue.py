@@ -1,0 +1,154 @@
+"""Overdue: walk over what is expected, look at what should have ended well by now, and raise and take back alarms.
+
+Nodes walk at different times. What one of them has looked at the others leave alone, because its next look is later.
+"""
+
+import logging
+from asyncio import gather
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.clock import HOUR, Moment, format_moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.document import Document
+from tokimori.model.expectation import (
+    ALARM_KIND,
+    KIND,
+    SETTLED,
+    Alarm,
+    Expectation,
+    decode_expectation,
+    encode_alarm,
+    encode_expectation,
+    looked_at,
+    rested,
+)
+from tokimori.model.ids import JobId, NodeId
+from tokimori.model.job import Job, JobState
+from tokimori.model.target import Unreadable
+from tokimori.model.transitions import RunState
+from tokimori.ports.documents import Documents
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.store import Jobs, RunFilter, Runs
+from tokimori.schedules.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+PAGE = 100
+"""So many expectations are read in one step."""
+MOST = 10
+"""And so many are looked at, each in a few short transactions."""
+PAUSE = 0.1
+"""Seconds to the next step of a walk. A hundred thousand expectations take two minutes."""
+REST = 4.0
+"""Seconds to the next walk, give or take a half by chance."""
+NEWEST = 5
+"""So many of the newest runs that succeeded are read: a longer one may have begun before others."""
+
+
+class OverdueStore(Documents, Jobs, Runs, Protocol):
+    """What it asks of the store."""
+
+
+class Overdue:
+    """Goes a step of a walk with each call of `step`. `schedule_for` gives the schedule of a job."""
+
+    def __init__(
+        self, store: OverdueStore, at: float, chance: Callable[[], float], schedule_for: Callable[[Job], Schedule]
+    ) -> None:
+        self._store = store
+        self._chance = chance
+        self._schedule_for = schedule_for
+        self._after = ""
+        self.next_at = at + REST * chance()
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        self.next_at = at + PAUSE
+        page = await self._store.list_documents(KIND, after=self._after, limit=PAGE)
+        due = [each for each in page if _wants_a_look(each, now)]
+        await gather(*(self._look(each, now) for each in due[:MOST]))
+        if len(due) > MOST:
+            self._after = due[MOST - 1].name
+        elif len(page) == PAGE:
+            self._after = page[-1].name
+        else:
+            self._after, self.next_at = "", at + REST * (0.5 + self._chance())
+        return False
+
+    async def _look(self, document: Document, now: Moment) -> None:
+        """Look at one of them. What fails hinders no other, and is tried again with the next walk."""
+        try:
+            known = decode_expectation(document.text)
+            found = await self._of_job(known, now) if known.of_job else looked_at(known, now)
+            if found is None:
+                await self._take_back(known.name)
+                await self._store.delete_document(KIND, document.name, document.version)
+                return
+            after, alarm = found
+            written = replace(document, text=encode_expectation(after), version=document.version + 1)
+            await self._store.put_document(written, document.version)
+            await self._take_back(known.name) if alarm is None else await self._raise(alarm, written.version)
+        except Conflict:  # another node has looked, or somebody has reported
+            return
+        except Exception as fault:
+            log.warning("whether %s is overdue can't be said: %s", document.name, fault)
+
+    async def _raise(self, alarm: Alarm, version: int) -> None:
+        """Raise it, unless there is one of that name."""
+        document = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
+        await self._store.put_document(document, None)
+        what = "job" if alarm.of_job else "elsewhere,"
+        log.warning("%s %s is %s: expected by %s", what, alarm.name, alarm.kind, format_moment(alarm.expected_by))
+
+    async def _take_back(self, name: str) -> None:
+        try:
+            alarm = await self._store.get_document(ALARM_KIND, name)
+        except NotFound:
+            return
+        await self._store.delete_document(ALARM_KIND, name, alarm.version)
+        log.info("%s has recovered", name)
+
+    async def _of_job(self, known: Expectation, now: Moment) -> tuple[Expectation, Alarm | None] | None:
+        """What is known of a job now, and its alarm; None: nothing is expected of it any more."""
+        try:
+            job = await self._store.get_job(JobId(known.name))
+        except NotFound:
+            job = None
+        later = Moment(now + HOUR)
+        if job is not None and isinstance(job.definition.target, Unreadable):
+            return replace(known, look_at=later), None
+        if job is None or (within := job.definition.expect_within) is None:  # it may be written right now
+            return (replace(known, look_at=later), None) if now < known.touched + SETTLED else None
+        if job.state is JobState.PAUSED:
+            return rested(known, now, later), None
+        good = await self._good_end(job)
+        known = replace(
+            known,
+            within=within,
+            since=max(known.since, job.created),
+            good=max((each for each in (known.good, good) if each is not None), default=None),
+        )
+        due = self._schedule_for(job).next_after(known.base)
+        if job.state is JobState.FINISHED and (due is None or due > job.fired_through):
+            return rested(known, now, later), None
+        return looked_at(known, now, due)
+
+    async def _good_end(self, job: Job) -> Moment | None:
+        wanted = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED}), limit=NEWEST)
+        runs = await self._store.list_runs(wanted)
+        ends = [run.ended for run in runs if run.ended is not None and run.incarnation == job.incarnation]
+        return max(ends, default=None)
+
+
+def _wants_a_look(document: Document, now: Moment) -> bool:
+    """Whether its time has come. What a newer version has written is left to that."""
+    try:
+        return decode_expectation(document.text).look_at <= now
+    except ValueError:
+        return False

@@ -1,0 +1,139 @@
+"""Expectations: a job, or something elsewhere, is to end well within a time after its last good end. Pure.
+
+Whatever does not raises an alarm, which a good end takes back (docs/alarms.md).
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import DAY, SECOND, Moment
+
+KIND: Final = "expectation"
+ALARM_KIND: Final = "alarm"
+RELOOK: Final = 10 * SECOND
+"""So soon a node looks again at what has an alarm."""
+SETTLED: Final = 60 * SECOND
+"""So long after somebody has said that something is expected of a job, the job may still be about to be written."""
+
+
+class AlarmKind(StrEnum):
+    """Why there is an alarm."""
+
+    OVERDUE = "overdue"
+    """Nothing has ended well in time."""
+    FAILED = "failed"
+    """Somebody elsewhere has reported a failure."""
+
+
+class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is expected under this name, and what is known of it.
+
+    `name` is the id of a job (`of_job`), or a name of its own for what runs elsewhere. `within` seconds after its last
+    good end (`good`), or after `since` where that is later, a next one is expected; `expected_by` says when that is.
+    `started`, `failed` and `log` are what was reported last. `touched`: when somebody last said that it is expected.
+    Nobody need look at it before `look_at`.
+    """
+
+    name: str
+    within: float
+    of_job: bool = False
+    description: str | None = None
+    since: Moment
+    good: Moment | None = None
+    started: Moment | None = None
+    failed: Moment | None = None
+    log: str | None = None
+    expected_by: Moment
+    look_at: Moment
+    touched: Moment
+
+    @property
+    def base(self) -> Moment:
+        """From when on a good end is waited for."""
+        return self.since if self.good is None else max(self.since, self.good)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a failure was reported, and nothing good since."""
+        return self.failed is not None and (self.good is None or self.failed > self.good)
+
+
+class Alarm(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That something should have ended well: raised at `since`, because it was `expected_by` then, or has failed.
+
+    `name` is that of the expectation, the id of a job (`of_job`) or of something elsewhere. `last_good`: its last good
+    end that is known. `log`: what it reported last.
+    """
+
+    kind: AlarmKind
+    name: str
+    since: Moment
+    expected_by: Moment
+    within: float
+    of_job: bool = False
+    last_good: Moment | None = None
+    log: str | None = None
+
+
+_decoder, _alarms = msgspec.json.Decoder(Expectation), msgspec.json.Decoder(Alarm)
+
+
+def encode_expectation(expectation: Expectation) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(expectation).decode()
+
+
+def decode_expectation(text: str) -> Expectation:
+    """The expectation in a text of `encode_expectation`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
+
+def encode_alarm(alarm: Alarm) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(alarm).decode()
+
+
+def decode_alarm(text: str) -> Alarm:
+    """The alarm in a text of `encode_alarm`. Raises `ValueError`."""
+    return _alarms.decode(text)
+
+
+def expected_by(base: Moment, within: float, due: Moment | None = None) -> Moment:
+    """When a good end is expected, if the last one was at `base`.
+
+    Where the schedule names nothing in that time, its first moment behind it (`due`) counts instead: on days off
+    nothing is expected.
+    """
+    span = round(within * SECOND)
+    first = Moment(base + span)
+    return first if due is None or due <= first else Moment(due + span)
+
+
+def looked_at(known: Expectation, now: Moment, due: Moment | None = None) -> tuple[Expectation, Alarm | None]:
+    """What is known after a look at `now`, and the alarm that there has to be; `due` as in `expected_by`."""
+    by = expected_by(known.base, known.within, due)
+    if known.has_failed or by <= now:
+        return replace(known, expected_by=by, look_at=Moment(now + RELOOK)), _alarm(known, now, by)
+    return replace(known, expected_by=by, look_at=Moment(min(by, now + DAY))), None
+
+
+def _alarm(known: Expectation, now: Moment, by: Moment) -> Alarm:
+    return Alarm(
+        kind=AlarmKind.FAILED if known.has_failed else AlarmKind.OVERDUE,
+        name=known.name,
+        since=now,
+        expected_by=by,
+        within=known.within,
+        of_job=known.of_job,
+        last_good=known.good,
+        log=known.log,
+    )
+
+
+def rested(known: Expectation, now: Moment, until: Moment) -> Expectation:
+    """What is known while nothing is expected, as of a paused job: the time counts from now on."""
+    return replace(known, since=now, expected_by=expected_by(now, known.within), look_at=until)

@@ -1,0 +1,226 @@
+"""What is expected of jobs, and of what runs elsewhere and reports here: a dead man's switch (docs/alarms.md)."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.expectation import (
+    ALARM_KIND,
+    KIND,
+    RELOOK,
+    Alarm,
+    Expectation,
+    decode_alarm,
+    decode_expectation,
+    encode_alarm,
+    encode_expectation,
+    expected_by,
+)
+from tokimori.model.ids import JOB_ID_ALLOWED, JobId, RandomBytes, check_job_id
+from tokimori.model.job import Definition
+from tokimori.model.sizes import check_size
+from tokimori.model.words import DOTS, check_text
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.given import Span, seconds_of
+from tokimori.service.store_time import Now
+
+EXPECTATIONS = DocumentKind(KIND, encode_expectation, decode_expectation)
+ALARMS = DocumentKind(ALARM_KIND, encode_alarm, decode_alarm)
+MOST_LOG = 2_000
+"""Characters of a report that are kept, the last ones: those tell how it ended."""
+MOST_DESCRIPTION = 1_000
+
+
+class Report(StrEnum):
+    """What may be reported of something elsewhere."""
+
+    OK = "ok"
+    """It has ended well."""
+    START = "start"
+    FAIL = "fail"
+
+
+class Expectations:
+    """What is expected to end well, and when. Every method may raise `StoreError`."""
+
+    def __init__(self, store: DocumentStore, now: Now, random: RandomBytes) -> None:
+        self._documents = Documents(store, EXPECTATIONS, random)
+        self._alarms = Documents(store, ALARMS, random)
+        self._now = now
+
+    async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
+        """Expect something elsewhere to report a good end (`Service.ping`) at least every `within` seconds.
+
+        Another time replaces the one before; what was reported stays. Of a job say `expect_within` instead. Raises
+        `InvalidInput`, and `Refused` for a job of which something is expected.
+        """
+        checked_id, seconds = _new_name(name), seconds_within(within)
+        if description is not None:
+            check_text("description", description)
+            check_size("description", description, MOST_DESCRIPTION)
+        now = await self._now()
+
+        def changed(known: Expectation) -> Expectation:
+            if known.of_job:
+                raise _of_a_job(known.name)
+            by = expected_by(known.base, seconds)
+            return replace(known, within=seconds, description=description, expected_by=by, look_at=now, touched=now)
+
+        return await self._put(_new(checked_id, seconds, now, description=description), changed)
+
+    async def get(self, name: str) -> Expectation:
+        """What is expected under this name. Raises `NotFound`."""
+        return await self._documents.get(check_job_id(name, field="name"))
+
+    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Expectation]:
+        """What is expected, by name, from the first name behind `after`."""
+        return await self._documents.page(_behind(after), checked("limit", limit, MOST_LISTED))
+
+    async def delete(self, name: str) -> None:
+        """Expect nothing any more of something elsewhere. Raises `NotFound`, and `Refused` for a job."""
+        checked_id = check_job_id(name, field="name")
+
+        async def act() -> None:
+            document = await self._documents.find(checked_id)
+            if self._documents.value_of(document).of_job:
+                raise _of_a_job(checked_id)
+            await self._documents.delete(document)
+
+        await retried(act, Conflict)
+        await self._take_back(checked_id)
+
+    async def _ping(self, name: str, report: str, log: str | None) -> Expectation:
+        """See `Service.ping`."""
+        checked_id, said = check_job_id(name, field="name"), chosen(Report, "report", report)
+        check_text("log", "" if log is None else log)
+        now = await self._now()
+        try:
+            known = await self._documents.change(checked_id, lambda each: _reported(each, said, log, now))
+        except NotFound:
+            hint = f"`tokimori expect {checked_id} --within 25h` expects it"
+            raise NotFound(
+                f"nothing is expected of {checked_id!r}: {hint}, or `tokimori job update --expect-within`",
+                field="name",
+                value=checked_id,
+            ) from None
+        if said is Report.OK:
+            await self._take_back(checked_id)
+        return known
+
+    async def _alarms_page(self, after: str | None, limit: int) -> Sequence[Alarm]:
+        """See `Service.alarms`."""
+        return await self._alarms.page(_behind(after), checked("limit", limit, MOST_LISTED))
+
+    async def _alarm(self, name: str) -> Alarm | None:
+        """The alarm of this name, if there is one."""
+        try:
+            return await self._alarms.get(name)
+        except NotFound:
+            return None
+
+    async def _of_job(self, job_id: JobId, definition: Definition, *, since: Moment | None = None) -> None:
+        """Have nodes watch a job that is about to be written, if its definition says that something is expected.
+
+        `since`: nothing is expected from before. Raises `Refused` where something elsewhere has that name.
+        """
+        within = definition.expect_within
+        if within is None:
+            return
+        now = await self._now()
+
+        def changed(known: Expectation) -> Expectation:
+            if not known.of_job:
+                message = (
+                    f"expect_within: {job_id!r} is expected elsewhere: `tokimori expect {job_id} --never` ends that"
+                )
+                raise Refused(message, field="expect_within", value=job_id, allowed="a job whose id nothing else has")
+            first = known.since if since is None else max(known.since, since)
+            return replace(known, within=within, since=first, look_at=now, touched=now)
+
+        await self._put(_new(job_id, within, now, of_job=True), changed)
+
+    async def _put(self, fresh: Expectation, changed: Callable[[Expectation], Expectation]) -> Expectation:
+        async def act() -> Expectation:
+            try:
+                return await self._documents.change(fresh.name, changed)
+            except NotFound:
+                await self._documents.add(fresh.name, fresh)
+                return fresh
+
+        return await retried(act, AlreadyExists)
+
+    async def _take_back(self, name: str) -> None:
+        async def act() -> None:
+            await self._alarms.delete(await self._alarms.find(name))
+
+        try:
+            await retried(act, Conflict)
+        except NotFound:
+            return
+
+
+def _new(
+    name: JobId, within: float, now: Moment, *, of_job: bool = False, description: str | None = None
+) -> Expectation:
+    return Expectation(
+        name=name,
+        within=within,
+        of_job=of_job,
+        description=description,
+        since=now,
+        expected_by=expected_by(now, within),
+        look_at=now,
+        touched=now,
+    )
+
+
+def _new_name(given: str) -> JobId:
+    """A name that something elsewhere may have: an address must lead to it. Raises `InvalidInput`."""
+    name = check_job_id(given, field="name")
+    if name in DOTS:
+        raise InvalidInput(f"name: {given!r} is not a name", field="name", value=given, allowed=JOB_ID_ALLOWED)
+    return name
+
+
+def _behind(after: str | None) -> str:
+    return "" if after is None else check_job_id(after, field="after")
+
+
+def _reported(known: Expectation, said: Report, log: str | None, now: Moment) -> Expectation:
+    told = replace(known, log=known.log if log is None else log[-MOST_LOG:])
+    match said:
+        case Report.OK:
+            by = expected_by(now, known.within)
+            in_alarm = known.has_failed or known.expected_by <= now  # a node that is about to raise it looks once more
+            return replace(told, good=now, expected_by=by, look_at=min(by, Moment(now + RELOOK)) if in_alarm else by)
+        case Report.START:
+            return replace(told, started=now)
+        case Report.FAIL:
+            return replace(told, failed=now, look_at=now)
+        case _:
+            assert_never(said)
+
+
+def seconds_within(given: object, field: str = "within") -> float:
+    """The seconds within which something is expected. Raises `InvalidInput`."""
+    seconds = seconds_of(field, given)
+    if seconds < 1:
+        allowed = "at least 1 second"
+        raise InvalidInput(f"{field}: {given!r} is too short", field=field, value=given, allowed=allowed)
+    return seconds
+
+
+def _of_a_job(name: str) -> Refused:
+    return Refused(
+        f"name: {name!r} is a job, which says itself what is expected of it: `tokimori job update {name} "
+        "--expect-within LENGTH`",
+        field="name",
+        value=name,
+        allowed="the name of something that runs elsewhere",
+    )

@@ -1,0 +1,201 @@
+"""The duty that raises and takes back alarms, on a memory store."""
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.clock import HOUR, SECOND, Moment
+from tokimori.engine.overdue import MOST, PAGE, Overdue
+from tokimori.errors import StoreUnavailable
+from tokimori.model.document import Document
+from tokimori.model.expectation import KIND, SETTLED, AlarmKind
+from tokimori.model.ids import JobId, NodeId
+from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.service.jobs import schedule_for
+
+NODE = NodeId("node")
+
+
+class Watched(World):
+    """A service, and two nodes that look whether anything is overdue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.duties = [Overdue(self.store, 0, lambda: 0.5, schedule_for) for _ in range(2)]
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass, in which both nodes walk at the end."""
+        self.clock.moment = Moment(self.clock.moment + round(seconds * SECOND))
+        for duty in self.duties:
+            duty.next_at = -inf
+            while duty.next_at < self.clock.monotonic() + 1:
+                await duty.step(NODE, self.clock.now(), self.clock.monotonic())
+
+    async def ends(self, job_id: str, outcome: Outcome) -> Moment:
+        """Have a run of the job end so; when that was."""
+        await self.trigger(job_id)
+        await self.work(outcome)
+        return self.clock.now()
+
+    async def alarms(self) -> list[tuple[str, str]]:
+        """Kind and name of each."""
+        return [(each.kind.value, each.name) for each in await self.service.alarms()]
+
+
+@pytest.fixture
+def world() -> Watched:
+    """A fresh one."""
+    return Watched()
+
+
+async def test_a_job_that_does_not_end_well_is_overdue(world: Watched) -> None:
+    """A failure is no good end; the alarm stays until one comes, and says since when and by when."""
+    await world.service.add("j", noop=True, expect_within=100)
+    began = world.clock.now()
+    await world.pass_time(99)
+    assert await world.alarms() == []
+    await world.ends("j", Failed("broken"))
+    await world.pass_time(2)
+    (alarm,) = await world.service.alarms()
+    assert (alarm.kind, alarm.name, alarm.of_job) == (AlarmKind.OVERDUE, "j", True)
+    assert (alarm.expected_by, alarm.last_good) == (began + 100 * SECOND, None)
+    await world.pass_time(60)
+    assert await world.service.alarms() == [alarm]
+    ended = await world.ends("j", Succeeded())
+    await world.pass_time(11)
+    assert await world.service.alarms() == []
+    assert (await world.service.expectations.get("j")).good == ended
+
+
+async def test_one_alarm_is_raised_once(world: Watched) -> None:
+    """However many nodes look, and however often: its document is written once."""
+    await world.service.add("j", noop=True, expect_within=10)
+    await world.pass_time(11)
+    first = await world.store.get_document("alarm", "j")
+    for _ in range(5):
+        await world.pass_time(11)
+    assert await world.store.get_document("alarm", "j") == first
+
+
+async def test_a_paused_job_is_not_overdue(world: Watched) -> None:
+    """Its alarm goes, and the time counts from when it is resumed."""
+    await world.service.add("j", noop=True, expect_within=100)
+    await world.pass_time(101)
+    await world.service.pause("j")
+    await world.pass_time(11)
+    assert await world.alarms() == []
+    await world.pass_time(5000)
+    assert await world.alarms() == []
+    await world.service.resume("j")
+    await world.pass_time(99)
+    assert await world.alarms() == []
+    await world.pass_time(2)
+    assert await world.alarms() == [("overdue", "j")]
+
+
+async def test_a_parked_job_is_overdue(world: Watched) -> None:
+    """Nobody has wanted it to stop."""
+    await world.service.add("j", noop=True, expect_within=100, on_exhausted="park")
+    await world.ends("j", Failed("broken"))
+    await world.pass_time(101)
+    assert await world.alarms() == [("overdue", "j")]
+
+
+async def test_what_is_not_due_is_not_overdue(world: Watched) -> None:
+    """A daily job with a weekend off, or one that begins in a month, is expected from its next moment on."""
+    await world.service.add("j", noop=True, schedule="0 0 1 2 *", expect_within=100)
+    await world.pass_time(20 * 86_400)
+    assert await world.alarms() == []
+    await world.pass_time(12 * 86_400)
+    assert await world.alarms() == [("overdue", "j")]
+
+
+async def test_a_finished_job_is_overdue_if_its_last_run_did_not_end_well(world: Watched) -> None:
+    """After its last good end nothing is expected any more."""
+    terms: dict[str, Any] = {"noop": True, "runs_remaining": 1, "expect_within": 50}
+    await world.service.add("bad", schedule="every 100 seconds", **terms)
+    await world.service.add("good", schedule="every 101 seconds", **terms)
+    world.pass_seconds(102)
+    await world.fire()
+    await world.work(Failed("broken"), Succeeded())
+    await world.pass_time(100)
+    assert await world.alarms() == [("overdue", "bad")]
+    await world.pass_time(10_000)
+    assert await world.alarms() == [("overdue", "bad")]
+
+
+async def test_a_deleted_job_is_forgotten(world: Watched) -> None:
+    """So is one that expects nothing any more: with their alarms."""
+    for job_id in ("deleted", "edited"):
+        await world.service.add(job_id, noop=True, expect_within=100)
+    await world.pass_time(101)
+    await world.service.delete("deleted")
+    await world.service.update("edited", expect_within=None)
+    await world.pass_time(11)
+    assert await world.alarms() == []
+    assert await world.store.list_documents(KIND) == []
+
+
+async def test_a_job_that_is_about_to_be_written_is_not_forgotten(world: Watched) -> None:
+    """Its expectation is there before it: who looks in between leaves it alone for a minute."""
+    await world.service.expectations._of_job(JobId("j"), world.define({"noop": True, "expect_within": 5}))
+    await world.pass_time(6)
+    assert len(await world.store.list_documents(KIND)) == 1
+    world.clock.moment = Moment(world.clock.moment + SETTLED + HOUR)
+    await world.pass_time(1)
+    assert await world.store.list_documents(KIND) == []
+
+
+async def test_another_time_counts_at_once(world: Watched) -> None:
+    """An edit that expects a good end sooner is looked at with the next walk."""
+    await world.service.add("j", noop=True, expect_within=100_000)
+    await world.pass_time(50)
+    await world.service.update("j", expect_within=40)
+    await world.pass_time(1)
+    assert await world.alarms() == [("overdue", "j")]
+
+
+async def test_a_step_looks_at_few(world: Watched) -> None:
+    """The beat behind it is not late, however many are overdue at once; the walk goes on soon."""
+    for number in range(PAGE + 30):
+        await world.service.expectations.set(f"e{number:04}", 10)
+    world.clock.moment = Moment(world.clock.moment + 11 * SECOND)
+    duty = world.duties[0]
+    await duty.step(NODE, world.clock.now(), world.clock.monotonic())
+    assert len(await world.service.alarms()) == MOST
+    await world.pass_time(0)
+    assert len(await world.service.alarms()) == PAGE + 30
+
+
+async def test_what_fails_hinders_no_other(world: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a job that the store does not give, nor an expectation that a newer version has written."""
+    await world.service.add("a", noop=True, expect_within=10)
+    await world.service.expectations.set("b", 10)
+    await world.store.put_document(Document(kind=KIND, name="0", text='{"new": 1}', version=1), None)
+
+    async def away(_: object) -> None:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(world.store, "get_job", away)
+    await world.pass_time(11)
+    assert await world.alarms() == [("overdue", "b")]
+
+
+async def test_an_alarm_that_a_crash_kept_from_being_raised_comes_later(world: Watched) -> None:
+    """The look is written before the alarm: who dies in between leaves it to the next look."""
+    await world.service.expectations.set("b", 10)
+    put = world.store.put_document
+
+    async def dies(document: Document, replaces: int | None) -> None:
+        if document.kind == "alarm":
+            raise StoreUnavailable("dead")
+        await put(document, replaces)
+
+    world.store.put_document = dies  # type: ignore[method-assign]
+    await world.pass_time(11)
+    assert await world.alarms() == []
+    world.store.put_document = put  # type: ignore[method-assign]
+    await world.pass_time(11)
+    assert await world.alarms() == [("overdue", "b")]
