@@ -58,4 +58,5 @@ async def standing_of(service: Service) -> Standing:
         ready=ready,
         oldest_ready=(now - oldest) / SECOND,
         pauses=len(pauses),
+        alarms=len(await service.alarms()),
     )

@@ -13,6 +13,7 @@ from uvicorn.lifespan.off import LifespanOff
 from tokimori.api.acceptor import Acceptor
 from tokimori.api.connections import Connections, Limits
 from tokimori.api.http_connection import HttpConnection
+from tokimori.api.stand_in import StandIn
 from tokimori.errors import InvalidInput, Refused
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class HttpDoor:
         self._port_fixed = port_fixed
         self._sockets: Sequence[socket.socket] = ()
         self._acceptors: Sequence[Acceptor] = ()
+        self._stand_in: StandIn | None = None
         self.connections = Connections(limits or Limits())
         self._server = Server(
             Config(
@@ -87,6 +89,9 @@ class HttpDoor:
         self._server.config.load()
         self._server.lifespan = LifespanOff(self._server.config)
         self._server.servers = []  # uvicorn's own would take any number of connections
+        if self._tls is None:
+            self._stand_in = StandIn(self._sockets)
+            self._stand_in.start()
         self._acceptors = [Acceptor(each, self.connections, self._connection, self._tls) for each in self._sockets]
 
     def _connection(self) -> HttpConnection:
@@ -107,6 +112,8 @@ class HttpDoor:
         """Accept no more requests, answer those that came, and close."""
         for acceptor in self._acceptors:
             acceptor.close()
+        if self._stand_in is not None:
+            await self._stand_in.stop()
         await self._server.shutdown(list(self._sockets))
         self.connections.close()
 

@@ -1,5 +1,6 @@
 """`tokimori alarms`, `expect` and `ping`: what should have ended well, here or elsewhere."""
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 _MOST_LOG = 100_000
-"""So many characters of a text on standard input are read; the service keeps the last ones."""
+"""So many bytes of a text on standard input are read; the service keeps the last ones."""
 
 
 @click.command(cls=Command)
@@ -131,7 +132,7 @@ def ping(name: str, report: str | None, log: str | None) -> None:
 
     Use it behind the command: `backup.sh && tokimori ping backup`.
     """
-    text = click.get_text_stream("stdin").read(_MOST_LOG) if log == "-" else log
+    text = sys.stdin.buffer.read(_MOST_LOG).decode(errors="replace") if log == "-" else log
     said = report or "ok"
 
     async def act(service: "Service") -> "Expectation":

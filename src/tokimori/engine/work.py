@@ -13,8 +13,8 @@ from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.payload import given_to, payload_for
-from tokimori.model.run import Output
-from tokimori.model.target import Unreadable
+from tokimori.model.run import Output, Run
+from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, Task
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import Change, Claimed, Verdict
@@ -84,6 +84,7 @@ class Work:
         self._running: set[Key] = set()
         self.unsettled = Unsettled()
         self._started: dict[Key, StartedRun] = {}
+        self._ends: dict[Key, Moment] = {}
         self._outputs: dict[RunId, Output] = {}
         self._notes: dict[Key, Notes] = {}
         self._unsaved: set[Key] = set()
@@ -156,6 +157,8 @@ class Work:
                 self._end(key, claimed, ended, owner, chance)
             case Started(pid=pid, at=at):
                 self._started[key] = StartedRun(run_id=report.run_id, token=report.token, pid=pid, at=at)
+                if (end := end_of(claimed, at)) is not None:
+                    self.expect_end(key, end)
             case Grew(output=output):
                 self._outputs[report.run_id] = output
             case Noted(notes=notes):
@@ -164,6 +167,7 @@ class Work:
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
         self.pace.end(report.at)
         self._running.discard(key)
+        self._ends.pop(key, None)
         self._started.pop(key, None)
         self._outputs.pop(report.run_id, None)
         self._unsaved.discard(key)
@@ -235,6 +239,16 @@ class Work:
         unknown = [key for key in owned if key not in self._owned and key not in self.unsettled]
         return unknown, [key for key in self._owned if key not in owned]
 
+    def expect_end(self, key: Key, at: Moment) -> None:
+        """From that moment on the attempt is asked to end."""
+        if key in self._running:
+            self._ends[key] = min(at, self._ends.get(key, at))
+
+    def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
+        """The runs whose attempts were asked to end before that moment, and have not; when each was, oldest first."""
+        late = sorted((at, key) for key, at in self._ends.items() if at < before)
+        return [(self._owned[key].run, at) for at, key in late if key in self._owned]
+
     def note_cancel(self, key: Key, reason: str) -> bool:
         """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
         claimed = self._owned.get(key)
@@ -258,6 +272,7 @@ class Work:
         if claimed is not None and claimed in self._backlog:
             self._backlog.remove(claimed)
         self._running.discard(key)
+        self._ends.pop(key, None)
         self.unsettled.drop(key)
         self._started.pop(key, None)
         self._outputs.pop(key[0], None)
@@ -275,6 +290,14 @@ def shifted(report: Report, shift: int) -> Report:
         case Ended():
             started = None if report.started is None else Moment(report.started + shift)
             return replace(report, at=Moment(report.at + shift), started=started)
+
+
+def end_of(claimed: Claimed, started: Moment) -> Moment | None:
+    """When the time-out of an attempt is over; a service that has accepted a request may tell of its end later."""
+    definition = claimed.definition
+    if definition is None or definition.timeout is None or isinstance(definition.target, Http):
+        return None
+    return Moment(started + round(definition.timeout * SECOND))
 
 
 def task_of(claimed: Claimed) -> Task | None:

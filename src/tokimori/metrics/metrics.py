@@ -6,6 +6,7 @@ alike. Labels are bounded: words of ours, and at most `MOST_QUEUES` queues.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -23,10 +24,13 @@ MOST_QUEUES = 50
 """The queues with the most ready runs have a label of their own, all others are `other`."""
 
 
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
 class Standing(Struct, frozen=True, kw_only=True):
     """How things stand: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
 
-    `oldest_ready`: for how many seconds the run that was due first has been ready.
+    `alarms`: at most 1,000 of them. `oldest_ready`: for how many seconds the run that was due first has been ready.
     """
 
     nodes: int = 0
@@ -34,6 +38,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     ready: Mapping[str, int] = {}
     oldest_ready: float = 0.0
     pauses: int = 0
+    alarms: int = 0
 
 
 class Metrics:
@@ -74,10 +79,15 @@ class Metrics:
             self._calls[call] = buckets = Buckets(CALLS)
         buckets.add(seconds)
 
-    def text(self, standing: Standing, lease_left: float) -> bytes:
-        """All figures. `lease_left`: for how many seconds the node may still begin work without another beat."""
+    def text(self, standing: Standing, lease_left: float, broken: Mapping[str, int] = _NOTHING) -> bytes:
+        """All figures. `lease_left`: for how many seconds the node may still begin work without another beat.
+
+        `broken`: how many findings each check of what must always hold has.
+        """
         registry = CollectorRegistry()
-        registry.register(_Families([*self._own(lease_left), *_of_store(standing)]))
+        told = "What must always hold and does not, by check of the doctor, as this node sees it."
+        checks = _labelled(GaugeMetricFamily("tokimori_broken_invariants", told, labels=["check"]), broken)
+        registry.register(_Families([*self._own(lease_left), checks, *_of_store(standing)]))
         return generate_latest(registry)
 
     def _own(self, lease_left: float) -> Iterator[Metric]:
@@ -108,6 +118,7 @@ class _Families(Collector):
 def _of_store(standing: Standing) -> Iterator[Metric]:
     yield _gauge("nodes_alive", "Nodes that live.", standing.nodes)
     yield _gauge("pauses", "Pauses of queues.", standing.pauses)
+    yield _gauge("alarms", "What should have ended well and has not; 1000 or more.", standing.alarms)
     yield _gauge(
         "oldest_ready_seconds", "How long the first of the newest 1000 ready runs has waited.", standing.oldest_ready
     )

@@ -24,6 +24,7 @@ from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
+from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
@@ -83,6 +84,8 @@ class Node:
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
         self.finished = self._joined = False
+        self._cycle_began: float | None = None
+        self.fault: str | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -154,13 +157,25 @@ class Node:
         return self._membership.lease_left
 
     @property
-    def unready(self) -> str | None:
-        """Why nothing new should be sent here; None: the node has joined, its store answers, and it does not stop."""
+    def absent(self) -> str | None:
+        """Why it takes no part; None: it has joined, and does not stop."""
         if not self._stopping.working:
             return "the node stops"
-        if not self._joined:
-            return "the node has not joined yet"
-        return None if self.healthy else "the store does not answer"
+        return None if self._joined else "the node has not joined yet"
+
+    @property
+    def unready(self) -> str | None:
+        """Why nothing new should be sent here; None: it takes part, and its store answers."""
+        return self.absent or (None if self.healthy else "the store does not answer")
+
+    @property
+    def stands_still(self) -> float:
+        """For how many seconds the cycle that is under way has been: most take milliseconds."""
+        return 0.0 if self._cycle_began is None else self._clock.monotonic() - self._cycle_began
+
+    def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
+        """The runs here that were asked to end before that moment, and have not; when each was, oldest first."""
+        return self._worker.work.overtime(before)
 
     def wake(self) -> None:
         """Something may have changed: look at once."""
@@ -204,17 +219,22 @@ class Node:
         backoff = FIRST_BACKOFF
         while not self.finished:
             try:
+                self._cycle_began = self._clock.monotonic()
                 delay = await self.cycle()
+                self.fault = None
                 if backoff > FIRST_BACKOFF:
                     log.info("the store answers again")
                 backoff = FIRST_BACKOFF
             except StoreError as fault:
                 log.warning("the store can't be used; trying again: %s", fault)
+                self.fault = str(fault)
                 self._deaf_until = self._clock.monotonic() + DEAF
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
             except Exception:
                 log.exception("a cycle failed; the node goes on")
+                self.fault = "a cycle failed; the log says how"
                 delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
+            self._cycle_began = None
             await self._alarm.sleep(delay)
 
     def stop(self) -> str:

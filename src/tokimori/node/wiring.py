@@ -49,6 +49,7 @@ from tokimori.node.secret_file import make_secret
 from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
+from tokimori.node.vitals import vitals_of
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
@@ -319,7 +320,9 @@ async def _http_door(
         yield None
         return
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
-    service = _service_of(await store.for_doors(), semaphores, settings, clock, node)
+    doors = await store.for_doors()
+    service = _service_of(doors, semaphores, settings, clock, node)
+    vitals = vitals_of(node, doors, service, settings, clock)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
     page = Page(Acting(service).service, clock, http.path_prefix or "")
     kala = Acting(service, lambda _: "kala", allowed=allowed)
@@ -332,7 +335,7 @@ async def _http_door(
         interface=http.interface,
         secret=secret,
         health=lambda: _health(node),
-        unready=lambda: node.unready,
+        unready=lambda: vitals.unready,
         pages=[*page.routes(), *kala_routes(kala.service, http.v1_default_owner)],
         lost=page.lost,
         closed=page.closed,
@@ -341,7 +344,7 @@ async def _http_door(
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(),
-        figures=lambda standing: metrics.text(standing, node.lease_left),
+        figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken),
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",
@@ -354,7 +357,8 @@ async def _http_door(
     callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
     try:
         with noted_door(settings.state_dir, here):
-            yield here, secret
+            async with vitals.watched():
+                yield here, secret
     finally:
         await door.stop()
 

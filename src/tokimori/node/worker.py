@@ -192,4 +192,5 @@ class Worker:
     def _cancel(self, key: Key, reason: str) -> None:
         node, now = self._membership.id, self._membership.now
         if self.work.note_cancel(key, reason) and not self.work.cancel_backlog(key, node, now):
+            self.work.expect_end(key, now)
             self._executor.stop(*key, StopReason.CANCEL)

@@ -282,16 +282,20 @@ class Service(RepeatingService):
 
         It looks twice, `LISTEN` seconds apart where nodes are alive, so that what is under way is no fault.
         """
-        reader = DoctorsReader(
+        reading = await self._doctors_reader.read()
+        return await self._aside.compute(lambda: diagnosis(findings(reading)))
+
+    @property
+    def _doctors_reader(self) -> DoctorsReader:
+        return DoctorsReader(
             self._store,
             self._store_of_semaphores,
             self.tokens.list,
+            alarms=self.alarms,
             clock=self._clock,
             apart=self._semaphore_store is not None,
             rest=asyncio.sleep,
         )
-        reading = await reader.read()
-        return await self._aside.compute(lambda: diagnosis(findings(reading)))
 
     async def migrate(self) -> SchemaStatus:
         """Apply the migrations that are pending. Raises `SchemaMismatch` for a newer schema."""

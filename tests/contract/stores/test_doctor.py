@@ -24,7 +24,7 @@ async def read(store: Store) -> Reading:
     async def rest(_: float) -> None:
         pass
 
-    reader = Reader(store, opened, none, clock=SystemClock(), apart=False, rest=rest)  # type: ignore[arg-type]
+    reader = Reader(store, opened, none, alarms=none, clock=SystemClock(), apart=False, rest=rest)  # type: ignore[arg-type]
     return await reader.read()
 
 

@@ -17,7 +17,7 @@ from tokimori.service.audited import CHANGES, audited
 from tokimori.service.permitted import RULES, permitted
 
 UNRECORDED = {"ping", "claims", "check_schema", "doctor", "migrate", "schema_script"}
-"""What is reported is in the expectation, what runs of workers say in the runs; tables are changed by who opens the store; the doctor changes nothing."""
+"""What is reported is in the expectation, and what runs of workers say in the runs; the rest changes nothing here."""
 
 
 def test_every_change_is_recorded() -> None:

@@ -7,14 +7,16 @@ from typing import Protocol
 from tokimori.clock import Clock, Moment
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.access_token import AccessToken
+from tokimori.model.expectation import Alarm
 from tokimori.model.ids import RunId
+from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.semaphores import Semaphore, Semaphores
-from tokimori.ports.store import Jobs, RunFilter, Runs, Schema
+from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus
 from tokimori.service.doctor.reading import MOST_JOBS, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
 from tokimori.service.doctor.rules import LATE, usable
 
@@ -22,6 +24,9 @@ LISTEN = 2.5
 """Seconds between the readings, where nodes are alive: each of them beats meanwhile."""
 _MOST_ASKED = 100
 """So many holders of units are asked for by themselves."""
+MOST_SCANNED = 50
+"""So many runs of a state a node reads for itself, again and again."""
+_MOST_JOBS_OF_RUNS = 20
 
 
 class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Protocol):
@@ -41,6 +46,7 @@ class Reader:
         opened: Callable[[], Awaitable[SemaphoreStore]],
         tokens: Callable[[], Awaitable[Sequence[AccessToken]]],
         *,
+        alarms: Callable[[], Awaitable[Sequence[Alarm]]],
         clock: Clock,
         apart: bool,
         rest: Callable[[float], Awaitable[object]],
@@ -48,9 +54,11 @@ class Reader:
         self._store = store
         self._opened = opened
         self._tokens = tokens
+        self._alarms = alarms
         self._clock = clock
         self._apart = apart
         self._rest = rest
+        self._schema: SchemaStatus | None = None
 
     async def read(self) -> Reading:
         """What two readings show. Raises `StoreError` where the store does not answer."""
@@ -58,6 +66,45 @@ class Reader:
         listened = LISTEN if first.alive else 0.0
         await self._rest(listened)
         return confirmed(first, await self._once(), listened)
+
+    async def invariants(self, late: int = LATE) -> Reading:
+        """One reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
+
+        Raises `StoreError`.
+        """
+        store, now = self._store, await self._store.now()
+        self._schema = self._schema or await store.schema()
+        running, blocked = (
+            await self._runs(RunState.RUNNING, MOST_SCANNED),
+            await self._runs(RunState.BLOCKED, MOST_SCANNED),
+        )
+        semaphores, programs, fault = await self._semaphores()
+        return Reading(
+            now=now,
+            machine_now=now,
+            took=0.0,
+            schema=self._schema,
+            most_runs=MOST_SCANNED,
+            nodes=tuple(await store.list_nodes()),
+            due=tuple(each.job for each in await store.due(Moment(now - late), MOST_SCANNED)),
+            running=running,
+            blocked=blocked,
+            held=await self._runs(RunState.HELD, MOST_SCANNED),
+            lively=await self._lively(running, semaphores),
+            semaphores=semaphores,
+            programs=programs,
+            apart=self._apart,
+            semaphores_fault=fault,
+            jobs=await self._jobs_of(blocked),
+            pauses=tuple(await store.list_pauses()),
+        )
+
+    async def _jobs_of(self, runs: Sequence[Run]) -> tuple[Job, ...]:
+        found: list[Job] = []
+        for job_id in list(dict.fromkeys(run.job_id for run in runs))[:_MOST_JOBS_OF_RUNS]:
+            with suppress(NotFound):
+                found.append(await self._store.get_job(job_id))
+        return tuple(found)
 
     async def _once(self) -> Reading:
         sent, machine_now = self._clock.monotonic(), self._clock.now()
@@ -91,10 +138,11 @@ class Reader:
             jobs=tuple(await store.list_jobs(limit=MOST_JOBS)),
             pauses=tuple(await store.list_pauses()),
             tokens=tuple(await self._tokens()),
+            alarms=tuple(await self._alarms()),
         )
 
-    async def _runs(self, state: RunState) -> tuple[Run, ...]:
-        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=MOST_RUNS)))
+    async def _runs(self, state: RunState, limit: int = MOST_RUNS) -> tuple[Run, ...]:
+        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=limit)))
 
     async def _semaphores(self) -> tuple[tuple[Semaphore, ...], tuple[NodeRecord, ...], str | None]:
         try:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from tokimori.clock import Moment
 from tokimori.model.access_token import AccessToken
+from tokimori.model.expectation import Alarm
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -48,6 +49,8 @@ class Reading:
     jobs: tuple[Job, ...] = ()
     pauses: tuple[Pause, ...] = ()
     tokens: tuple[AccessToken, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    most_runs: int = MOST_RUNS
     listened: float = 0.0
     silent: tuple[NodeRecord, ...] = ()
 

@@ -10,7 +10,7 @@ from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
-from tokimori.service.doctor.reading import MOST_RUNS, Reading
+from tokimori.service.doctor.reading import Reading
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused
 
@@ -148,7 +148,7 @@ def _wakes(reading: Reading) -> Iterator[Finding]:
         if (run.blocked_on or LIMIT_LINE) == LIMIT_LINE
         and places.get(run.job_id, 0)
         and not at_work[run.job_id]
-        and len(reading.running) < MOST_RUNS
+        and len(reading.running) < reading.most_runs
         and (run.lane is None or queue_of(run.lane) not in paused)
     ]
     if stuck:
@@ -195,6 +195,13 @@ def _pauses(reading: Reading) -> Iterator[Finding]:
         yield warning("pauses", sentence(pause), queue_paused(pause).mend or "")
 
 
+def _alarms(reading: Reading) -> Iterator[Finding]:
+    if reading.alarms:
+        names = listed([each.name for each in reading.alarms])
+        text = f"should have ended well by now: {names}"
+        yield warning("alarms", text, "`tokimori alarms` says since when; `tokimori job why ID` what holds a job")
+
+
 def _tokens(reading: Reading) -> Iterator[Finding]:
     for token in reading.tokens:
         if token.expires is None or token.expires > reading.now + EXPIRES_SOON:
@@ -217,10 +224,13 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
     ("wakes", "nobody waits for what is free", _wakes),
     ("held", "no run has been held for long", _held),
     ("lanes", "for each enabled job there is a node", _lanes),
+    ("alarms", "nothing is overdue", _alarms),
     ("jobs", "no job is parked", _parked),
     ("pauses", "no queue is paused", _pauses),
     ("tokens", "no token expires within 7 days", _tokens),
 )
 """Each check: its name, what it says where it finds nothing, and its rule."""
+INVARIANTS = frozenset({"fired", "running", "permits", "wakes", "held"})
+"""Checks that a node makes itself, again and again: what must always hold."""
 FIRST = 4
 """So many of them look at nothing but the schema."""

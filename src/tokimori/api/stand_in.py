@@ -1,0 +1,81 @@
+"""A stand-in for the door while something holds the node's loop: a thread that answers 503, and why.
+
+Whoever asks for readiness then would else wait, and learn nothing. A process that is stopped as a whole answers nobody.
+"""
+
+import asyncio
+import select
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from msgspec import json
+
+HELD: Final = 6.0
+"""Seconds without a sign of the loop after which the thread answers."""
+_SIGN, _LOOK = 2.0, 1.0
+"""Seconds from one sign of the loop to the next, and from one look of the thread to the next."""
+_PATIENCE = 1.0
+"""Seconds that a client has to say what it wants."""
+_MOST = 65_536
+
+
+class StandIn:
+    """Watches the loop that calls `start`, and takes connections of these sockets while it gives no sign."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = sockets
+        self._sign = monotonic()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stand-in", daemon=True)
+        self._signs: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._sign = monotonic()
+        self._signs = asyncio.create_task(self._give_signs())
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Watch no more: the sockets are about to be closed."""
+        self._end.set()
+        if self._signs is not None:
+            self._signs.cancel()
+        await asyncio.to_thread(self._thread.join)
+
+    async def _give_signs(self) -> None:
+        while True:
+            self._sign = monotonic()
+            await asyncio.sleep(_SIGN)
+
+    @property
+    def _held(self) -> float:
+        return monotonic() - self._sign
+
+    def _watch(self) -> None:
+        while not self._end.wait(_LOOK):
+            while self._held > HELD and not self._end.is_set():
+                self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer whoever comes within a moment. The loop may wake and take the connection: then there is none."""
+        ready, _, _ = select.select(self._sockets, (), (), _LOOK)
+        for each in ready:
+            with suppress(OSError):
+                connection, _ = each.accept()
+                with connection:
+                    answer(connection, self._held)
+
+
+def answer(connection: socket.socket, held: float) -> None:
+    """Read what is asked, and say that nobody is there to answer it. Raises `OSError`."""
+    connection.settimeout(_PATIENCE)
+    asked = b""
+    while b"\r\n\r\n" not in asked and len(asked) < _MOST and (more := connection.recv(4096)):
+        asked += more
+    body = json.encode({"status": f"the node's loop has been held for {held:.0f} s: the log says by what"})
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Cache-Control: no-store\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)

@@ -1,0 +1,216 @@
+"""Vitals: whether this node is fit for work, asked beside its scheduling loop, so that a loop that hangs is seen.
+
+Each question is asked by itself, and not again before it is answered: whoever gives no answer holds up no other.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.config.settings import Settings
+from tokimori.errors import StoreError
+from tokimori.node.node import Node
+from tokimori.ports.store import Store
+from tokimori.service.doctor.rules import LATE
+from tokimori.service.doctor.scanner import Scanner, scanner_of
+from tokimori.service.service import Service
+from tokimori.stores.open import file_of
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 3.0
+"""Seconds from one look at the store and the disk to the next."""
+SCAN_EVERY: Final = 10.0
+"""Seconds from one look at what must always hold to the next."""
+SILENT: Final = 6.0
+"""Seconds after which what has not answered counts as gone."""
+STANDS_STILL: Final = 8.0
+"""Seconds for which no cycle of the loop lasts. Both together are below the 15 s within which a probe turns red."""
+OVERTIME: Final = 5 * SECOND
+"""So long after it was asked to end an attempt counts as stuck."""
+BROKEN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "fired": "what is due is not fired",
+        "running": "runs have no living node",
+        "permits": "permits have no holder",
+        "wakes": "runs wait for what is free",
+        "held": "runs are held for long",
+    }
+)
+"""What is wrong where a check of what must always hold finds something, in words that name nobody."""
+_PROBE, _BYTES = "room.probe", bytes(4096)
+
+
+class Cause(NamedTuple):
+    """Why a node is not ready: `text` is told to everybody, `detail` may name jobs and addresses."""
+
+    kind: str
+    text: str
+    detail: str | None = None
+
+
+@dataclass(slots=True)
+class Question:
+    """Something that is asked again and again. `fault` is why the last answer was none."""
+
+    ask: Callable[[], Awaitable[object]]
+    every: float
+    asked_at: float | None = None
+    fault: str | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def again(self, at: float) -> None:
+        """Ask, if it is time, and the last answer has come."""
+        if (self._task is None or self._task.done()) and (self.asked_at is None or at >= self.asked_at + self.every):
+            self.asked_at = at
+            self._task = asyncio.create_task(self._answer())
+
+    async def _answer(self) -> None:
+        try:
+            await self.ask()
+            self.fault = None
+        except (OSError, StoreError) as fault:
+            self.fault = _words(fault)
+        except Exception as fault:
+            log.exception("a look at this node failed")
+            self.fault = f"{type(fault).__name__}: the log says more"
+
+    def wrong(self, at: float) -> str | None:
+        """Why it is not well, in words; None: it is, as far as is known."""
+        if self.asked_at is not None and self._task is not None and not self._task.done():
+            waited = at - self.asked_at
+            if waited > SILENT:
+                return f"no answer for {waited:.0f} s"
+        return self.fault
+
+    async def end(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+
+class Vitals:
+    """What is known of one node. `ask_store` asks its store for the time, on connections that the node does not use."""
+
+    def __init__(
+        self,
+        node: Node,
+        ask_store: Callable[[], Awaitable[object]],
+        folders: Collection[Path],
+        scanner: Scanner,
+        clock: Clock,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._scanner = scanner
+        self._store = Question(ask_store, EVERY)
+        self._disk = Question(lambda: asyncio.to_thread(write_probe, folders), EVERY)
+        self._scan = Question(scanner.look, SCAN_EVERY)
+        self._folders = folders
+        self._told: frozenset[str] = frozenset()
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Look again and again, for as long as this lasts."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            for each in (self._store, self._disk, self._scan):
+                await each.end()
+
+    async def _watch(self) -> None:
+        while True:
+            at = self._clock.monotonic()
+            for each in (self._store, self._disk, self._scan):
+                each.again(at)
+            self._tell()
+            await asyncio.sleep(1)
+
+    @property
+    def broken(self) -> Mapping[str, int]:
+        """How many findings each check of what must always hold has."""
+        return self._scanner.broken
+
+    @property
+    def unready(self) -> str | None:
+        """Why nothing new should be sent to the node, all causes one after the other; None: it is ready."""
+        return self._node.absent or "; ".join(each.text for each in self._causes()) or None
+
+    def _tell(self) -> None:
+        """Write into the log what has changed, with the names that strangers are not told."""
+        causes = () if self._node.absent else tuple(self._causes())
+        if (now := frozenset(each.kind for each in causes)) == self._told:
+            return
+        self._told = now
+        if causes:
+            told = [f"{each.text} ({each.detail})" if each.detail else each.text for each in causes]
+            log.warning("not ready: %s", "; ".join(told))
+        else:
+            log.info("ready again")
+
+    def _causes(self) -> Iterator[Cause]:
+        node, at = self._node, self._clock.monotonic()
+        if (fault := self._disk.wrong(at)) is not None:
+            yield Cause("disk", f"the disk can't be written: {fault}", ", ".join(map(str, self._folders)))
+        if not node.healthy:
+            yield self._without_a_lease(self._store.wrong(at))
+        elif (still := node.stands_still) > STANDS_STILL:
+            yield _stands_still(still)
+        for run, since in node.overtime(Moment(node.now - OVERTIME))[:1]:
+            late = f"a handler was asked to end {(node.now - since) / SECOND:.0f} s ago, and does not"
+            yield Cause("handler", late, f"run {run.id} of job {run.job_id}")
+        for check in sorted({each.check for each in self._scanner.failures}):
+            detail = "; ".join(each.text for each in self._scanner.failures if each.check == check)
+            yield Cause(check, f"{BROKEN[check]}: `tokimori doctor` names it", detail)
+
+    def _without_a_lease(self, fault: str | None) -> Cause:
+        """The store has taken no beat of the node for a while."""
+        node = self._node
+        if fault is None and node.stands_still > SILENT / 2:
+            return _stands_still(node.stands_still)
+        return Cause("store", "the store does not answer", fault or node.fault)
+
+
+def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, clock: Clock) -> Vitals:
+    """Those of a node, asked through the connections of its door (`doors`, `service`).
+
+    Where ticks are aligned, what is due waits for the next one.
+    """
+    rests = 60 * (settings.worker.interval_minutes or 0), settings.worker.minimum_interval_seconds or 0
+    late = LATE + round(max(*rests, settings.schedule.update_interval_seconds or 0) * SECOND)
+    folders, url = {settings.state_dir}, settings.job_store
+    if url.lower().startswith("sqlite:"):
+        folders.add(Path(file_of(url)).parent)
+    return Vitals(node, doors.now, folders, scanner_of(service, late), clock)
+
+
+def _stands_still(seconds: float) -> Cause:
+    return Cause("loop", f"the scheduling loop has stood still for {seconds:.0f} s, though the store answers")
+
+
+def write_probe(folders: Collection[Path]) -> None:
+    """Write a block to the disk of each folder, and remove it. Raises `OSError`."""
+    for folder in folders:
+        file = folder / f"{_PROBE}.{os.getpid()}"
+        try:
+            with file.open("wb", buffering=0) as probe:
+                probe.write(_BYTES)
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _words(fault: Exception) -> str:
+    return (fault.strerror if isinstance(fault, OSError) else None) or str(fault)

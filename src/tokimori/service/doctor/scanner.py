@@ -1,0 +1,47 @@
+"""What must always hold, looked at again and again by each node: so a fault is known before somebody asks."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tokimori.service.doctor.finding import Finding, Level
+from tokimori.service.doctor.reader import Reader
+from tokimori.service.doctor.reading import Reading, confirmed
+from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE
+from tokimori.service.service import Service
+
+
+class Scanner:
+    """Compares each reading with the one before: what is wrong in one of them alone was under way.
+
+    `late`: microseconds after which a job that is due counts as not fired.
+    """
+
+    def __init__(self, reader: Reader, late: int = LATE) -> None:
+        self._reader = reader
+        self._late = late
+        self._last: Reading | None = None
+        self.findings: tuple[Finding, ...] = ()
+
+    async def look(self) -> None:
+        """Read once more. Raises `StoreError`."""
+        before, self._last = self._last, await self._reader.invariants(self._late)
+        if before is not None:
+            both = confirmed(before, self._last, 0.0)
+            rules = [rule for check, _, rule in CHECKS if check in INVARIANTS]
+            self.findings = tuple(found for rule in rules for found in rule(both))
+
+    @property
+    def broken(self) -> Mapping[str, int]:
+        """How many findings each check has, those without any too."""
+        found = Counter(each.check for each in self.findings)
+        return {check: found[check] for check in sorted(INVARIANTS)}
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """What does not work. What only somebody should look at is left to the doctor."""
+        return tuple(each for each in self.findings if each.level is Level.FAIL)
+
+
+def scanner_of(service: Service, late: int = LATE) -> Scanner:
+    """A scanner of the store of this service."""
+    return Scanner(service._doctors_reader, late)
