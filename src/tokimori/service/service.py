@@ -8,6 +8,8 @@ from heapq import merge
 from itertools import islice
 from zoneinfo import ZoneInfo
 
+from msgspec import structs
+
 from tokimori.clock import Moment, parse_moment
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
@@ -41,7 +43,7 @@ from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.queues import binding
 from tokimori.service.repeating import RepeatingService
 from tokimori.service.shown import Facts, Shown
-from tokimori.service.why.job import what_is_lost, why_job
+from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import Reader
 from tokimori.service.why.reading import Reading
 from tokimori.service.why.reasons import Why
@@ -195,7 +197,11 @@ class Service(RepeatingService):
             reading = Reading(now=await self._now(), job=job)
         else:
             reading = await self._reader.of_job(job)
-        return await self._aside.compute(partial(why_job, reading, job))
+        why = await self._aside.compute(partial(why_job, reading, job))
+        alarm = None if job.definition.expect_within is None else await self.expectations._alarm(job.id)
+        if alarm is None:
+            return why
+        return structs.replace(why, reasons=(overdue(alarm, job.definition.time_zone), *why.reasons))
 
     @property
     def _reader(self) -> Reader:

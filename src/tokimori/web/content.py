@@ -12,6 +12,7 @@ from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree
 from tokimori.service.service import Service
+from tokimori.service.views.alarms import sentence
 from tokimori.service.why.reasons import AT_REST, Reason
 from tokimori.web.job_rows import JobRow, Preview, job_row, preview
 from tokimori.web.node_rows import NodeRow, PauseRow, SemaphoreRow, node_row, pause_row, semaphore_row
@@ -23,6 +24,7 @@ RUNS_SHOWN = 30
 LAST_RUNS_SHOWN = 8
 MOMENTS_SHOWN = 10
 SEMAPHORES_SHOWN = 50
+ALARMS_SHOWN = 10
 
 
 class Content(NamedTuple):
@@ -30,6 +32,8 @@ class Content(NamedTuple):
 
     view: View
     pauses: Sequence[PauseRow]
+    alarms: Sequence[str]
+    """What should have ended well by now: a sentence for each."""
     jobs: Sequence[JobRow]
     more_jobs: str | None
     runs: Sequence[RunRow]
@@ -60,6 +64,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     return Content(
         view=view,
         pauses=[pause_row(pause, service.time_zone, now) for pause in pauses],
+        alarms=[sentence(alarm) for alarm in await service.alarms(limit=ALARMS_SHOWN)],
         jobs=await _jobs(service, [*chosen, *jobs], pauses, now),
         more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
         runs=[run_row(each.run, each.time_zone, now, is_job_deleted=each.is_job_deleted) for each in runs],

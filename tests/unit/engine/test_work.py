@@ -12,7 +12,7 @@ from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run
-from tokimori.model.target import Command
+from tokimori.model.target import Command, Http
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import Ended, Grew, Started, Task
 from tokimori.ports.nodes import StartedRun
@@ -66,6 +66,30 @@ def test_a_run_goes_from_claim_to_settle() -> None:
     assert (work.busy, bool(work.unsettled or work.startable)) == (True, True)
     assert work.settled(changes, [Verdict.APPLIED]) == []
     assert (work.busy, bool(work.unsettled or work.startable)) == (False, False)
+
+
+def started(name: str, at: float) -> Started:
+    """The report of a process."""
+    return Started(run_id=RunId(name), token=Token(1), pid=1, at=seconds(at))
+
+
+def test_what_was_asked_to_end_is_known_until_it_does() -> None:
+    """By its time-out, or because somebody has said so; one without either may go on for ever."""
+    work = Work(10)
+    timed = a_definition(timeout=5.0)
+    asked_of = a_definition(target=Http(url="https://a.example"), timeout=5.0)
+    work.accept([claimed("a", timed), claimed("b"), claimed("c"), claimed("d", asked_of)], ME, NEW_YEAR)
+    work.next_tasks()
+    for name in "abcd":
+        work.take(started(name, 1), ME, 0.0)
+    work.expect_end(key("b"), seconds(3))
+    work.expect_end(key("b"), seconds(9))
+    work.expect_end(key("nobody"), seconds(3))
+    assert [(run.id, at) for run, at in work.overtime(seconds(100))] == [("b", seconds(3)), ("a", seconds(6))]
+    assert [run.id for run, _ in work.overtime(seconds(6))] == ["b"]
+    work.take(ended("a"), ME, 0.0)
+    work.disown(key("b"))
+    assert work.overtime(seconds(100)) == []
 
 
 def test_what_was_settled_before_is_done() -> None:

@@ -99,6 +99,18 @@ def test_what_the_store_holds_is_told_as_it_stands() -> None:
     assert told["tokimori_lease_left_seconds",] == 4.5
 
 
+def test_what_does_not_hold_is_told_by_its_check() -> None:
+    """With the number of alarms."""
+    text = Metrics().text(Standing(alarms=4), 1, {"fired": 2, "wakes": 0}).decode()
+    told = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert told["tokimori_alarms",] == 4
+    assert (told["tokimori_broken_invariants", "fired"], told["tokimori_broken_invariants", "wakes"]) == (2, 0)
+
+
 def test_labels_are_bounded() -> None:
     """However many queues there are, the largest have a label of their own."""
     found = bounded({f"q{n:03}": n for n in range(200)})

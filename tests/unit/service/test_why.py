@@ -13,6 +13,7 @@ from tests.unit.service.test_service_unreadable import ROCKET
 from tests.unit.service.world import NODE, ON_DEMAND, World
 from tokimori.engine.settle import change_of
 from tokimori.model.encoding import stored_definition
+from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId
 from tokimori.model.job import JobState
 from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL
@@ -456,6 +457,23 @@ async def test_what_is_due_and_was_not_decided(world: World) -> None:
     late = await world.service.trigger("j", at="2030-01-01T00:02:00Z")
     world.pass_seconds(100)
     assert [*await of_run(world, late.id)] == [Cause.NEXT]
+
+
+async def test_an_overdue_job(world: World) -> None:
+    """Since when something was expected, and when a run of it has ended well last; beside it what holds it."""
+    await world.add({"noop": True, "expect_within": 60}, "j")
+    known = await world.service.ping("j")
+    world.pass_seconds(61)
+    assert Cause.OVERDUE not in await of_job(world)
+    alarm = looked_at(known, world.clock.now())[1]
+    assert alarm is not None
+    await world.service.expectations._alarms.add("j", alarm)
+    found = await of_job(world)
+    assert found[Cause.OVERDUE].text == (
+        "it is overdue: a good end was expected by 2030-01-01 01:01:00+01:00, and the last good end was at "
+        "2030-01-01 01:00:00+01:00"
+    )
+    assert [*found] == [Cause.OVERDUE, Cause.NO_NODE, Cause.ON_DEMAND]
 
 
 def test_every_cause_is_made_here_and_told_of() -> None:

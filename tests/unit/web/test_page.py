@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
+from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.outcome import Failed, RetryIn, Succeeded
 from tokimori.model.pause import Pause
@@ -124,6 +125,17 @@ async def test_dependents(world: World, door: Asker) -> None:
     chosen = elements(await door.get("/?job=second"))
     assert "Jobs before and after second first └─ second on always └─ third on success" in chosen.text
     assert (await door.get("/?job=gone")).status == 200
+
+
+async def test_what_is_overdue_stands_at_the_top(world: World, door: Asker) -> None:
+    """In a sentence; without alarms there is no such place."""
+    assert "overdue" not in elements(await door.get("/")).text
+    known = await world.service.expectations.set("backup", 60)
+    world.pass_seconds(61)
+    alarm = looked_at(known, world.clock.now())[1]
+    assert alarm is not None
+    await world.service.expectations._alarms.add("backup", alarm)
+    assert "backup is overdue: expected by 2030-01-01T00:01:00Z" in elements(await door.get("/")).text
 
 
 async def test_a_paused_job(world: World, door: Asker) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from tokimori.clock import Moment
+from tokimori.model.expectation import Alarm, AlarmKind
 from tokimori.model.job import Definition, Job, JobState, limit_of, schedule_of
 from tokimori.model.lanes import lane_of
 from tokimori.model.policies import Misfire, Overlap
@@ -121,6 +122,18 @@ def _days_off(job: Job, schedule: Schedule, now: Moment) -> Iterator[Reason]:
         names = job.definition.calendars
         text = f"{clock_text(missing, job.definition.time_zone)} falls on a day off in {', '.join(names)}"
         yield Reason(cause=Cause.DAY_OFF, text=text, mend=f"`tokimori calendar show {names[0]}` shows its days off")
+
+
+def overdue(alarm: Alarm, zone: str) -> Reason:
+    """That no run of a job has ended well in time."""
+    by, good = clock_text(alarm.expected_by, zone), alarm.last_good
+    last = "no run has ended well" if good is None else f"the last good end was at {clock_text(good, zone)}"
+    text = f"it is overdue: a good end was expected by {by}, and {last}"
+    if alarm.kind is AlarmKind.FAILED:
+        text = f"a failure of it was reported from outside, and {last}"
+    return Reason(
+        cause=Cause.OVERDUE, text=text, mend=f"`tokimori run list --job {alarm.name}` shows how its runs ended"
+    )
 
 
 def what_is_lost(definition: Definition) -> str | None:

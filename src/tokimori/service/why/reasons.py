@@ -37,6 +37,8 @@ class Cause(StrEnum):
     ON_DEMAND = "on demand"
     PARENTS = "parents"
     EPSILON = "epsilon"
+    OVERDUE = "overdue"
+    """It should have ended well by now: what holds it stands beside this."""
     ENDED = "ended"
     NEXT = "next"
     """Nothing holds it: it is about to start."""

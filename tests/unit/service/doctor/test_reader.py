@@ -39,6 +39,7 @@ async def wrong(world: World, *, beats: bool = True, away: bool = False) -> Mapp
         world.store,
         opened if away else same,  # type: ignore[arg-type]
         world.service.tokens.list,
+        alarms=world.service.alarms,
         clock=world.clock,
         apart=away,
         rest=rest,

@@ -1,0 +1,29 @@
+"""What answers in the door's place while something holds the loop."""
+
+import socket
+
+import pytest
+from msgspec import json
+
+from tokimori.api.stand_in import answer
+
+
+def asked(request: bytes) -> bytes:
+    """What it answers to these bytes."""
+    client, server = socket.socketpair()
+    with client:
+        client.sendall(request)
+        client.shutdown(socket.SHUT_WR)
+        with server:
+            answer(server, 7.4)
+        return client.recv(65_536)
+
+
+@pytest.mark.parametrize("request_", [b"GET /readyz HTTP/1.1\r\nHost: h\r\n\r\n", b"", b"x" * 100_000])
+def test_whatever_is_asked_is_refused_with_the_cause(request_: bytes) -> None:
+    """In a whole answer, after which the connection is closed, and which says for how long."""
+    head, _, body = asked(request_).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"Connection: close" in head
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert json.decode(body) == {"status": "the node's loop has been held for 7 s: the log says by what"}
