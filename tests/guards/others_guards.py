@@ -4,6 +4,22 @@ from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_O
 
 OTHERS_GUARDS = (
     Guard(
+        TOLD,
+        "a job that is about to be written stays expected",
+        "engine/overdue.py",
+        "if now < known.touched + SETTLED else None",
+        "if now < known.touched else None",
+        "tests/unit/engine/test_overdue.py::test_a_job_that_is_about_to_be_written_is_not_forgotten",
+    ),
+    Guard(
+        NOBODY_IN,
+        "who asks whether a node is ready learns no name",
+        "node/vitals.py",
+        '"; ".join(each.text for each in self._causes())',
+        '"; ".join(str(each.detail) for each in self._causes())',
+        "tests/unit/node/test_vitals.py::test_a_handler_that_does_not_end",
+    ),
+    Guard(
         DOOR,
         "what is merged in YAML has a bound",
         "translators/yaml_tree.py",

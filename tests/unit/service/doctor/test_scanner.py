@@ -35,7 +35,10 @@ async def test_where_all_is_well(world: World) -> None:
 
 
 async def test_what_is_due_and_not_fired(world: World) -> None:
-    """It is told after a minute, by two looks: a node may be at it. When it was fired all is well again."""
+    """It is told after a minute, by two looks, because a node may be at it.
+
+    When it was fired all is well again.
+    """
     await world.register()
     await world.add(every_minute(), "j")
     world.pass_seconds(125)
