@@ -4,7 +4,7 @@ from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_O
 
 OTHERS_GUARDS = (
     Guard(
-        TOLD,
+        EDITORS,
         "a job that is about to be written stays expected",
         "engine/overdue.py",
         "if now < known.touched + SETTLED else None",

@@ -70,7 +70,7 @@ class Reader:
     async def invariants(self, late: int = LATE) -> Reading:
         """One reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
 
-        Raises `StoreError`.
+        A store of the semaphores that is away says nothing of them. Raises `StoreError`.
         """
         store, now = self._store, await self._store.now()
         self._schema = self._schema or await store.schema()
@@ -78,7 +78,7 @@ class Reader:
             await self._runs(RunState.RUNNING, MOST_SCANNED),
             await self._runs(RunState.BLOCKED, MOST_SCANNED),
         )
-        semaphores, programs, fault = await self._semaphores()
+        semaphores, programs, _ = await self._semaphores()
         return Reading(
             now=now,
             machine_now=now,
@@ -94,7 +94,7 @@ class Reader:
             semaphores=semaphores,
             programs=programs,
             apart=self._apart,
-            semaphores_fault=fault,
+            lanes=(await store.survey(now)).lanes,
             jobs=await self._jobs_of(blocked),
             pauses=tuple(await store.list_pauses()),
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from tokimori.clock import Moment
 from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
-from tokimori.model.ids import Lane, RunId
+from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run
@@ -26,7 +26,8 @@ class Reading:
 
     `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are
     enabled jobs whose next moment passed `LATE` ago, `running`, `blocked` and `held` runs of that state, `lanes` those
-    with ready runs. `lively` are runs that ran in any of the readings. `semaphores_fault`: why the store of the
+    with ready runs. `lively` are runs that ran in any of the readings, `busy` their jobs, and `queued` lanes that had
+    ready runs in any of them. `semaphores_fault`: why the store of the
     semaphores could not be read. `listened`: how long nodes were listened to; `silent` those that did not beat.
     """
 
@@ -41,6 +42,8 @@ class Reading:
     blocked: tuple[Run, ...] = ()
     held: tuple[Run, ...] = ()
     lively: frozenset[RunId] = frozenset()
+    busy: frozenset[JobId] = frozenset()
+    queued: frozenset[Lane] = frozenset()
     semaphores: tuple[Semaphore, ...] = ()
     programs: tuple[NodeRecord, ...] = ()
     apart: bool = False
@@ -73,6 +76,8 @@ def confirmed(first: Reading, second: Reading, listened: float) -> Reading:
         running=tuple(run for run in second.running if (run.id, run.token) in running),
         blocked=tuple(run for run in second.blocked if run.id in blocked),
         lively=first.lively | second.lively,
+        busy=frozenset(run.job_id for run in (*first.running, *second.running)),
+        queued=frozenset(first.lanes + second.lanes),
         semaphores=tuple(_both(before[each.name], each) for each in second.semaphores if each.name in before),
         lanes=tuple(lane for lane in second.lanes if lane in first.lanes),
         listened=listened,

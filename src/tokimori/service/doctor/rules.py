@@ -1,6 +1,5 @@
 """What is wrong, as rules about one reading of the store: each check says what it found, or that all is well. Pure."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment, format_moment
@@ -130,26 +129,30 @@ def _permits(reading: Reading) -> Iterator[Finding]:
 
 
 def _wakes(reading: Reading) -> Iterator[Finding]:
-    """Runs in a line before which there is room. What is paused is woken, and stays where it is."""
+    """Runs in a line before which there is room. What is paused is woken, and stays where it is.
+
+    Where its lane has ready runs, the head of its line may be one of them, which waits for a node.
+    """
     if not reading.alive or any(pause.queue == EVERYTHING for pause in reading.pauses):
         return
     mend = "a node's next ticks serve the line; where none does, tell us, with `tokimori run why`"
     paused = {pause.queue for pause in reading.pauses}
-    waiting = {run.blocked_on for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused}
+    standing = [run for run in reading.blocked if run.lane is None or queue_of(run.lane) not in paused]
+    standing = [run for run in standing if run.lane not in reading.queued]
+    waiting = {run.blocked_on for run in standing}
     for semaphore in reading.semaphores:
         if semaphore.waiting and not semaphore.used and (reading.apart or f"semaphore:{semaphore.name}" in waiting):
             text = f"{semaphore.waiting} wait for the semaphore {semaphore.name}, of which nothing is held"
             yield failure("wakes", text, mend)
-    at_work = Counter(run.job_id for run in reading.running)
+    at_work = {run.job_id for run in reading.running} | reading.busy
     places = {job.id: limit_of(job.definition) for job in reading.jobs if job.state is JobState.ENABLED}
     stuck = [
         run
-        for run in reading.blocked
+        for run in standing
         if (run.blocked_on or LIMIT_LINE) == LIMIT_LINE
         and places.get(run.job_id, 0)
-        and not at_work[run.job_id]
+        and run.job_id not in at_work
         and len(reading.running) < reading.most_runs
-        and (run.lane is None or queue_of(run.lane) not in paused)
     ]
     if stuck:
         names = [f"run {run.id} of {run.job_id}" for run in stuck]

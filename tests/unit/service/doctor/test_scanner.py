@@ -3,9 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.service.world import World, every_minute
+from tests.unit.service.world import NODE, World, every_minute
 from tokimori.clock import MINUTE
+from tokimori.engine.settle import change_of
 from tokimori.model.ids import NodeId
+from tokimori.model.outcome import Succeeded
 from tokimori.ports.nodes import Beat
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE
 from tokimori.service.doctor.scanner import Scanner, scanner_of
@@ -72,6 +74,23 @@ async def test_a_run_without_a_living_node(world: World) -> None:
     await world.store.bury(peer, beat, NodeId("other"), world.clock.now())
     (found,) = (await scanned(world)).failures
     assert (found.check, claimed.run.id in found.text) == ("running", True)
+
+
+async def test_a_line_that_moves_is_in_order(world: World) -> None:
+    """Short runs of a full job, of which each look sees another one, and a head that waits for a place on a node."""
+    await world.add({"noop": True, "max_running": 1}, "j")
+    for _ in range(5):
+        await world.trigger("j")
+    scanner = scanner_of(world.service)
+    for _ in range(3):
+        (claimed,) = await world.begin(1)
+        assert (await scanned(world, times=1, scanner=scanner)).failures == ()
+        now = world.clock.now()
+        await world.store.settle([change_of(claimed, Succeeded(), owner=NODE, now=now, chance=0)], NODE, now)
+        assert (await scanned(world, times=1, scanner=scanner)).failures == ()
+        world.pass_seconds(1)
+    await world.trigger("j")
+    assert (await scanned(world, scanner=scanner)).failures == ()
 
 
 async def test_what_only_people_can_decide_is_no_failure(world: World) -> None:
