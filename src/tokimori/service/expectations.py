@@ -76,7 +76,10 @@ class Expectations:
 
     async def get(self, name: str) -> Expectation:
         """What is expected under this name. Raises `NotFound`."""
-        return await self._documents.get(check_job_id(name, field="name"))
+        try:
+            return await self._documents.get(check_job_id(name, field="name"))
+        except NotFound:
+            raise _unexpected(name) from None
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Expectation]:
         """What is expected, by name, from the first name behind `after`."""
@@ -103,12 +106,7 @@ class Expectations:
         try:
             known = await self._documents.change(checked_id, lambda each: _reported(each, said, log, now))
         except NotFound:
-            hint = f"`tokimori expect {checked_id} --within 25h` expects it"
-            raise NotFound(
-                f"nothing is expected of {checked_id!r}: {hint}, or `tokimori job update --expect-within`",
-                field="name",
-                value=checked_id,
-            ) from None
+            raise _unexpected(checked_id) from None
         if said is Report.OK:
             await self._take_back(checked_id)
         return known
@@ -214,6 +212,14 @@ def seconds_within(given: object, field: str = "within") -> float:
         allowed = "at least 1 second"
         raise InvalidInput(f"{field}: {given!r} is too short", field=field, value=given, allowed=allowed)
     return seconds
+
+
+def _unexpected(name: str) -> NotFound:
+    hint = f"`tokimori expect {name} --within 25h` expects it"
+    message = (
+        f"nothing is expected of {name!r}: {hint}, or of a job here `tokimori job update ID --expect-within LENGTH`"
+    )
+    return NotFound(message, field="name", value=name)
 
 
 def _of_a_job(name: str) -> Refused:
