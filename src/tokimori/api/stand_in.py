@@ -62,8 +62,7 @@ class StandIn:
 
     def _answer_some(self) -> None:
         """Answer whoever comes within a moment. The loop may wake and take the connection: then there is none."""
-        ready, _, _ = select.select(self._sockets, (), (), _LOOK)
-        for each in ready:
+        for each in select.select(self._sockets, (), (), _LOOK)[0]:
             with suppress(OSError):
                 connection, _ = each.accept()
                 with connection:
@@ -72,9 +71,11 @@ class StandIn:
 
 def answer(connection: socket.socket, held: float) -> None:
     """Read what is asked, and say that nobody is there to answer it. Raises `OSError`."""
-    connection.settimeout(_PATIENCE)
-    asked = b""
-    while b"\r\n\r\n" not in asked and len(asked) < _MOST and (more := connection.recv(4096)):
+    asked, end = b"", monotonic() + _PATIENCE
+    while b"\r\n\r\n" not in asked and len(asked) < _MOST:
+        connection.settimeout(max(0.001, end - monotonic()))  # in all: who sends byte by byte keeps nobody waiting
+        if not (more := connection.recv(4096)):
+            break
         asked += more
     body = json.encode({"status": f"the node's loop has been held for {held:.0f} s: the log says by what"})
     head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"

@@ -136,7 +136,10 @@ class Vitals:
             at = self._clock.monotonic()
             for each in (self._store, self._disk, self._scan):
                 each.again(at)
-            self._tell()
+            try:
+                self._tell()
+            except Exception:
+                log.exception("why this node is not ready can't be told")
             await asyncio.sleep(1)
 
     @property

@@ -145,9 +145,10 @@ class JobService(RunService):
         await self._judged(job_id, definition)
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
-        await self.expectations._of_job(job_id, definition)
         life = new_incarnation(self._random)
-        return new_job(job_id, definition, life, now, runs_remaining, days_off=days.text), days
+        job = new_job(job_id, definition, life, now, runs_remaining, days_off=days.text)
+        await self.expectations._of_job(job_id, definition)
+        return job, days
 
     async def _judged(self, job_id: JobId, definition: Definition) -> None:
         if self._judge is not None:
@@ -281,13 +282,13 @@ class JobService(RunService):
             return due.job, days
         if definition != due.job.definition:
             await self._judged(job_id, definition)
-            await self.expectations._of_job(job_id, definition)
         await self._weights.check(definition)
         edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
         decided = await self._decided(due, now)
         if decided is not due:
             edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days.text)
         family = await checked_family(self._store, [edit.job])
+        await self.expectations._of_job(job_id, definition)
         await self._store.replace_job(decided.job, edit.job, edit.skips, family)
         return edit.job, days
 

@@ -5,6 +5,7 @@ import socket
 import pytest
 from msgspec import json
 
+from tokimori.api import stand_in
 from tokimori.api.stand_in import answer
 
 
@@ -21,9 +22,17 @@ def asked(request: bytes) -> bytes:
 
 @pytest.mark.parametrize("request_", [b"GET /readyz HTTP/1.1\r\nHost: h\r\n\r\n", b"", b"x" * 100_000])
 def test_whatever_is_asked_is_refused_with_the_cause(request_: bytes) -> None:
-    """In a whole answer, after which the connection is closed, and which says for how long."""
+    """It is told in a whole answer, after which the connection is closed, and which says for how long."""
     head, _, body = asked(request_).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"Connection: close" in head
     assert f"Content-Length: {len(body)}".encode() in head
     assert json.decode(body) == {"status": "the node's loop has been held for 7 s: the log says by what"}
+
+
+def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for an answer, too: however slowly he sends, he has a moment in all."""
+    monkeypatch.setattr(stand_in, "_PATIENCE", 0.01)
+    client, server = socket.socketpair()
+    with client, server, pytest.raises(TimeoutError):
+        answer(server, 7.4)
