@@ -43,7 +43,9 @@ MOST = 10
 PAUSE = 0.1
 """Seconds to the next step of a walk. A hundred thousand expectations take two minutes."""
 REST = 4.0
-"""Seconds to the next walk, give or take a half by chance."""
+"""Seconds to the next walk."""
+IDLE = 75.0
+"""And where nothing is expected, unless the store tells of a change before."""
 NEWEST = 5
 """So many of the newest runs that succeeded are read: a longer one may have begun before others."""
 
@@ -55,17 +57,20 @@ class OverdueStore(Documents, Jobs, Runs, Protocol):
 class Overdue:
     """Goes a step of a walk with each call of `step`. `schedule_for` gives the schedule of a job."""
 
-    def __init__(
-        self, store: OverdueStore, at: float, chance: Callable[[], float], schedule_for: Callable[[Job], Schedule]
-    ) -> None:
+    def __init__(self, store: OverdueStore, at: float, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
-        self._chance = chance
         self._schedule_for = schedule_for
         self._after = ""
-        self.next_at = at + REST * chance()
+        self._is_idle = False
+        self.next_at = at
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""
+
+    def wake(self, at: float) -> None:
+        """Something was written by others: something may be expected from now on."""
+        if self._is_idle:
+            self._is_idle, self.next_at = False, min(self.next_at, at + REST)
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
@@ -78,7 +83,8 @@ class Overdue:
         elif len(page) == PAGE:
             self._after = page[-1].name
         else:
-            self._after, self.next_at = "", at + REST * (0.5 + self._chance())
+            self._is_idle = not self._after and not page
+            self._after, self.next_at = "", at + (IDLE if self._is_idle else REST)
         return False
 
     async def _look(self, document: Document, now: Moment) -> None:

@@ -117,12 +117,13 @@ class Node:
             monotonic=self._clock.monotonic,
         )
         self._saver = Saver(source, self._worker.work)
+        self._overdue = Overdue(self._store, at, self._schedules)
         self._duties: tuple[Duty, ...] = (
             self._saver,
             Reaper(self._store, self._chance, self._meter),
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
-            Overdue(self._store, at, self._chance, self._schedules),
+            self._overdue,
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
         )
 
@@ -180,6 +181,7 @@ class Node:
     def wake(self) -> None:
         """Something may have changed: look at once."""
         self._lookout.stale = True
+        self._overdue.wake(self._clock.monotonic())
         if self._clock.monotonic() >= self._deaf_until:
             self._alarm.ring()
 

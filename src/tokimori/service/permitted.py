@@ -92,7 +92,7 @@ async def _by_id(
     most: int = MOST_LISTED,
 ) -> list[_Listed]:
     """The first ones by id, from where the first of the scope may be to where the last one may be."""
-    limit, after = checked("limit", asked.argument("limit"), MOST_LISTED), asked.argument("after")
+    limit, after = checked("limit", asked.argument("limit"), max(most, MOST_LISTED)), asked.argument("after")
     prefixes = asked.sight.scope.jobs
     if prefixes and min(prefixes)[:-1] > (after or ""):
         after = min(prefixes)[:-1]

@@ -17,7 +17,7 @@ from tokimori.service.jobs import schedule_for
 
 async def walk(store: Store, worker: Worker, now: Moment) -> None:
     """Two nodes look at the same time at all that is expected; their clocks differ a little."""
-    duties = [Overdue(store, 0, lambda: 0.5, schedule_for) for _ in range(2)]
+    duties = [Overdue(store, 0, schedule_for) for _ in range(2)]
     for duty in duties:
         duty.next_at = -inf
     await asyncio.gather(*(duty.step(worker.id, Moment(now + n), 0) for n, duty in enumerate(duties)))

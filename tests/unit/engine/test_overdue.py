@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import HOUR, SECOND, Moment
-from tokimori.engine.overdue import MOST, PAGE, Overdue
+from tokimori.engine.overdue import IDLE, MOST, PAGE, REST, Overdue
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.model.expectation import KIND, SETTLED, AlarmKind
@@ -23,7 +23,7 @@ class Watched(World):
 
     def __init__(self) -> None:
         super().__init__()
-        self.duties = [Overdue(self.store, 0, lambda: 0.5, schedule_for) for _ in range(2)]
+        self.duties = [Overdue(self.store, 0, schedule_for) for _ in range(2)]
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, in which both nodes walk at the end."""
@@ -199,3 +199,16 @@ async def test_an_alarm_that_a_crash_kept_from_being_raised_comes_later(world: W
     world.store.put_document = put  # type: ignore[method-assign]
     await world.pass_time(11)
     assert await world.alarms() == [("overdue", "b")]
+
+
+async def test_where_nothing_is_expected_nobody_asks_often(world: Watched) -> None:
+    """A look in over a minute, or sooner where the store tells of a change."""
+    duty = world.duties[0]
+    await duty.step(NODE, world.clock.now(), 5)
+    assert duty.next_at == 5 + IDLE
+    duty.wake(6)
+    duty.wake(7)
+    assert duty.next_at == 6 + REST
+    await world.service.expectations.set("b", 10)
+    await duty.step(NODE, world.clock.now(), 10)
+    assert duty.next_at == 10 + REST
