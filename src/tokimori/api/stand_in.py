@@ -16,7 +16,7 @@ from msgspec import json
 
 HELD: Final = 6.0
 """Seconds without a sign of the loop after which the thread answers."""
-_SIGN, _LOOK = 2.0, 1.0
+_SIGN, _LOOK = 2.0, 2.0
 """Seconds from one sign of the loop to the next, and from one look of the thread to the next."""
 _PATIENCE = 1.0
 """Seconds that a client has to say what it wants."""

@@ -5,12 +5,12 @@ Nodes walk at different times. What one of them has looked at the others leave a
 
 import logging
 from asyncio import gather
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from tokimori.clock import HOUR, Moment, format_moment
+from tokimori.clock import HOUR, Moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.document import Document
 from tokimori.model.expectation import (
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 PAGE = 100
 """So many expectations are read in one step."""
-MOST = 10
+MOST = 25
 """And so many are looked at, each in a few short transactions."""
 PAUSE = 0.1
 """Seconds to the next step of a walk. A hundred thousand expectations take two minutes."""
@@ -46,6 +46,8 @@ REST = 4.0
 """Seconds to the next walk."""
 IDLE = 75.0
 """And where nothing is expected, unless the store tells of a change before."""
+NAMED = 3
+"""So many alarms are named in one line of the log."""
 NEWEST = 5
 """So many of the newest runs that succeeded are read: a longer one may have begun before others."""
 
@@ -77,7 +79,9 @@ class Overdue:
         self.next_at = at + PAUSE
         page = await self._store.list_documents(KIND, after=self._after, limit=PAGE)
         due = [each for each in page if _wants_a_look(each, now)]
-        await gather(*(self._look(each, now) for each in due[:MOST]))
+        raised = [each for each in await gather(*(self._look(each, now) for each in due[:MOST])) if each is not None]
+        if raised:
+            log.warning("should have ended well by now: %s", _listed(raised))
         if len(due) > MOST:
             self._after = due[MOST - 1].name
         elif len(page) == PAGE:
@@ -87,30 +91,29 @@ class Overdue:
             self._after, self.next_at = "", at + (IDLE if self._is_idle else REST)
         return False
 
-    async def _look(self, document: Document, now: Moment) -> None:
-        """Look at one of them. What fails hinders no other, and is tried again with the next walk."""
+    async def _look(self, document: Document, now: Moment) -> Alarm | None:
+        """Look at one of them; the alarm that it has raised. What fails hinders no other, and is tried again."""
         try:
             known = decode_expectation(document.text)
             found = await self._of_job(known, now) if known.of_job else looked_at(known, now)
             if found is None:
                 await self._take_back(known.name)
                 await self._store.delete_document(KIND, document.name, document.version)
-                return
+                return None
             after, alarm = found
             written = replace(document, text=encode_expectation(after), version=document.version + 1)
             await self._store.put_document(written, document.version)
-            await self._take_back(known.name) if alarm is None else await self._raise(alarm, written.version)
-        except Conflict:  # another node has looked, or somebody has reported
-            return
+            if alarm is None:
+                await self._take_back(known.name)
+                return None
+            raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=written.version)
+            await self._store.put_document(raised, None)
+            return alarm
+        except Conflict:  # another node has looked, or somebody has reported; or there is an alarm
+            return None
         except Exception as fault:
             log.warning("whether %s is overdue can't be said: %s", document.name, fault)
-
-    async def _raise(self, alarm: Alarm, version: int) -> None:
-        """Raise it, unless there is one of that name."""
-        document = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
-        await self._store.put_document(document, None)
-        what = "job" if alarm.of_job else "elsewhere,"
-        log.warning("%s %s is %s: expected by %s", what, alarm.name, alarm.kind, format_moment(alarm.expected_by))
+            return None
 
     async def _take_back(self, name: str) -> None:
         try:
@@ -150,6 +153,13 @@ class Overdue:
         runs = await self._store.list_runs(wanted)
         ends = [run.ended for run in runs if run.ended is not None and run.incarnation == job.incarnation]
         return max(ends, default=None)
+
+
+def _listed(alarms: Sequence[Alarm]) -> str:
+    """The first few of them, and how many others there are."""
+    words = [f"{'job ' if each.of_job else ''}{each.name} ({each.kind})" for each in alarms[:NAMED]]
+    others = len(alarms) - NAMED
+    return ", ".join(words) + (f" and {others} more" if others > 0 else "")
 
 
 def _wants_a_look(document: Document, now: Moment) -> bool:

@@ -25,7 +25,7 @@ from tokimori.stores.open import file_of
 
 log = logging.getLogger(__name__)
 
-EVERY: Final = 3.0
+EVERY: Final = 4.0
 """Seconds from one look at the store and the disk to the next."""
 SCAN_EVERY: Final = 10.0
 """Seconds from one look at what must always hold to the next."""
@@ -45,6 +45,8 @@ BROKEN: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What is wrong where a check of what must always hold finds something, in words that name nobody."""
+_LOOK = 2.0
+"""Seconds from one look at whether something is to be asked to the next."""
 _PROBE, _BYTES = "room.probe", bytes(4096)
 
 
@@ -140,7 +142,7 @@ class Vitals:
                 self._tell()
             except Exception:
                 log.exception("why this node is not ready can't be told")
-            await asyncio.sleep(1)
+            await asyncio.sleep(_LOOK)
 
     @property
     def broken(self) -> Mapping[str, int]:
