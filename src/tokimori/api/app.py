@@ -21,6 +21,7 @@ from tokimori.api.backfills import Backfills
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
+from tokimori.api.channels import Channels
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import Docs
 from tokimori.api.events import DEFAULT_STREAMS, Events
@@ -58,7 +59,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks),
+    *(Secrets, Audit, Tasks, Channels),
 )
 """The parts of the API; each has its own operations."""
 

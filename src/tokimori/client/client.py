@@ -14,6 +14,7 @@ from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit as AsyncAudit
 from tokimori.service.calendars import Calendars as AsyncCalendars
+from tokimori.service.channels.channels import Channels as AsyncChannels
 from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.events.events import Events as AsyncEvents
 from tokimori.service.given import check_author
@@ -33,6 +34,16 @@ class Calendars(Facade[AsyncCalendars]):
     update = synchronous(AsyncCalendars.update)
     delete = synchronous(AsyncCalendars.delete)
     jobs = synchronous(AsyncCalendars.jobs)
+
+
+class Channels(Facade[AsyncChannels]):
+    """Channels: messages to whoever subscribes to a topic."""
+
+    publish = synchronous(AsyncChannels.publish)
+    read = synchronous(AsyncChannels.read)
+    acknowledge = synchronous(AsyncChannels.acknowledge)
+    forget = synchronous(AsyncChannels.forget)
+    subscribe = iterated(AsyncChannels.subscribe)
 
 
 class Claims(Facade[AsyncClaims]):
@@ -127,6 +138,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     def _act_through(self, run: Runner[AsyncClient]) -> None:
         super().__init__(run)
         self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
+        self.channels = Channels(lambda act: run(lambda client: act(client.channels)))
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
@@ -187,6 +199,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     wait = synchronous(AsyncClient.wait)
     output = synchronous(AsyncClient.output)
     now = synchronous(AsyncClient.now)
+    publish = synchronous(AsyncClient.publish)
+    subscribe = iterated(AsyncClient.subscribe)
     nodes = synchronous(AsyncClient.nodes)
     doctor = synchronous(AsyncClient.doctor)
     schema = synchronous(AsyncClient.schema)

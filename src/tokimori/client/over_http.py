@@ -23,6 +23,7 @@ from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
+from tokimori.service.channels.channels import Channels
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.given import Span, check_author, many, seconds_of
@@ -91,6 +92,18 @@ class HttpCalendars(Calendars):
     update = asked(Calendars.update)
     delete = asked(Calendars.delete)
     jobs = asked(Calendars.jobs)
+
+
+class HttpChannels(Channels):
+    """See `Channels`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("channels")
+
+    publish = asked(Channels.publish)
+    read = asked(Channels.read)
+    acknowledge = asked(Channels.acknowledge)
+    forget = asked(Channels.forget)
 
 
 class HttpClaims(Claims):
@@ -215,6 +228,7 @@ class HttpClient(AsyncClient):
         self._session = cast(Session, _NoSession())
         self._call = door.part("")
         self.calendars = HttpCalendars(door)
+        self.channels = HttpChannels(door)
         self.claims = HttpClaims(door)
         self.queues = HttpQueues(door)
         self.secrets = HttpSecrets(door)

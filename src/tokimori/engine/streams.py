@@ -31,9 +31,9 @@ MOST_KNOWN = 10_000
 class Streams:
     """The streams of one kind of document. Every method may raise `StoreError`.
 
-    A number is taken by a document that must not be there yet, so that no two have the same. A number behind the newest
-    that was known long ago may have been taken and trimmed since: whoever put an entry looks whether the one before is
-    there, and takes it back where that is gone. Entries are trimmed oldest first, so that one says it of all later ones.
+    A number is taken by a document that must not be there yet, so that no two have the same. The next number of who was
+    frozen may have been taken and trimmed since: whoever put an entry looks whether the one before is there, and takes
+    it back where that is gone. Entries are trimmed oldest first, so that this one says it of all later ones.
     """
 
     def __init__(self, store: Documents, kind: str, random: RandomBytes) -> None:

@@ -17,8 +17,8 @@ from tokimori.model.words import DOTS
 OPENING = 0
 """The number of what opens a topic."""
 LARGEST_NUMBER = 10**16 - 1
-TOPIC_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ : @ + -, not starting with -, neither . nor .."
-_TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,127}\Z", re.ASCII)
+TOPIC_ALLOWED = "1 to 100 of A-Z a-z 0-9 . _ : @ + -, not starting with -, neither . nor .."
+_TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}\Z", re.ASCII)
 
 
 class Entry(Struct, frozen=True, kw_only=True):

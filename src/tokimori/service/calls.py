@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from tokimori.errors import InvalidInput
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
+from tokimori.service.channels.channels import Channels
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.finding import FoundJobs, FoundRuns
@@ -38,6 +39,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "": Service,
         "audit": Audit,
         "calendars": Calendars,
+        "channels": Channels,
         "claims": Claims,
         "events": Events,
         "queues": Queues,

@@ -319,6 +319,8 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
         "events.read": (Role.READ, _events),
+        "channels.read": (Role.READ, _whole),
+        **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
         **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
@@ -379,7 +381,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", "events", *PARTS):
+        for part in ("audit", "channels", "events", *PARTS):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:

@@ -28,6 +28,7 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.channels.channels import Channels
 from tokimori.service.days_off import read_days_off
 from tokimori.service.doctor.finding import Diagnosis, diagnosis
 from tokimori.service.doctor.reader import Reader as DoctorsReader
@@ -55,6 +56,10 @@ class Service(RepeatingService):
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
     """
+
+    def _act_as(self, author: str | None) -> None:
+        super()._act_as(author)
+        self.channels = Channels(self._store, self._topics, self._now, self._random, author)
 
     async def now(self) -> Moment:
         """The store's time, by which nodes fire. This machine's clock may be set wrong."""
