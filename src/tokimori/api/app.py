@@ -34,6 +34,7 @@ from tokimori.api.metrics import Figures, MetricsPath
 from tokimori.api.nodes import Nodes
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
+from tokimori.api.orders import Orders
 from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import Queues
 from tokimori.api.router import DirectRouter
@@ -59,7 +60,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks, Channels),
+    *(Secrets, Audit, Tasks, Channels, Orders),
 )
 """The parts of the API; each has its own operations."""
 

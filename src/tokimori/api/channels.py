@@ -87,7 +87,7 @@ class Channels:
         return answer(message_view(message), 201)
 
     async def acknowledge(self, request: Request, body: AcknowledgeRequest) -> Response:
-        """A subscriber has done with messages: from now on it is told of those behind them. Up to which it has by now."""
+        """A subscriber has done with messages: it is told of those behind them from now on."""
         topic, name = _topic(request), request.path_params["name"]
         number = await self._service(request).channels.acknowledge(topic, name, body.number)
         return answer(SubscriberView(topic=topic, name=name, number=number))

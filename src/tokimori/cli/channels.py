@@ -33,7 +33,7 @@ def publish(topic: str, message: str, key: str | None) -> None:
     """
     from tokimori.service.views.channels import message_view
 
-    data = _value(sys.stdin.read() if message == "-" else message)
+    data = json_in("message", sys.stdin.read() if message == "-" else message)
     found = in_service(lambda service: service.channels.publish(topic, data, key))
     if options().as_json:
         print_json(message_view(found))
@@ -41,8 +41,8 @@ def publish(topic: str, message: str, key: str | None) -> None:
         print_lines(f"message {found.number} published to {topic}")
 
 
-def _value(text: str) -> object:
-    """Raises `InvalidInput`."""
+def json_in(field: str, text: str) -> object:
+    """The value that the text says as JSON. Raises `InvalidInput`."""
     import json
 
     from tokimori.errors import InvalidInput
@@ -50,8 +50,8 @@ def _value(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as fault:
-        message = f"message: it is no JSON: {fault}"
-        raise InvalidInput(message, field="message", value=text[:200], allowed="""JSON: a text is '"text"'""") from None
+        message = f"{field}: it is no JSON: {fault}"
+        raise InvalidInput(message, field=field, value=text[:200], allowed="""JSON: a text is '"text"'""") from None
 
 
 @click.command("unsubscribe", cls=Command)

@@ -18,6 +18,7 @@ from tokimori.service.channels.channels import Channels as AsyncChannels
 from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.events.events import Events as AsyncEvents
 from tokimori.service.given import check_author
+from tokimori.service.orders import Orders as AsyncOrders
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.secrets import Secrets as AsyncSecrets
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
@@ -56,6 +57,18 @@ class Claims(Facade[AsyncClaims]):
     retry = synchronous(AsyncClaims.retry)
     release = synchronous(AsyncClaims.release)
     hold = synchronous(AsyncClaims.hold)
+
+
+class Orders(Facade[AsyncOrders]):
+    """Orders to runs, jobs and nodes, which nodes hear with their next beat."""
+
+    restart = synchronous(AsyncOrders.restart)
+    signal = synchronous(AsyncOrders.signal)
+    restart_job = synchronous(AsyncOrders.restart_job)
+    cancel_job = synchronous(AsyncOrders.cancel_job)
+    drain = synchronous(AsyncOrders.drain)
+    resume = synchronous(AsyncOrders.resume)
+    stop = synchronous(AsyncOrders.stop)
 
 
 class Queues(Facade[AsyncQueues]):
@@ -140,6 +153,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
         self.channels = Channels(lambda act: run(lambda client: act(client.channels)))
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
+        self.orders = Orders(lambda act: run(lambda client: act(client.orders)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))

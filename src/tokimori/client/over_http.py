@@ -28,6 +28,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
+from tokimori.service.orders import Orders
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
@@ -119,6 +120,21 @@ class HttpClaims(Claims):
     retry = asked(Claims.retry)
     release = asked(Claims.release)
     hold = asked(Claims.hold)
+
+
+class HttpOrders(Orders):
+    """See `Orders`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("orders")
+
+    restart = asked(Orders.restart)
+    signal = asked(Orders.signal)
+    restart_job = asked(Orders.restart_job)
+    cancel_job = asked(Orders.cancel_job)
+    drain = asked(Orders.drain)
+    resume = asked(Orders.resume)
+    stop = asked(Orders.stop)
 
 
 class HttpQueues(Queues):
@@ -230,6 +246,7 @@ class HttpClient(AsyncClient):
         self.calendars = HttpCalendars(door)
         self.channels = HttpChannels(door)
         self.claims = HttpClaims(door)
+        self.orders = HttpOrders(door)
         self.queues = HttpQueues(door)
         self.secrets = HttpSecrets(door)
         self.semaphores = HttpSemaphores(door)

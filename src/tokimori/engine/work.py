@@ -235,6 +235,10 @@ class Work:
         unknown = [key for key in owned if key not in self._owned and key not in self.unsettled]
         return unknown, [key for key in self._owned if key not in owned]
 
+    def owns(self, key: Key) -> bool:
+        """Whether the attempt is this node's, begun or not."""
+        return key in self._owned
+
     def note_cancel(self, key: Key, reason: str) -> bool:
         """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
         claimed = self._owned.get(key)

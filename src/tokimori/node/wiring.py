@@ -113,6 +113,7 @@ async def serve(
         node = Node(
             store, executor, clock, os.urandom, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
         )
+        node.signalling = functions.signal
         await executor.open(node.hear)
         functions.when_gone(node.stop)
         try:

@@ -86,6 +86,9 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
         **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
         "secrets.rotate": ("secrets", _nothing),
+        **dict.fromkeys(("orders.restart", "orders.signal"), ("run", _nothing)),
+        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), ("job", _nothing)),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _nothing)),
         **dict.fromkeys(
             [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
             ("task", _task),
@@ -93,9 +96,9 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     }
 )
 """What a method changes, and how that is looked at before and after."""
-PARTS: Final = ("calendars", "queues", "secrets", "semaphores", "tasks", "tokens")
+PARTS: Final = ("calendars", "orders", "queues", "secrets", "semaphores", "tasks", "tokens")
 """The parts of a service whose methods are recorded."""
-_SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
+_SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since", "copy_job"})
 
 

@@ -25,6 +25,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields
+from tokimori.service.orders import Orders
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
@@ -42,6 +43,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "channels": Channels,
         "claims": Claims,
         "events": Events,
+        "orders": Orders,
         "queues": Queues,
         "secrets": Secrets,
         "semaphores": Semaphores,

@@ -322,6 +322,9 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "channels.read": (Role.READ, _whole),
         **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
+        **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), (Role.OPERATE, _to_job)),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
 )

@@ -11,7 +11,19 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
 
-PARTS = ("audit", "calendars", "channels", "claims", "events", "queues", "secrets", "semaphores", "tasks", "tokens")
+PARTS = (
+    "audit",
+    "calendars",
+    "channels",
+    "claims",
+    "events",
+    "orders",
+    "queues",
+    "secrets",
+    "semaphores",
+    "tasks",
+    "tokens",
+)
 BY_HAND = {"close", "trigger"}
 """What waits, and is no call of the same method: one ends the thread in which that would run, the other carries out
 statements in the thread of its caller, to whom the connection belongs."""

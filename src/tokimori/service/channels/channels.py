@@ -130,9 +130,7 @@ class Channels:
 
     async def forget(self, topic: str, name: str) -> None:
         """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
-        document = subscriber_name(check_topic("topic", topic), check_subscriber(name))
-        with suppress(NotFound):
-            await self._subscribers.delete(await self._subscribers.find(document))
+        await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
 
     async def subscribe(
         self, topic: str, name: str | None = None, after: int | None = None
