@@ -20,6 +20,7 @@ from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
+from tokimori.engine.trim import Trimmer
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
@@ -125,6 +126,14 @@ class Node:
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
+            Trimmer(
+                self._store,
+                at,
+                self._chance,
+                self._random,
+                days=self.identity.messages_kept,
+                most=self.identity.most_messages,
+            ),
         )
 
     @property

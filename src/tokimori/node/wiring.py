@@ -382,6 +382,8 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
         audit_kept=settings.audit.keep,
+        messages_kept=settings.channels.keep,
+        most_messages=settings.channels.most,
     )
 
 

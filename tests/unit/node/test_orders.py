@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests.unit.node.world import Member, World
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.run import Run
+from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
@@ -59,17 +60,27 @@ async def test_an_order_means_one_attempt() -> None:
 async def test_a_signal_reaches_the_attempt_that_runs() -> None:
     """With its data, within a second, and no other node."""
     world = World()
-    member, other = await world.join(), await world.join()
-    heard, elsewhere = list[tuple[str, Signal]](), list[tuple[str, Signal]]()
-    await world.trigger(await world.add(function="f", schedule=None) if False else await world.add(schedule=None))
+    heard = list[tuple[str, Signal]]()
+    for _ in range(2):
+        member = await world.join(handlers=("f",))
+        told = member.node.id
+        member.node.signalling = lambda run_id, _token, signal, told=told: heard.append((told, signal))  # type: ignore[misc]
+    [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
     await world.pass_time(2)
-    [run] = await world.runs(RunState.RUNNING)
-    owner, idle = (member, other) if run.node_id == member.node.id else (other, member)
-    owner.node.signalling = lambda run_id, _token, signal: heard.append((run_id, signal))
-    idle.node.signalling = lambda run_id, _token, signal: elsewhere.append((run_id, signal))
+    run = await world.run(run_id)
+    await orders_of(world).orders.signal(run_id, "reload", {"level": 3})
+    await world.pass_time(1)
+    assert heard == [(run.node_id, Signal("reload", '{"level":3}'))]
+
+
+async def test_only_functions_hear_signals() -> None:
+    """What nobody would hear is refused."""
+    world = World()
+    run = await one_running(world, await world.join())
     with pytest.raises(Refused, match="is no function"):
         await orders_of(world).orders.signal(run.id, "reload")
-    assert (heard, elsewhere) == ([], [])
+    with pytest.raises(InvalidInput, match="is not a word"):
+        await orders_of(world).orders.signal(run.id, "re load")
 
 
 async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
@@ -100,13 +111,14 @@ async def test_nodes_that_come_later_are_not_meant() -> None:
     await world.join()
     await orders_of(world).orders.drain()
     late = await world.join()
+    await world.pass_time(3)
     await world.trigger(await world.add(schedule=None))
     await world.pass_time(3)
     assert len(late.executor.running) == 1
 
 
 @pytest.mark.parametrize("now", [False, True])
-async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:  # noqa: FBT001  a parameter of pytest
+async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
     """It lets its runs finish, or hands them back at once; ordered twice it does no more."""
     world = World()
     member = await world.join()
