@@ -39,6 +39,7 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.message import Message
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
@@ -57,6 +58,7 @@ from tokimori.service.arguments import (
     RequestArguments,
     SemaphoreArguments,
 )
+from tokimori.service.channels.channels import FoundMessages
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
@@ -103,6 +105,7 @@ __all__ = [
     "FamilyChanged",
     "Forbidden",
     "FoundJobs",
+    "FoundMessages",
     "FoundRuns",
     "Function",
     "Heard",
@@ -121,6 +124,7 @@ __all__ = [
     "JobState",
     "KindCopied",
     "LedgerPage",
+    "Message",
     "Moment",
     "NodeRecord",
     "NodeState",

@@ -102,8 +102,7 @@ async def serve(
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await _loaded(functions)
-        identity = identity_of(settings, app)
-        stopping = Stopping(clock, identity.stop_grace)
+        identity, stopping = identity_of(settings, app), Stopping(clock, settings.node.stop_grace)
         if semaphore_store is not None:
             stock = stock_of(semaphore_store, executor, stopping, clock)
             source = ApartSource(store, stock, os.urandom, service.refresh)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tokimori.apps.attempt import Attempt
-from tokimori.apps.signals import MOST_KEPT, Signals
+from tokimori.apps.signals import MOST_KEPT, Signals, carry_out
 from tokimori.executors.functions import wire
 
 
@@ -21,7 +21,7 @@ def an_attempt(act: Any, folder: Path) -> Attempt:
 def test_what_came_before_is_kept() -> None:
     """By name, the newest hundred; data is what JSON says."""
     heard: list[Any] = []
-    signals = Signals(lambda act, data: act(data))
+    signals = Signals(carry_out)
     for n in range(MOST_KEPT + 1):
         signals.tell("n", str(n))
     signals.on("n", heard.append)
@@ -76,5 +76,5 @@ async def test_a_function_that_waits_hears_them_on_its_loop(tmp_path: Path) -> N
     attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
     await asyncio.sleep(0)
     attempt.signal("go", '"now"')
-    ended: wire.Ended = await working  # type: ignore[assignment]
+    ended: wire.Ended = await working
     assert (ended.end, heard) == (wire.SUCCEEDED, ["now"])
