@@ -22,6 +22,7 @@ from tokimori.api.backfills import Backfills
 from tokimori.api.calendars import Calendars
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
+from tokimori.api.channels import Channels
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import Docs
 from tokimori.api.events import DEFAULT_STREAMS, Events
@@ -34,6 +35,7 @@ from tokimori.api.metrics import Figures, MetricsPath
 from tokimori.api.nodes import Nodes
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
+from tokimori.api.orders import Orders
 from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import Queues
 from tokimori.api.router import DirectRouter
@@ -59,7 +61,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks, Alarms),
+    *(Secrets, Audit, Tasks, Alarms, Channels, Orders),
 )
 """The parts of the API; each has its own operations."""
 

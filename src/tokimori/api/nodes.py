@@ -10,7 +10,9 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
+from tokimori.api.requests import NoRequest
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import RunSearch
@@ -36,6 +38,12 @@ class Stats(Struct, frozen=True, kw_only=True):
     pauses: int
 
 
+class StopRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether runs are ended now, and handed back, instead of getting the grace of the node."""
+
+    now: bool = False
+
+
 class Nodes:
     """The part of the API for nodes, and for what they do together."""
 
@@ -50,11 +58,36 @@ class Nodes:
             ("schema_show", "/api/v2/schema", self.schema, SchemaStatus),
             ("doctor", "/api/v2/doctor", self.doctor, Diagnosis),
         )
-        return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
+        one, every = "/api/v2/nodes/{node_id}", "/api/v2/nodes"
+        orders = [
+            ("drain", self.drain, list[NodeView], {}),
+            ("resume", self.resume, list[NodeView], {}),
+            ("stop", self.stop, list[NodeView], {"now": False}),
+        ]
+        return [
+            *(Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds),
+            *(
+                Operation(f"{name}_{word}", "POST", f"{path}/{word}", handler, answers, example=example)
+                for name, path in (("node", one), ("nodes", every))
+                for word, handler, answers, example in orders
+            ),
+        ]
 
     async def list(self, request: Request) -> Response:
         """Nodes and programs: the living ones first, then those that left or died, at most a thousand."""
         return answer([node_view(node) for node in await self._service(request).nodes()])
+
+    async def drain(self, request: Request, body: NoRequest) -> Response:
+        """Let a node, or all that live now, take no new runs until it is told to resume; what it runs goes on."""
+        return _told(await self._service(request).orders.drain(_node(request)))
+
+    async def resume(self, request: Request, body: NoRequest) -> Response:
+        """Let a node, or all that live now, take runs again."""
+        return _told(await self._service(request).orders.resume(_node(request)))
+
+    async def stop(self, request: Request, body: StopRequest) -> Response:
+        """Shut down a node, or all that live now: its runs get its grace to finish, or (`now`) begin anew elsewhere."""
+        return _told(await self._service(request).orders.stop(_node(request), now=body.now))
 
     async def stats(self, request: Request) -> Response:
         """How many nodes and live runs there are, by state, and how many pauses."""
@@ -82,3 +115,12 @@ class Nodes:
         it. For admins. It listens to living nodes for some seconds.
         """
         return answer(await self._service(request).doctor())
+
+
+def _node(request: Request) -> str | None:
+    node: str | None = request.path_params.get("node_id")
+    return node
+
+
+def _told(nodes: Sequence[NodeRecord]) -> Response:
+    return answer([node_view(node) for node in nodes])

@@ -1,7 +1,7 @@
 """The paths under `/api/v2/runs`."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from starlette.requests import Request
@@ -80,6 +80,13 @@ class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reason: str = "held by hand"
 
 
+class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run is told: a word, and any JSON with it, at most 64 KiB."""
+
+    name: str
+    data: Any = None
+
+
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a run is cancelled."""
 
@@ -123,6 +130,15 @@ class Runs:
             Operation("run_output", "GET", f"{run}/output", self.output, OutputView | None),
             Operation(
                 "run_cancel", "POST", f"{run}/cancel", self.cancel, RunView, example={"reason": "not needed any more"}
+            ),
+            Operation("run_restart", "POST", f"{run}/restart", self.restart, RunView, example={}),
+            Operation(
+                "run_signal",
+                "POST",
+                f"{run}/signal",
+                self.signal,
+                RunView,
+                example={"name": "reload", "data": {"level": "debug"}},
             ),
             Operation("run_hold", "POST", f"{run}/hold", self.hold, RunView, example={"reason": "to be looked at"}),
             Operation("run_resume", "POST", f"{run}/resume", self.resume, RunView, example={}),
@@ -188,6 +204,15 @@ class Runs:
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
         return answer(run_view(await self._service(request).cancel(_run_id(request), body.reason)))
+
+    async def restart(self, request: Request, body: NoRequest) -> Response:
+        """End the running attempt of a run, which then begins anew; its node hears it within a second."""
+        return answer(run_view(await self._service(request).orders.restart(_run_id(request))))
+
+    async def signal(self, request: Request, body: SignalRequest) -> Response:
+        """Tell the function of a running run a word; its node hears it within a second."""
+        orders = self._service(request).orders
+        return answer(run_view(await orders.signal(_run_id(request), body.name, body.data)))
 
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""

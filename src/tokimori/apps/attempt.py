@@ -2,16 +2,19 @@
 
 import asyncio
 import ctypes
+import inspect
 import traceback
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import assert_never
+from typing import Any, assert_never
 
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
+from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import Facts, Task, Told, take_in_hand
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
@@ -56,7 +59,9 @@ class Attempt:
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._untold: Told | None = None
-        self.task = Task(_facts(begin, now), self.write, self._tell)
+        self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
+        self._acting: set[asyncio.Future[object]] = set()
+        self.task = Task(_facts(begin, now), self.write, self._tell, hand=self._hand)
 
     # The work
 
@@ -125,6 +130,34 @@ class Attempt:
             return None
         return wire.Noted(number=self.begin.number, progress=told.progress, text=told.text, checkpoint=told.checkpoint)
 
+    # What it is told
+
+    def signal(self, name: str, data: str | None) -> None:
+        """Somebody tells it a word. Called on the loop."""
+        self.task.signal(name, data)
+
+    def _hand(self, act: Callable[[Any], object], data: Any) -> None:
+        """In the context of the function: a thread of its own, or its loop."""
+        if self.coroutine is None:
+            self._acts.give(partial(copy_context().run, self._carry_out, act, data))
+        else:
+            acting = asyncio.ensure_future(self._wait_for(act, data))
+            self._acting.add(acting)
+            acting.add_done_callback(self._acting.discard)
+
+    def _carry_out(self, act: Callable[[Any], object], data: Any) -> object:
+        take_in_hand(self.task)
+        return act(data)
+
+    async def _wait_for(self, act: Callable[[Any], object], data: Any) -> object:
+        take_in_hand(self.task)
+        try:
+            done = act(data)
+            return await done if inspect.isawaitable(done) else done
+        except Exception as fault:  # it is the user's code
+            self.write(_traceback(fault))
+            return None
+
     # Its output
 
     def write(self, text: str) -> None:
@@ -154,6 +187,9 @@ class Attempt:
             self.write(_traceback(fault))
             kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
         size, head, tail = 0, b"", b""
+        self._acts.end()
+        for acting in tuple(self._acting):
+            acting.cancel()
         with self._lock:
             self._is_over = True
             if self._output is not None:

@@ -40,6 +40,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.message import Message
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
@@ -58,6 +59,7 @@ from tokimori.service.arguments import (
     RequestArguments,
     SemaphoreArguments,
 )
+from tokimori.service.channels.channels import FoundMessages
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
@@ -106,6 +108,7 @@ __all__ = [
     "FamilyChanged",
     "Forbidden",
     "FoundJobs",
+    "FoundMessages",
     "FoundRuns",
     "Function",
     "Heard",
@@ -124,6 +127,7 @@ __all__ = [
     "JobState",
     "KindCopied",
     "LedgerPage",
+    "Message",
     "Moment",
     "NodeRecord",
     "NodeState",

@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of, value_of
+from tokimori.apps.signals import Hand, Signals, carry_out
 from tokimori.clock import Moment, from_datetime, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.model.policies import LONGEST
-from tokimori.model.words import check_text
+from tokimori.model.words import check_text, check_word
 
 _current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
 
@@ -59,11 +60,19 @@ class Task:
     function's: another node may work on it by then.
     """
 
-    def __init__(self, facts: Facts, write: Callable[[str], None], tell: Callable[[Told], None] | None = None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        write: Callable[[str], None],
+        tell: Callable[[Told], None] | None = None,
+        *,
+        hand: Hand = carry_out,
+    ) -> None:
         self._facts = facts
         self._write = write
         self._tell = tell
         self._told = _NOTHING
+        self._signals = Signals(hand)
         self._lock = Lock()
         self._end: End | None = None
         self._ends_because: str | None = None
@@ -199,7 +208,21 @@ class Task:
         text = self._told.checkpoint or self._facts.checkpoint
         return None if text is None else value_of(text)
 
+    def on_signal(self, name: str, act: Callable[[Any], object]) -> None:
+        """Call `act` with the data of each signal of this name, which `tokimori run signal` sends to the run.
+
+        What came before this is called is not lost. Of a function that waits (`async`) it is called on its loop, and
+        may be a coroutine function; else in a thread of its own, one signal after the other. What it raises is written
+        to the run's output, and ends nothing.
+        """
+        check_word("name", name)
+        self._signals.on(name, act)
+
     # For whoever runs the function
+
+    def signal(self, name: str, data: str | None) -> None:
+        """A signal has come, with data as JSON."""
+        self._signals.tell(name, data)
 
     def end_because(self, why: str, *, lost: bool) -> None:
         """It is to end."""

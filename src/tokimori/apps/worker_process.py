@@ -35,6 +35,7 @@ from tokimori.executors.functions.wire import (
     Frames,
     FromWorker,
     Leave,
+    Tell,
     ToWorker,
     Unloadable,
     by_descriptor,
@@ -96,6 +97,9 @@ class WorkerProcess(asyncio.Protocol):
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
+                case Tell(number=number, name=name, data=data):
+                    if (attempt := self._attempts.get(number)) is not None:
+                        attempt.signal(name, data)
                 case Leave():
                     self._leaving = True
                 case _:

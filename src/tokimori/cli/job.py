@@ -34,12 +34,14 @@ job = Group(
         "disable": ("tokimori.cli.job_orders:pause", "The same as pause."),
         "resume": ("tokimori.cli.job_orders:resume", "Resume a paused job, or all that match."),
         "enable": ("tokimori.cli.job_orders:resume", "The same as resume."),
+        "cancel": ("tokimori.cli.orders:cancel_job", "Cancel all runs of a job that have not ended."),
+        "restart": ("tokimori.cli.orders:restart_job", "Restart all running runs of a job."),
         "resolve": ("tokimori.cli.job_orders:resolve", "Enable a job that a failure has parked."),
     },
     sections={
         "Define": ("add", "update", "edit", "modify", "copy", "rename", "delete", "import"),
         "Look": ("list", "show", "next", "explain", "why", "logs", "skips", "counts", "ledger", "stats", "graph"),
-        "Order": ("trigger", "backfill", "pause", "disable", "resume", "enable", "resolve"),
+        "Order": ("trigger", "backfill", "pause", "disable", "resume", "enable", "resolve", "cancel", "restart"),
     },
     examples=(
         ("job add nightly --schedule '0 3 * * *' --command 'make report'", "every night at three"),

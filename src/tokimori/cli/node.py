@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from tokimori.ports.nodes import NodeRecord
     from tokimori.service.service import Service
 
-node = Group("node", help="Nodes: the processes that take part.")
+node = Group(
+    "node",
+    help="Nodes: the processes that take part.",
+    nouns={
+        "drain": ("tokimori.cli.orders:drain", "Let a node take no new runs; what it runs goes on."),
+        "resume": ("tokimori.cli.orders:resume", "Let a node take runs again."),
+        "stop": ("tokimori.cli.orders:stop", "Shut down a node, wherever it is."),
+    },
+    sections={"Look": ("list", "address"), "Order": ("drain", "resume", "stop")},
+)
 
 _SPARE = ("CONCURRENCY", "PID", "LEFT", "KIND")
 """What a narrow terminal does without, the first one first."""
@@ -34,7 +43,7 @@ def list_nodes() -> None:
         (
             Id(each.id),
             "program" if each.is_program else "node",
-            State(each.state.value),
+            State("drained" if each.drained else each.state.value),
             each.host,
             each.pid,
             None if each.is_program else each.concurrency,

@@ -30,11 +30,13 @@ run = Group(
         "list": ("tokimori.cli.run_list:list_runs", "List runs, newest first; --watch goes on."),
         "logs": ("tokimori.cli.run_logs:logs", "Print what a run wrote; -f goes on until its end."),
         "report": ("tokimori.cli.run_report:report", "Report, from within a run, how it ended."),
+        "restart": ("tokimori.cli.orders:restart_run", "End a running attempt; the run begins anew."),
+        "signal": ("tokimori.cli.orders:signal_run", "Tell the function of a running run a word."),
         "why": ("tokimori.cli.why:why_run", "Say what keeps a run from starting, and the command that mends it."),
     },
     sections={
         "Look": ("list", "show", "logs", "why"),
-        "Order": ("cancel", "hold", "resume", "retry"),
+        "Order": ("cancel", "restart", "signal", "hold", "resume", "retry"),
         "From within a run": ("report",),
     },
     examples=(

@@ -2,10 +2,11 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from tokimori.locks.lock import Lock
 from tokimori.locks.program import Program
 from tokimori.model.ids import RandomBytes, RunId
 from tokimori.model.job import JobState
+from tokimori.model.message import Message
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
@@ -156,6 +158,16 @@ class AsyncClient(Service, Locking[Lock]):
             return await self._store.get_run(found)
         except NotFound:
             return replace(run, id=found)
+
+    async def publish(self, topic: str, message: Any, key: str | None = None) -> Message:
+        """Publish a message to the topic: see `Channels.publish`."""
+        return await self.channels.publish(topic, message, key)
+
+    async def subscribe(self, topic: str, name: str | None = None, after: int | None = None) -> AsyncIterator[Message]:
+        """The messages of the topic, for ever: see `Channels.subscribe`."""
+        async with aclosing(self.channels.subscribe(topic, name, after)) as messages:
+            async for message in messages:
+                yield message
 
     def _act_as(self, author: str | None) -> None:
         super()._act_as(author)

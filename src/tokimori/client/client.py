@@ -14,10 +14,12 @@ from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit as AsyncAudit
 from tokimori.service.calendars import Calendars as AsyncCalendars
+from tokimori.service.channels.channels import Channels as AsyncChannels
 from tokimori.service.claims import Claims as AsyncClaims
 from tokimori.service.events.events import Events as AsyncEvents
 from tokimori.service.expectations import Expectations as AsyncExpectations
 from tokimori.service.given import check_author
+from tokimori.service.orders import Orders as AsyncOrders
 from tokimori.service.queues import Queues as AsyncQueues
 from tokimori.service.secrets import Secrets as AsyncSecrets
 from tokimori.service.semaphores import Semaphores as AsyncSemaphores
@@ -36,6 +38,16 @@ class Calendars(Facade[AsyncCalendars]):
     jobs = synchronous(AsyncCalendars.jobs)
 
 
+class Channels(Facade[AsyncChannels]):
+    """Channels: messages to whoever subscribes to a topic."""
+
+    publish = synchronous(AsyncChannels.publish)
+    read = synchronous(AsyncChannels.read)
+    acknowledge = synchronous(AsyncChannels.acknowledge)
+    forget = synchronous(AsyncChannels.forget)
+    subscribe = iterated(AsyncChannels.subscribe)
+
+
 class Claims(Facade[AsyncClaims]):
     """Claims: runs for a worker outside of nodes, and what it says of them."""
 
@@ -46,6 +58,18 @@ class Claims(Facade[AsyncClaims]):
     retry = synchronous(AsyncClaims.retry)
     release = synchronous(AsyncClaims.release)
     hold = synchronous(AsyncClaims.hold)
+
+
+class Orders(Facade[AsyncOrders]):
+    """Orders to runs, jobs and nodes, which nodes hear with their next beat."""
+
+    restart = synchronous(AsyncOrders.restart)
+    signal = synchronous(AsyncOrders.signal)
+    restart_job = synchronous(AsyncOrders.restart_job)
+    cancel_job = synchronous(AsyncOrders.cancel_job)
+    drain = synchronous(AsyncOrders.drain)
+    resume = synchronous(AsyncOrders.resume)
+    stop = synchronous(AsyncOrders.stop)
 
 
 class Queues(Facade[AsyncQueues]):
@@ -137,7 +161,9 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     def _act_through(self, run: Runner[AsyncClient]) -> None:
         super().__init__(run)
         self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
+        self.channels = Channels(lambda act: run(lambda client: act(client.channels)))
         self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
+        self.orders = Orders(lambda act: run(lambda client: act(client.orders)))
         self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
         self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
         self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
@@ -200,6 +226,8 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     now = synchronous(AsyncClient.now)
     ping = synchronous(AsyncClient.ping)
     alarms = synchronous(AsyncClient.alarms)
+    publish = synchronous(AsyncClient.publish)
+    subscribe = iterated(AsyncClient.subscribe)
     nodes = synchronous(AsyncClient.nodes)
     doctor = synchronous(AsyncClient.doctor)
     schema = synchronous(AsyncClient.schema)

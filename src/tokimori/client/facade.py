@@ -6,9 +6,9 @@ The methods of a façade are made from those of the object, never written again.
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -69,8 +69,17 @@ def iterated(
             return ()
 
         steps = facade._run(begun)
-        while found := facade._run(step):
-            yield found[0]
+
+        async def end(_: _Behind) -> None:
+            if isinstance(steps, AsyncGenerator):
+                await steps.aclose()
+
+        try:
+            while found := facade._run(step):
+                yield found[0]
+        finally:
+            with suppress(Refused):  # of a client that is closed nothing is left to end
+                facade._run(end)
 
     return call
 

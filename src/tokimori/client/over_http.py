@@ -23,11 +23,13 @@ from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
 from tokimori.service.calls import Method
+from tokimori.service.channels.channels import Channels
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
+from tokimori.service.orders import Orders
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
@@ -94,6 +96,18 @@ class HttpCalendars(Calendars):
     jobs = asked(Calendars.jobs)
 
 
+class HttpChannels(Channels):
+    """See `Channels`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("channels")
+
+    publish = asked(Channels.publish)
+    read = asked(Channels.read)
+    acknowledge = asked(Channels.acknowledge)
+    forget = asked(Channels.forget)
+
+
 class HttpClaims(Claims):
     """See `Claims`: the place is the node's door."""
 
@@ -107,6 +121,21 @@ class HttpClaims(Claims):
     retry = asked(Claims.retry)
     release = asked(Claims.release)
     hold = asked(Claims.hold)
+
+
+class HttpOrders(Orders):
+    """See `Orders`."""
+
+    def __init__(self, door: Door) -> None:
+        self._call = door.part("orders")
+
+    restart = asked(Orders.restart)
+    signal = asked(Orders.signal)
+    restart_job = asked(Orders.restart_job)
+    cancel_job = asked(Orders.cancel_job)
+    drain = asked(Orders.drain)
+    resume = asked(Orders.resume)
+    stop = asked(Orders.stop)
 
 
 class HttpQueues(Queues):
@@ -228,7 +257,9 @@ class HttpClient(AsyncClient):
         self._session = cast(Session, _NoSession())
         self._call = door.part("")
         self.calendars = HttpCalendars(door)
+        self.channels = HttpChannels(door)
         self.claims = HttpClaims(door)
+        self.orders = HttpOrders(door)
         self.queues = HttpQueues(door)
         self.secrets = HttpSecrets(door)
         self.semaphores = HttpSemaphores(door)

@@ -11,6 +11,7 @@ from msgspec.structs import fields
 
 from tokimori.config.app import AppSettings, bad_patterns
 from tokimori.config.audit import AuditSettings
+from tokimori.config.channels import ChannelsSettings
 from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
 from tokimori.config.file import find_file, flattened, read_content
 from tokimori.config.http import HttpSettings, http_faults
@@ -97,6 +98,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     targets: TargetsSettings
     secrets: SecretsSettings
     audit: AuditSettings
+    channels: ChannelsSettings
     log: LogSettings
     datasource: DatasourceSettings
 
@@ -295,6 +297,7 @@ def _built(values: Mapping[str, object]) -> Settings:
         targets=TargetsSettings(**arguments["targets"]),
         secrets=SecretsSettings(**arguments["secrets"]),
         audit=AuditSettings(**arguments["audit"]),
+        channels=ChannelsSettings(**arguments["channels"]),
         log=LogSettings(**arguments["log"]),
         datasource=DatasourceSettings(
             job=StoreSettings(**arguments["datasource.job"]),

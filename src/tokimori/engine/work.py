@@ -249,6 +249,10 @@ class Work:
         late = sorted((at, key) for key, at in self._ends.items() if at < before)
         return [(self._owned[key].run, at) for at, key in late if key in self._owned]
 
+    def owns(self, key: Key) -> bool:
+        """Whether the attempt is this node's, begun or not."""
+        return key in self._owned
+
     def note_cancel(self, key: Key, reason: str) -> bool:
         """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
         claimed = self._owned.get(key)

@@ -57,6 +57,8 @@ def stopped(reason: StopReason | None, exit_code: int | None = None, number: int
             return Cancelled("cancelled", exit_code, number)
         case StopReason.RELEASE | None:
             return Released("its node stopped it", exit_code, number)
+        case StopReason.RESTART:
+            return Released("it was restarted", exit_code, number)
         case StopReason.DISOWN:
             return Released("it is no longer its node's", exit_code, number)
 

@@ -15,6 +15,7 @@ class Identity:
 
     `only_handlers`: it runs nothing but what these are for. While its machine has a load above `max_load`, it claims
     nothing (None: it always does). `audit_kept`: it deletes entries of the audit log older than so many days; 0: none.
+    Messages are deleted that are older than `messages_kept` days, or behind the newest `most_messages` of their topic.
     """
 
     host: str
@@ -28,6 +29,8 @@ class Identity:
     max_load: float | None = None
     stop_grace: float = 30.0
     audit_kept: int = 0
+    messages_kept: int = 7
+    most_messages: int = 10_000
 
     def serves(self, lane: Lane) -> bool:
         """Whether this node may run what waits in the lane."""

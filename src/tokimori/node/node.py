@@ -12,6 +12,7 @@ from tokimori.engine.duty import Duty
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
+from tokimori.engine.orders import Orders
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.prune import Pruner
 from tokimori.engine.prune_audit import AuditPruner
@@ -20,10 +21,12 @@ from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
+from tokimori.engine.trim import Trimmer
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
+from tokimori.model.order import DrainNode, Order, RestartRun, ResumeNode, SignalRun, StopNode
 from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
@@ -31,7 +34,7 @@ from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
-from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.executor import Executor, Report, Signal, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
@@ -83,6 +86,9 @@ class Node:
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
+        self._orders = Orders(store, random)
+        self.signalling: Signalling = unheard
+        """Tells an attempt what people tell it."""
         self.finished = self._joined = False
         self._cycle_began: float | None = None
         self.fault: str | None = None
@@ -90,6 +96,7 @@ class Node:
 
     def _begin(self) -> None:
         """A new life under a new id."""
+        self._stopping.drained = False
         at, source = self._clock.monotonic(), self._source
         self._membership = Membership(source, self.identity, self._clock, self._random)
         self._lookout = Lookout(source, self._rhythm.update_interval_seconds, at)
@@ -125,6 +132,14 @@ class Node:
             Pruner(self._store, at, self._chance, self._executor.forget),
             self._overdue,
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
+            Trimmer(
+                self._store,
+                at,
+                self._chance,
+                self._random,
+                days=self.identity.messages_kept,
+                most=self.identity.most_messages,
+            ),
         )
 
     @property
@@ -162,6 +177,8 @@ class Node:
         """Why it takes no part; None: it has joined, and does not stop."""
         if not self._stopping.working:
             return "the node stops"
+        if self._stopping.drained:
+            return "the node takes no new runs: `tokimori node resume` lets it"
         return None if self._joined else "the node has not joined yet"
 
     @property
@@ -199,6 +216,7 @@ class Node:
 
         A first offset by chance keeps nodes from planning the same jobs at the same moment.
         """
+        await self._orders.begin()
         await self._register()
         await self._tick()
         self._source.watch(self.wake)
@@ -305,6 +323,33 @@ class Node:
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
                 self._tell_duties(replace(heard.pulse, orphans=True))
         await self._worker.compare(heard.pulse)
+        for order in await self._orders.heard():
+            self._obey(order)
+
+    def _obey(self, order: Order) -> None:
+        """Do what people order, if it concerns this node."""
+        match order:
+            case RestartRun(run_id=run_id, token=token):
+                self._worker.restart((run_id, token))
+            case SignalRun(run_id=run_id, token=token) if self._worker.work.owns((run_id, token)):
+                self.signalling(run_id, token, Signal(order.name, order.data))
+            case DrainNode(node_id=node_id) if node_id in (None, self.id):
+                log.info("the node takes no new runs, as it was ordered")
+                self._stopping.drained = True
+                self._worker.hand_back_backlog()
+            case ResumeNode(node_id=node_id) if node_id in (None, self.id):
+                log.info("the node takes runs again, as it was ordered")
+                self._stopping.drained, self._lookout.stale = False, True
+            case StopNode(node_id=node_id, now=now) if node_id in (None, self.id):
+                self._stop_as_ordered(now=now)
+            case _:
+                pass
+
+    def _stop_as_ordered(self, *, now: bool) -> None:
+        if self._stopping.working:
+            log.info("%s", self.stop())
+        if now and self.phase is Phase.DRAINING:
+            log.info("%s", self.stop())
 
     def _tell_duties(self, pulse: Pulse) -> None:
         for duty in self._duties:

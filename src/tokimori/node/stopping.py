@@ -25,6 +25,8 @@ class Stopping:
         self._clock = clock
         self._grace = grace
         self.phase = Phase.WORKING
+        self.drained = False
+        """Whether it takes no new runs, though it does not stop."""
         self.release_at = inf
         """When (monotonic seconds) the grace of a node that drains is over."""
         self._idle_since: float | None = None

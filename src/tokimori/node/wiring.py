@@ -103,8 +103,7 @@ async def serve(
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await _loaded(functions)
-        identity = identity_of(settings, app)
-        stopping = Stopping(clock, identity.stop_grace)
+        identity, stopping = identity_of(settings, app), Stopping(clock, settings.node.stop_grace)
         if semaphore_store is not None:
             stock = stock_of(semaphore_store, executor, stopping, clock)
             source = ApartSource(store, stock, os.urandom, service.refresh)
@@ -114,6 +113,7 @@ async def serve(
         node = Node(
             store, executor, clock, os.urandom, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
         )
+        node.signalling = functions.signal
         await executor.open(node.hear)
         functions.when_gone(node.stop)
         try:
@@ -385,6 +385,8 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
         audit_kept=settings.audit.keep,
+        messages_kept=settings.channels.keep,
+        most_messages=settings.channels.most,
     )
 
 

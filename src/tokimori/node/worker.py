@@ -103,7 +103,7 @@ class Worker:
         """Claim what there is room for; whether there may be more."""
         lanes = tuple(self._served_lanes())
         limit = self.work.room()
-        if self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
+        if self._stopping.drained or self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
             return False
         node = self._membership.id
         asked = self._refused.next(lanes, limit, self._clock.monotonic())
@@ -160,7 +160,8 @@ class Worker:
 
     def hand_back_backlog(self) -> None:
         """Give back, unpenalised, what has not begun."""
-        self.work.hand_back_backlog(self._membership.id, self._membership.now, "the node stops")
+        why = "the node takes no more runs" if self._stopping.working else "the node stops"
+        self.work.hand_back_backlog(self._membership.id, self._membership.now, why)
 
     def has_more(self) -> bool:
         """Whether there is something to settle, to start or to claim right now."""
@@ -169,7 +170,9 @@ class Worker:
         return self._may_start() and (self.work.startable or self._can_claim())
 
     def _can_claim(self) -> bool:
-        return not self._load_cap.holds and any(self._served_lanes()) and self.work.room() > 0
+        return (
+            not (self._stopping.drained or self._load_cap.holds) and any(self._served_lanes()) and self.work.room() > 0
+        )
 
     def _served_lanes(self) -> Iterator[Lane]:
         serves = self._membership.identity.serves
@@ -188,6 +191,11 @@ class Worker:
             self.work.unsettled.add(change)
         for run_id, token, reason in pulse.cancels:
             self._cancel((run_id, token), reason)
+
+    def restart(self, key: Key) -> None:
+        """End an attempt, whose run begins anew; one that has not begun does so anyhow."""
+        if key in self.work.running:
+            self._executor.stop(*key, StopReason.RESTART)
 
     def _cancel(self, key: Key, reason: str) -> None:
         node, now = self._membership.id, self._membership.now

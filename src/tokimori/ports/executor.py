@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -50,8 +50,25 @@ class StopReason(StrEnum):
     """Somebody ordered it. Outcome: cancelled."""
     RELEASE = "release"
     """The node stops, or does not know whether the run is its own. Outcome: released."""
+    RESTART = "restart"
+    """It is to begin anew. Outcome: released."""
     DISOWN = "disown"
     """The run is no longer this node's, so that nobody will settle what is reported."""
+
+
+class Signal(NamedTuple):
+    """A word that somebody tells an attempt, with data as JSON."""
+
+    name: str
+    data: str | None
+
+
+Signalling = Callable[[RunId, Token, Signal], None]
+"""Tells an attempt a signal; one that nobody knows is to begin soon, or has ended."""
+
+
+def unheard(_run_id: RunId, _token: Token, _signal: Signal) -> None:
+    """Where no attempt hears a signal."""
 
 
 class Started(Struct, frozen=True, kw_only=True):

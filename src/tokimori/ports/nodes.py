@@ -24,6 +24,7 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     """A node's row. `beat` grows while it lives; `left` is when it left or was declared dead.
 
     A node whose `concurrency` is 0 is a program: it runs no jobs, but holds permits of semaphores or waits for them.
+    `drained`: it was told to take no new runs; stores know nothing of that.
     """
 
     id: NodeId
@@ -37,6 +38,7 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     beat: int = 0
     state: NodeState
     left: Moment | None = None
+    drained: bool = False
 
     @property
     def is_program(self) -> bool:
@@ -45,8 +47,8 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def runs_jobs(self) -> bool:
-        """Whether it is alive and not a program."""
-        return self.state is NodeState.ALIVE and not self.is_program
+        """Whether it is alive, takes new runs and is not a program."""
+        return self.state is NodeState.ALIVE and not self.is_program and not self.drained
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):

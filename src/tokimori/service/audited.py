@@ -93,6 +93,9 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("expectations.set", "expectations.delete"), ("expectation", _expectation)),
         **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
         "secrets.rotate": ("secrets", _nothing),
+        **dict.fromkeys(("orders.restart", "orders.signal"), ("run", _nothing)),
+        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), ("job", _nothing)),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _nothing)),
         **dict.fromkeys(
             [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
             ("task", _task),
@@ -100,9 +103,9 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     }
 )
 """What a method changes, and how that is looked at before and after."""
-PARTS: Final = ("calendars", "expectations", "queues", "secrets", "semaphores", "tasks", "tokens")
+PARTS: Final = ("calendars", "expectations", "orders", "queues", "secrets", "semaphores", "tasks", "tokens")
 """The parts of a service whose methods are recorded."""
-_SUBJECTS: Final = ("job_id", "run_id", "queue", "name", "jobs")
+_SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since", "copy_job"})
 
 

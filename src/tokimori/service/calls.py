@@ -20,11 +20,13 @@ from msgspec import Struct, field
 from tokimori.errors import InvalidInput
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
+from tokimori.service.channels.channels import Channels
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields
+from tokimori.service.orders import Orders
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
 from tokimori.service.semaphores import Semaphores
@@ -39,9 +41,11 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
         "": Service,
         "audit": Audit,
         "calendars": Calendars,
+        "channels": Channels,
         "claims": Claims,
         "events": Events,
         "expectations": Expectations,
+        "orders": Orders,
         "queues": Queues,
         "secrets": Secrets,
         "semaphores": Semaphores,

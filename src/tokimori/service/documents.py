@@ -1,10 +1,11 @@
 """Documents of one kind, read and written as values: what all kinds have in common."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tokimori.errors import AlreadyExists, Conflict, Refused, StoreUnavailable, TokimoriError
+from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.document import Document, check_document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
@@ -111,6 +112,21 @@ class Documents(Generic[Value]):
         """Delete a document; it is no error if it is gone. Raises `Conflict` if it was changed meanwhile."""
         asked = document.kind, document.name, document.version
         await retried(lambda: self._store.delete_document(*asked), StoreUnavailable)
+
+    async def put(self, name: str, value: Value) -> None:
+        """Keep the value under that name, whatever there is."""
+        try:
+            await self.add(name, value)
+        except AlreadyExists:
+            await self.change(name, lambda _: value)
+
+    async def discard(self, name: str) -> None:
+        """Delete the document of that name, whatever it says; it is no error if there is none."""
+        with suppress(NotFound):
+            await retried(lambda: self._discard(name), Conflict)
+
+    async def _discard(self, name: str) -> None:
+        await self.delete(await self.find(name))
 
     async def delete_all(self, prefix: str) -> None:
         """Delete the documents whose names begin with `prefix`. Raises `Conflict` if one was changed meanwhile."""

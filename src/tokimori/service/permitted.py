@@ -328,7 +328,12 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
         "events.read": (Role.READ, _events),
+        "channels.read": (Role.READ, _whole),
+        **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
+        **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), (Role.OPERATE, _to_job)),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }
 )
@@ -388,7 +393,7 @@ class _PermittedService(_Permitted):
     def __init__(self, service: Service, access: Access) -> None:
         recorded = audited(service)
         super().__init__(recorded, "", service, access)
-        for part in ("audit", "events", *PARTS):
+        for part in ("audit", "channels", "events", *PARTS):
             setattr(self, part, _Permitted(getattr(recorded, part), f"{part}.", service, access))
 
     def acting_as(self, author: str | None) -> Service:

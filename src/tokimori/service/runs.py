@@ -24,6 +24,7 @@ from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
+from tokimori.service.channels.topics import Topics
 from tokimori.service.definitions import check_readable
 from tokimori.service.events.events import Events
 from tokimori.service.events.feed import Feed, Stops
@@ -102,6 +103,7 @@ class RunService:
         self._aside = Aside()
         self._backfills = Backfills(store, self._now, random, self._aside)
         self.events = Events(Feed(store, clock, random, now=self._now, job_of=self.get, stops=stops))
+        self._topics = Topics(store, random)
 
     async def trigger(
         self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]

@@ -31,15 +31,18 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.channels.channels import Channels
 from tokimori.service.days_off import read_days_off
 from tokimori.service.doctor.finding import Diagnosis, diagnosis
 from tokimori.service.doctor.reader import Reader as DoctorsReader
 from tokimori.service.doctor.rules import findings
+from tokimori.service.drained import nodes_of
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, direct, how
 from tokimori.service.jobs import schedule_for
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
+from tokimori.service.orders import Orders
 from tokimori.service.queues import binding
 from tokimori.service.repeating import RepeatingService
 from tokimori.service.shown import Facts, Shown
@@ -58,6 +61,11 @@ class Service(RepeatingService):
 
     Every method may raise `StoreError`; those that name a job or a run raise `NotFound` where there is none.
     """
+
+    def _act_as(self, author: str | None) -> None:
+        super()._act_as(author)
+        self.channels = Channels(self._store, self._topics, self._now, self._random, author)
+        self.orders = Orders(self, self._store, self._now, self._random, author)
 
     async def now(self) -> Moment:
         """The store's time, by which nodes fire. This machine's clock may be set wrong."""
@@ -277,7 +285,7 @@ class Service(RepeatingService):
 
     async def nodes(self) -> Sequence[NodeRecord]:
         """All nodes and programs: the living ones first, then those that left or died."""
-        return await self._store.list_nodes()
+        return await nodes_of(self._store)
 
     async def schema(self) -> SchemaStatus:
         """The version of the store's schema, and which migrations are pending."""

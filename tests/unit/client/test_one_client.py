@@ -12,7 +12,8 @@ from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
 
 PARTS = (
-    *("audit", "calendars", "claims", "events", "expectations", "queues", "secrets", "semaphores", "tasks", "tokens"),
+    *("audit", "calendars", "channels", "claims", "events", "expectations", "orders", "queues", "secrets"),
+    *("semaphores", "tasks", "tokens"),
 )
 BY_HAND = {"close", "trigger"}
 """What waits, and is no call of the same method: one ends the thread in which that would run, the other carries out

@@ -20,13 +20,16 @@ from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
 from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, StopReason, Task
+from tokimori.ports.executor import Ended, Grew, Noted, Report, Signal, Started, StopReason, Task
 
 log = logging.getLogger(__name__)
 
+MOST_EARLY = 1_000
+"""So many attempts that have not begun may be told something."""
 WHY = {
     StopReason.CANCEL: "it was cancelled",
     StopReason.RELEASE: "its node stops",
+    StopReason.RESTART: "it was restarted",
     StopReason.DISOWN: "it is no longer its node's",
 }
 
@@ -43,6 +46,7 @@ class FunctionExecutor:
         self._attempts: dict[tuple[RunId, Token], Attempt] = {}
         self._waiting: deque[Attempt] = deque()
         self._suspicion = Suspicion()
+        self._early: dict[tuple[RunId, Token], list[Signal]] = {}
         self._last = 0
         self._processes: Processes | Attached | None = None
         if app is not None:
@@ -72,6 +76,7 @@ class FunctionExecutor:
         for task in tasks:
             self._last += 1
             attempt = self._attempts[task.run_id, task.token] = Attempt(task, self._last)
+            attempt.signals = self._early.pop((task.run_id, task.token), [])
             self._waiting.append(attempt)
         self._fill()
 
@@ -97,6 +102,8 @@ class FunctionExecutor:
         process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
         if process.lease_bound is not was_bound:
             self._pool.bind(process)
+        for signal in attempt.signals:
+            process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
         if process.pid is not None:
@@ -104,6 +111,19 @@ class FunctionExecutor:
 
     def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
         attempt.alarms.append(asyncio.get_running_loop().call_later(seconds, act, attempt))
+
+    def signal(self, run_id: RunId, token: Token, signal: Signal) -> None:
+        """Tell an attempt; one that does not run yet is told when it begins."""
+        attempt = self._attempts.get((run_id, token))
+        if attempt is None:
+            if len(self._early) >= MOST_EARLY:
+                self._early.pop(next(iter(self._early)))
+            self._early.setdefault((run_id, token), []).append(signal)
+        elif attempt.process is None:
+            attempt.signals.append(signal)
+        else:
+            attempt.process.tell(attempt, signal)
+            attempt.process.flush()
 
     # Stopping
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tokimori.executors.functions.wire import Begin, End, Leave, ToWorker, frame
-from tokimori.ports.executor import StopReason, Task
+from tokimori.executors.functions.wire import Begin, End, Leave, Tell, ToWorker, frame
+from tokimori.ports.executor import Signal, StopReason, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Phase(StrEnum):
 class Attempt:
     """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
 
-    __slots__ = ("alarms", "began", "number", "process", "reason", "task", "timed_out")
+    __slots__ = ("alarms", "began", "number", "process", "reason", "signals", "task", "timed_out")
 
     def __init__(self, task: Task, number: int) -> None:
         self.task = task
@@ -61,6 +61,7 @@ class Attempt:
         self.began: float | None = None
         self.reason: StopReason | None = None
         self.timed_out = False
+        self.signals: list[Signal] = []
         self.alarms: list[asyncio.TimerHandle] = []
 
     def silence(self) -> None:
@@ -135,6 +136,10 @@ class WorkerProcess:
     def end(self, attempt: Attempt, why: str, *, lost: bool) -> None:
         """Have it end an attempt, if it can."""
         self.send([End(number=attempt.number, why=why, lost=lost)])
+
+    def tell(self, attempt: Attempt, signal: Signal) -> None:
+        """Have it tell an attempt; sent by `flush`."""
+        self._unsent.append(Tell(number=attempt.number, name=signal.name, data=signal.data))
 
     def leave(self) -> None:
         """It is to take no more, and to exit when nothing runs in it."""

@@ -73,6 +73,14 @@ class End(Struct, frozen=True, kw_only=True, tag="end"):
     lost: bool = False
 
 
+class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
+    """An attempt is told a signal: its name, and data as JSON."""
+
+    number: int
+    name: str
+    data: str | None = None
+
+
 class Leave(Struct, frozen=True, tag="leave"):
     """Take no more, and exit when nothing runs."""
 
@@ -153,7 +161,7 @@ SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
 )
 ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED)
 
-ToWorker = Begin | End | Leave
+ToWorker = Begin | End | Tell | Leave
 """What the engine says."""
 FromWorker = Hello | Unloadable | Grew | Noted | Ended
 """What a worker process says."""

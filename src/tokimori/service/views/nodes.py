@@ -8,7 +8,10 @@ from tokimori.service.views.stamps import stamp
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
-    """A node. Its `kind` is `program` if it runs no jobs, but holds permits or waits for them."""
+    """A node. Its `kind` is `program` if it runs no jobs, but holds permits or waits for them.
+
+    `drained`: it was told to take no new runs.
+    """
 
     id: str
     kind: str
@@ -22,6 +25,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     beat: int
     started: str
     left: str | None
+    drained: bool = False
 
 
 def node_view(node: NodeRecord) -> NodeView:
@@ -39,4 +43,5 @@ def node_view(node: NodeRecord) -> NodeView:
         beat=node.beat,
         started=format_moment(node.started),
         left=stamp(node.left),
+        drained=node.drained,
     )

@@ -13,10 +13,12 @@ from tokimori.model.lanes import units_apart
 from tokimori.model.run import Run, Skip
 from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, RunState
+from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.semaphores import Permit, Semaphore, Semaphores
 from tokimori.ports.store import Jobs, RunFilter, Runs
+from tokimori.service.drained import nodes_of
 from tokimori.service.why.reading import Reading, Units
 from tokimori.service.why.reasons import HeldBy
 from tokimori.service.why.run import NAMED
@@ -29,7 +31,7 @@ _MOST_SEMAPHORES = 10
 """So many semaphores of a job are looked at."""
 
 
-class ReadStore(Jobs, Runs, Nodes, Pausing, Protocol):
+class ReadStore(Jobs, Runs, Nodes, Documents, Pausing, Protocol):
     """The part of the store that is asked."""
 
 
@@ -80,7 +82,7 @@ class Reader:
     async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> Reading:
         pauses, nodes, siblings, running, units = await asyncio.gather(
             self._store.list_pauses(),
-            self._store.list_nodes(),
+            nodes_of(self._store),
             self._siblings(job.id, run),
             self._running(run),
             self._units(job, run),

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
@@ -55,6 +57,18 @@ def unreadable(job: Job) -> list[Reason]:
 
 def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     """What is missing to run what waits in the lane: any node, or one that has what the lane asks for."""
+    there = list(nodes)
+    missing, drained = _missing(lane, there), [replace(node, drained=False) for node in there if node.drained]
+    if missing is None or not (able := takers(lane, drained)):
+        return missing
+    which = f"the node {able[0].id}, which was" if len(able) == 1 else f"one of {len(able)} nodes, which were"
+    mend = (
+        f"`tokimori node resume {able[0].id}` lets it" if len(able) == 1 else "`tokimori node resume --all` lets them"
+    )
+    return _no_such_node(f"it waits for {which} told to take no new runs", mend)
+
+
+def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     there, function = [node for node in nodes if node.runs_jobs], handler_of(lane)
     if not there:
         text, mend = "it waits for a node, and none runs", "`tokimori serve` starts one"

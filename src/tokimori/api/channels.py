@@ -1,0 +1,104 @@
+"""The paths under `/api/v2/topics`: messages of programs to programs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.model.stream import LARGEST_NUMBER
+from tokimori.service.channels.channels import LONGEST_WAIT, MOST_READ
+from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView, message_view, messages_view
+
+Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
+
+
+class MessageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which messages: those behind the number `after`; else those that the subscriber `name` has not acknowledged.
+
+    Without both those to come. `wait`: seconds in which the answer waits for the first one.
+    """
+
+    after: Number | None = None
+    name: str | None = None
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+    limit: Annotated[int, Meta(ge=1, le=MOST_READ)] = MOST_READ
+
+
+class PublishRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message: `data` is any JSON, at most 64 KiB. Who publishes it again gives the same `key`."""
+
+    data: Any
+    key: str | None = None
+
+
+class AcknowledgeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The subscriber has done with all messages up to this number."""
+
+    number: Number
+
+
+class SubscriberForgotten(Struct, frozen=True, kw_only=True):
+    """The subscriber of which nothing is known any more."""
+
+    topic: str
+    name: str
+    forgotten: bool
+
+
+class Channels:
+    """The part of the API for channels."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        messages = "/api/v2/topics/{topic}/messages"
+        subscriber = "/api/v2/topics/{topic}/subscribers/{name}"
+        published = {"data": {"order": 17, "state": "paid"}}
+        return [
+            Operation("message_list", "GET", messages, self.list, MessagesView, asked={"name": "billing", "wait": 20}),
+            Operation("message_publish", "POST", messages, self.publish, MessageView, status=201, example=published),
+            Operation(
+                "message_acknowledge",
+                "POST",
+                subscriber,
+                self.acknowledge,
+                SubscriberView,
+                example={"number": 1764095402115},
+            ),
+            Operation("subscriber_forget", "DELETE", subscriber, self.forget, SubscriberForgotten),
+        ]
+
+    async def list(self, request: Request, query: MessageQuery) -> Response:
+        """The messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
+        channels = self._service(request).channels
+        found = await channels.read(_topic(request), query.after, query.name, query.wait, query.limit)
+        return answer(messages_view(found))
+
+    async def publish(self, request: Request, body: PublishRequest) -> Response:
+        """Publish a message to a topic. It is kept once this is answered, behind all that was published before."""
+        message = await self._service(request).channels.publish(_topic(request), body.data, body.key)
+        return answer(message_view(message), 201)
+
+    async def acknowledge(self, request: Request, body: AcknowledgeRequest) -> Response:
+        """A subscriber has done with messages: it is told of those behind them from now on."""
+        topic, name = _topic(request), request.path_params["name"]
+        number = await self._service(request).channels.acknowledge(topic, name, body.number)
+        return answer(SubscriberView(topic=topic, name=name, number=number))
+
+    async def forget(self, request: Request) -> Response:
+        """Forget how far a subscriber has got; it is no error if nobody knows it."""
+        topic, name = _topic(request), request.path_params["name"]
+        await self._service(request).channels.forget(topic, name)
+        return answer(SubscriberForgotten(topic=topic, name=name, forgotten=True))
+
+
+def _topic(request: Request) -> str:
+    topic: str = request.path_params["topic"]
+    return topic

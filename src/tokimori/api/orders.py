@@ -1,0 +1,49 @@
+"""The paths of orders to all runs of a job."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.api.requests import NoRequest
+from tokimori.api.runs import CancelRequest
+from tokimori.api.turns import in_steps
+from tokimori.service.views.runs import RunView, run_view
+
+
+class RunsCancelled(Struct, frozen=True, kw_only=True):
+    """How many runs of the job were cancelled."""
+
+    job_id: str
+    cancelled: int
+
+
+class Orders:
+    """The part of the API for orders to all runs of a job."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        job = "/api/v2/jobs/{job_id}"
+        why = {"reason": "wrong data"}
+        return [
+            Operation("job_cancel", "POST", f"{job}/cancel", self.cancel, RunsCancelled, example=why),
+            Operation("job_restart", "POST", f"{job}/restart", self.restart, list[RunView], example={}),
+        ]
+
+    async def cancel(self, request: Request, body: CancelRequest) -> Response:
+        """Cancel all runs of a job that have not ended, wherever they are; the job itself goes on."""
+        job_id = request.path_params["job_id"]
+        cancelled = await self._service(request).orders.cancel_job(job_id, body.reason)
+        return answer(RunsCancelled(job_id=job_id, cancelled=cancelled))
+
+    async def restart(self, request: Request, body: NoRequest) -> Response:
+        """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""
+        found = await self._service(request).orders.restart_job(request.path_params["job_id"])
+        return answer(await in_steps(run_view, found))

@@ -1,0 +1,78 @@
+"""Signals: words that people tell a run, handed to what its function wants done with them, one after the other."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from tokimori.apps.json_text import value_of
+
+MOST_KEPT = 100
+"""So many signals are kept for a function that has not said yet what to do with them; of more the newest."""
+
+Act = Callable[[Any], object]
+Hand = Callable[[Act, Any], None]
+"""Has the act carried out with the data."""
+
+
+def carry_out(act: Act, data: Any) -> None:
+    """Where nothing is between."""
+    act(data)
+
+
+class Signals:
+    """The signals of one attempt. `hand` is called in whatever thread one comes, or is asked for."""
+
+    def __init__(self, hand: Hand) -> None:
+        self._hand = hand
+        self._acts: dict[str, Act] = {}
+        self._kept: deque[tuple[str, Any]] = deque(maxlen=MOST_KEPT)
+        self._lock = threading.Lock()
+
+    def on(self, name: str, act: Act) -> None:
+        """From now on `act` is what to do with signals of this name, those that came already included."""
+        with self._lock:
+            self._acts[name] = act
+            found = [data for told, data in self._kept if told == name]
+            self._kept = deque(((told, data) for told, data in self._kept if told != name), MOST_KEPT)
+            for data in found:
+                self._hand(act, data)
+
+    def tell(self, name: str, data: str | None) -> None:
+        """One has come."""
+        value = None if data is None else value_of(data)
+        with self._lock:
+            act = self._acts.get(name)
+            if act is None:
+                self._kept.append((name, value))
+            else:
+                self._hand(act, value)
+
+
+class SignalThread:
+    """A thread that carries out acts one after the other; begun with the first. `failed` is told what they raise."""
+
+    def __init__(self, failed: Callable[[BaseException], None]) -> None:
+        self._failed = failed
+        self._acts: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def give(self, act: Callable[[], object]) -> None:
+        """Carry it out behind those that were given before."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="tokimori-signals", daemon=True)
+            self._thread.start()
+        self._acts.put(act)
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        if self._thread is not None:
+            self._acts.put(None)
+
+    def _work(self) -> None:
+        while (act := self._acts.get()) is not None:
+            try:
+                act()
+            except BaseException as fault:  # it is the user's code
+                self._failed(fault)

@@ -1,0 +1,144 @@
+"""Streams upon documents: append with the next number of a topic, and read what comes after a number."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from weakref import WeakValueDictionary
+
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, NotFound, StoreUnavailable
+from tokimori.model.document import Document, new_version
+from tokimori.model.ids import RandomBytes
+from tokimori.model.stream import (
+    OPENING,
+    Entry,
+    Numbered,
+    decode_entry,
+    encode_entry,
+    entry_name,
+    prefix_of,
+    split_name,
+    start_at,
+)
+from tokimori.ports.documents import Documents
+
+MOST_TRIES = 100
+"""So often a number is tried that others take meanwhile: each time one of them has got on."""
+MOST_KNOWN = 10_000
+"""Of so many topics it is known which number was the newest."""
+
+
+class Streams:
+    """The streams of one kind of document. Every method may raise `StoreError`.
+
+    A number is taken by a document that must not be there yet, so that no two have the same. The next number of who was
+    frozen may have been taken and trimmed since: whoever put an entry looks whether the one before is there, and takes
+    it back where that is gone. Entries are trimmed oldest first, so that this one says it of all later ones.
+    """
+
+    def __init__(self, store: Documents, kind: str, random: RandomBytes) -> None:
+        self._store = store
+        self._kind = kind
+        self._random = random
+        self._known: dict[str, int] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def append(self, topic: str, entry: Entry) -> int:
+        """Append to the topic; the number. What one program appends one after the other stands in that order.
+
+        Raises `Conflict` while others append all the time.
+        """
+        turn = self._turns.setdefault(topic, asyncio.Lock())
+        async with turn:
+            for _ in range(MOST_TRIES):
+                number = await self._next(topic, entry.at)
+                if await self._took(topic, number, encode_entry(entry)):
+                    self._know(topic, number)
+                    return number
+        raise Conflict(f"{self._kind}: too many append to {topic!r} at the same time; try again")
+
+    async def read(self, topic: str, after: int, limit: int) -> Sequence[Numbered]:
+        """The first entries behind that number, in order; where the first is not the next one, some were trimmed."""
+        name = entry_name(topic, max(after, OPENING))
+        found = await self._store.list_documents(self._kind, prefix=prefix_of(topic), after=name, limit=limit)
+        return [Numbered(number=split_name(each.name)[1], entry=decode_entry(each.text)) for each in found]
+
+    async def newest(self, topic: str, known: int = OPENING) -> int:
+        """The number of the newest entry; `known`, which is that of an older one, where there is none behind it.
+
+        It looks in steps that double, and then between: entries are many, and none is read twice.
+        """
+        low, step = known, 1
+        while (found := await self._first_behind(topic, low + step - 1)) is not None:
+            low, step = found, step * 2
+        high = low + step - 1
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._first_behind(topic, middle)
+            low, high = (low, middle) if found is None else (found, high)
+        return low
+
+    async def _first_behind(self, topic: str, number: int) -> int | None:
+        found = await self._store.list_documents(
+            self._kind, prefix=prefix_of(topic), after=entry_name(topic, number), limit=1
+        )
+        return split_name(found[0].name)[1] if found else None
+
+    # A number
+
+    async def _next(self, topic: str, now: Moment) -> int:
+        """The number behind the newest that is known; a topic without entries is opened."""
+        known = self._known.get(topic)
+        if known is None:
+            known = await self.newest(topic) or await self._opened(topic, now)
+            self._know(topic, known)
+        return known + 1
+
+    async def _opened(self, topic: str, now: Moment) -> int:
+        """Behind which number the topic begins. Of several who open it one does."""
+        opening = self._document(topic, OPENING, str(start_at(now)))
+        try:
+            await self._put(opening)
+        except Conflict:
+            opening = await self._store.get_document(self._kind, opening.name)
+        return int(opening.text)
+
+    async def _took(self, topic: str, number: int, text: str) -> bool:
+        """Whether the number could be taken. If not, it is not known any more which comes next."""
+        document = self._document(topic, number, text)
+        try:
+            await self._put(document)
+        except Conflict:
+            self._know(topic, await self.newest(topic, number))
+            return False
+        if await self._follows(topic, number):
+            return True
+        self._known.pop(topic, None)
+        await self._store.delete_document(self._kind, document.name, document.version)
+        return False
+
+    async def _follows(self, topic: str, number: int) -> bool:
+        """Whether the entry before is there, or the opening says that there is none."""
+        with suppress(NotFound):
+            await self._store.get_document(self._kind, entry_name(topic, number - 1))
+            return True
+        with suppress(NotFound):
+            opening = await self._store.get_document(self._kind, entry_name(topic, OPENING))
+            return int(opening.text) == number - 1
+        return False
+
+    def _know(self, topic: str, number: int) -> None:
+        if len(self._known) >= MOST_KNOWN and topic not in self._known:
+            self._known.clear()
+        self._known[topic] = number
+
+    def _document(self, topic: str, number: int, text: str) -> Document:
+        version = new_version(self._random)
+        return Document(kind=self._kind, name=entry_name(topic, number), text=text, version=version)
+
+    async def _put(self, document: Document) -> None:
+        """Once more after a lost reply: the store knows the document again."""
+        try:
+            await self._store.put_document(document, None)
+        except StoreUnavailable:
+            await self._store.put_document(document, None)

@@ -1,0 +1,55 @@
+"""Messages: what programs tell each other by channels. A message is an entry of a stream."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.nesting import check_depth
+from tokimori.model.stream import Numbered
+from tokimori.model.words import check_text
+
+KIND: Final = "message"
+LARGEST: Final = 2**16
+"""Bytes of a message as JSON. What is larger is kept elsewhere, and the message says where."""
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A message: `number` grows in its topic. `key` is that of no other one, unless its publisher gave it twice.
+
+    `at` is when it was published, by the store's time; `by` who did so (None: nobody knows); `data` what JSON can hold.
+    """
+
+    topic: str
+    number: int
+    key: str
+    at: Moment
+    by: str | None
+    data: Any
+
+
+def message_of(topic: str, found: Numbered) -> Message:
+    """The message in an entry of the topic."""
+    entry = found.entry
+    return Message(
+        topic=topic,
+        number=found.number,
+        key=entry.key,
+        at=entry.at,
+        by=entry.by,
+        data=msgspec.json.decode(entry.body),
+    )
+
+
+def check_message(text: str) -> bytes:
+    """The JSON of a message, if that can be kept. Raises `InvalidInput`."""
+    check_text("message", text)
+    body = text.encode()
+    check_depth(body)
+    size = len(body)
+    if size > LARGEST:
+        allowed = f"at most {LARGEST} bytes of JSON"
+        raise InvalidInput(f"message: it is too large, {size} bytes", field="message", value=size, allowed=allowed)
+    return body

@@ -1,0 +1,71 @@
+"""Orders: what people tell nodes to do, which no row of the store says. Each is an entry of one stream."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.words import check_word
+
+KIND: Final = "order"
+TOPIC: Final = "nodes"
+"""All nodes read all orders: they are few."""
+LARGEST_DATA: Final = 2**16
+"""Bytes of the data of a signal, as JSON."""
+
+
+class RestartRun(Struct, frozen=True, kw_only=True, tag="restart"):
+    """End this attempt, and begin the run anew. `token` is that of the attempt: another one is not meant."""
+
+    run_id: RunId
+    token: Token
+
+
+class SignalRun(Struct, frozen=True, kw_only=True, tag="signal"):
+    """Tell the function of this attempt a word, with data as JSON."""
+
+    run_id: RunId
+    token: Token
+    name: str
+    data: str | None = None
+
+
+class DrainNode(Struct, frozen=True, kw_only=True, tag="drain"):
+    """Take no new runs until told to resume. `node_id` None: all nodes that live now, here and below."""
+
+    node_id: NodeId | None
+
+
+class ResumeNode(Struct, frozen=True, kw_only=True, tag="resume"):
+    """Take runs again."""
+
+    node_id: NodeId | None
+
+
+class StopNode(Struct, frozen=True, kw_only=True, tag="stop"):
+    """Shut down: let runs finish for the grace of the node; `now`: end them and hand them back."""
+
+    node_id: NodeId | None
+    now: bool = False
+
+
+Order = RestartRun | SignalRun | DrainNode | ResumeNode | StopNode
+
+_decoder: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+
+
+def encode_order(order: Order) -> bytes:
+    """The body of its entry."""
+    return msgspec.json.encode(order)
+
+
+def decode_order(body: bytes) -> Order:
+    """The order in a body of `encode_order`. Raises `ValueError`."""
+    return _decoder.decode(body)
+
+
+def check_signal(name: object) -> str:
+    """The text as the name of a signal. Raises `InvalidInput`."""
+    check_word("name", name)
+    return str(name)

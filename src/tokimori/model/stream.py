@@ -1,0 +1,91 @@
+"""Streams: what happened in order. Entries of a topic are documents, whose names say topic and number.
+
+Numbers of a topic are consecutive. Entry 0 opens it: it says behind which number the first one comes, so that a topic
+that was forgotten and begins anew goes on with greater numbers.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import MILLISECOND, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.words import DOTS
+
+OPENING = 0
+"""The number of what opens a topic."""
+LARGEST_NUMBER = 10**16 - 1
+TOPIC_ALLOWED = "1 to 100 of A-Z a-z 0-9 . _ : @ + -, not starting with -, neither . nor .."
+_TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}\Z", re.ASCII)
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """What was appended to a topic: when (by the store's time), by whom (None: nobody knows), and what, as JSON.
+
+    `key` is that of no other entry, unless whoever appended it has given it twice.
+    """
+
+    at: Moment
+    by: str | None
+    key: str
+    body: msgspec.Raw
+
+
+class Numbered(Struct, frozen=True, kw_only=True):
+    """An entry, and its number in its topic."""
+
+    number: int
+    entry: Entry
+
+
+_decoder = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(entry).decode()
+
+
+def decode_entry(text: str) -> Entry:
+    """The entry in a text of `encode_entry`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
+
+def encoded_body(value: Any) -> msgspec.Raw:
+    """A value as the body of an entry. Raises `ValueError` and `TypeError` for what JSON can't hold."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def check_topic(field: str, text: object) -> str:
+    """The text as the name of a topic. Raises `InvalidInput`."""
+    if not isinstance(text, str) or _TOPIC.match(text) is None or text in DOTS:
+        raise InvalidInput(f"{field}: {text!r} is no topic", field=field, value=text, allowed=TOPIC_ALLOWED)
+    return text
+
+
+def prefix_of(topic: str) -> str:
+    """With what the names of its entries begin, and no others."""
+    return f"{topic}/"
+
+
+def entry_name(topic: str, number: int) -> str:
+    """The name of an entry: names stand in the order of numbers."""
+    return f"{topic}/{number:016d}"
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """The topic and the number in the name of an entry."""
+    topic, _, number = name.rpartition("/")
+    return topic, int(number)
+
+
+def behind_topic(topic: str) -> str:
+    """A name behind those of all entries of the topic, and before those of the topics that follow."""
+    return f"{topic}/~"
+
+
+def start_at(now: Moment) -> int:
+    """Behind which number a topic begins that is opened now: greater than any of its past, of which nobody knows."""
+    return now // MILLISECOND

@@ -1,0 +1,1 @@
+"""Channels: messages of programs to programs."""

@@ -1,0 +1,173 @@
+"""Channels as programs and people use them: they publish messages to a topic, and subscribe to it."""
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.errors import AlreadyExists, InvalidInput, NotFound
+from tokimori.model.ids import RandomBytes, uuid7
+from tokimori.model.message import Message, check_message, message_of
+from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
+from tokimori.model.subscriber import (
+    KIND,
+    Subscriber,
+    decode_subscriber,
+    encode_subscriber,
+    subscriber_name,
+)
+from tokimori.model.words import check_text, check_word
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import checked
+from tokimori.service.channels.topics import Topics
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.given import Span, json_of, seconds_of
+from tokimori.service.store_time import Now
+
+log = logging.getLogger(__name__)
+
+SUBSCRIBERS = DocumentKind(KIND, encode_subscriber, decode_subscriber)
+LONGEST_WAIT = 60.0
+"""Seconds for which one call waits at most."""
+MOST_READ = 50
+"""Messages of one answer: at most about 3 MiB, which a node makes in one step."""
+FOLLOW_WAIT = 20.0
+LONGEST_KEY = 255
+
+
+class FoundMessages(Struct, frozen=True, kw_only=True):
+    """Messages in order, and behind which number to go on. `gap`: some of those before them are not kept any more."""
+
+    messages: Sequence[Message]
+    after: int
+    gap: bool = False
+
+
+class Channels:
+    """Messages by topics. Every method may raise `StoreError`."""
+
+    def __init__(self, store: DocumentStore, topics: Topics, now: Now, random: RandomBytes, author: str | None) -> None:
+        self._subscribers = Documents(store, SUBSCRIBERS, random)
+        self._topics = topics
+        self._now = now
+        self._random = random
+        self._author = author
+
+    async def publish(self, topic: str, message: Any, key: str | None = None) -> Message:
+        """Publish what JSON can hold, at most 64 KiB; it is kept when this returns, behind all that was published.
+
+        Where the store does not answer, it may have been published or not: who publishes it again with the same `key`
+        lets subscribers know. Raises `InvalidInput`, and `Conflict` while too many publish at the same moment.
+        """
+        checked_topic, body = check_topic("topic", topic), check_message(json_of("message", message))
+        now = await self._now()
+        named = uuid7(now, self._random) if key is None else _checked_key(key)
+        entry = Entry(at=now, by=self._author, key=named, body=msgspec.Raw(body))
+        number = await self._topics.streams.append(checked_topic, entry)
+        return message_of(checked_topic, Numbered(number=number, entry=entry))
+
+    async def read(
+        self,
+        topic: str,
+        after: int | None = None,
+        name: str | None = None,
+        wait: Span = 0.0,
+        limit: int = MOST_READ,
+    ) -> FoundMessages:
+        """The messages behind the number `after`; it waits for the first so many seconds.
+
+        By default those that the subscriber `name` has not acknowledged: of a new one all that are kept. Without a name
+        those to come. Raises `InvalidInput`.
+        """
+        checked_topic, most = check_topic("topic", topic), checked("limit", limit, MOST_READ)
+        seconds = min(LONGEST_WAIT, seconds_of("wait", wait))
+        begin = await self._begin(checked_topic, after, name)
+        found = await self._topics.streams.read(checked_topic, begin, most)
+        if not found and seconds:
+            await self._topics.wait(checked_topic, begin, seconds)
+            found = await self._topics.streams.read(checked_topic, begin, most)
+        return FoundMessages(
+            messages=[message_of(checked_topic, each) for each in found],
+            after=found[-1].number if found else begin,
+            gap=bool(found) and 0 < begin < found[0].number - 1,
+        )
+
+    async def _begin(self, topic: str, after: int | None, name: str | None) -> int:
+        known = 0 if name is None else await self._position(topic, check_subscriber(name))
+        if after is not None:
+            return checked("after", after, LARGEST_NUMBER, least=0)
+        return known if name is not None else await self._topics.streams.newest(topic)
+
+    async def _position(self, topic: str, name: str) -> int:
+        with suppress(NotFound):
+            return (await self._subscribers.get(subscriber_name(topic, name))).number
+        return 0
+
+    async def acknowledge(self, topic: str, name: str, number: int) -> int:
+        """The subscriber has done with all messages up to that number; up to which it has by now.
+
+        An earlier number changes nothing. Raises `InvalidInput`, also for a number that no message has yet.
+        """
+        checked_topic, known = check_topic("topic", topic), check_subscriber(name)
+        wanted = checked("number", number, LARGEST_NUMBER, least=0)
+        if wanted and not await self._topics.streams.read(checked_topic, wanted - 1, 1):
+            message = f"number: no message of {topic!r} has the number {number} yet"
+            raise InvalidInput(message, field="number", value=number, allowed="that of a message")
+        value = Subscriber(number=wanted, at=await self._now())
+        document = subscriber_name(checked_topic, known)
+        try:
+            kept = await self._subscribers.change(document, lambda old: old if old.number >= wanted else value)
+        except NotFound:
+            try:
+                await self._subscribers.add(document, value)
+            except AlreadyExists:
+                return await self.acknowledge(topic, name, number)
+            return wanted
+        return kept.number
+
+    async def forget(self, topic: str, name: str) -> None:
+        """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
+        await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
+
+    async def subscribe(
+        self, topic: str, name: str | None = None, after: int | None = None
+    ) -> AsyncGenerator[Message, None]:
+        """The messages of the topic, for ever: those behind the number `after`, else as `read` says.
+
+        With a `name` it is kept how far this has got: a message is acknowledged when the next one is asked for, so that
+        each comes at least once, also after a crash. Who has left off comes back to the message at which he did.
+        """
+        position, done = await self._begin(check_topic("topic", topic), after, name), 0
+        try:
+            while True:
+                found = await self.read(topic, position, None, FOLLOW_WAIT)
+                if found.gap:
+                    log.warning("messages of %s behind number %d are not kept any more", topic, position)
+                for message in found.messages:
+                    yield message
+                    done = message.number
+                position = found.after
+                if name is not None and done:
+                    await self.acknowledge(topic, name, done)
+                    done = 0
+        finally:
+            if name is not None and done:
+                await self.acknowledge(topic, name, done)
+
+
+def check_subscriber(name: object) -> str:
+    """The text as the name of a subscriber. Raises `InvalidInput`."""
+    check_word("name", name)
+    return str(name)
+
+
+def _checked_key(key: object) -> str:
+    check_text("key", key)
+    text = str(key)
+    if not 1 <= len(text) <= LONGEST_KEY:
+        message = f"key: {text!r} is too long, or empty"
+        raise InvalidInput(message, field="key", value=text, allowed=f"1 to {LONGEST_KEY} characters")
+    return text

@@ -1,0 +1,38 @@
+"""Topics: the messages of all channels, and one look for each topic, however many wait for its next message."""
+
+import asyncio
+
+from tokimori.engine.streams import Streams
+from tokimori.model.ids import RandomBytes
+from tokimori.model.message import KIND
+from tokimori.ports.documents import Documents
+
+EVERY = 0.25
+"""Seconds between two looks at a topic for which somebody waits."""
+
+
+class Topics:
+    """What all who use channels in this process share."""
+
+    def __init__(self, store: Documents, random: RandomBytes) -> None:
+        self.streams = Streams(store, KIND, random)
+        self._looks: dict[str, asyncio.Task[int]] = {}
+
+    async def wait(self, topic: str, after: int, seconds: float) -> None:
+        """Return once there is a message behind that number, or after so many seconds. May raise `StoreError`."""
+        clock = asyncio.get_running_loop().time
+        ends = clock() + seconds
+        while (left := ends - clock()) > 0:
+            look = self._looks.get(topic)
+            if look is None:
+                look = self._looks[topic] = asyncio.create_task(self._look(topic, after))
+            await asyncio.wait([look], timeout=left)
+            if look.done() and (look.cancelled() or look.result() > after):
+                return
+
+    async def _look(self, topic: str, known: int) -> int:
+        try:
+            await asyncio.sleep(EVERY)
+            return await self.streams.newest(topic, known)
+        finally:
+            del self._looks[topic]

@@ -1,0 +1,25 @@
+"""Nodes that were told to take no new runs. A document says it of each, as no row of a store does."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.ports.documents import Documents
+from tokimori.ports.nodes import NodeRecord, Nodes
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.documents import DocumentKind
+
+DRAINED: DocumentKind[str] = DocumentKind("drained", str, str)
+"""By the id of the node: since when, and by whom."""
+
+
+class NodeStore(Nodes, Documents, Protocol):
+    """The part of the store that is asked."""
+
+
+async def nodes_of(store: NodeStore) -> Sequence[NodeRecord]:
+    """All nodes and programs, and which of them were told to take no new runs."""
+    nodes = await store.list_nodes()
+    drained = {each.name for each in await store.list_documents(DRAINED.word, limit=MOST_LISTED)}
+    return [replace(each, drained=True) if each.id in drained else each for each in nodes] if drained else nodes

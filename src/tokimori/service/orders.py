@@ -1,0 +1,192 @@
+"""Orders to runs, jobs and nodes, which nodes hear with their next beat: restart, signal, drain, resume, stop."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+
+from tokimori.clock import format_moment
+from tokimori.engine.streams import Streams
+from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.ids import NodeId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.model.order import (
+    KIND,
+    LARGEST_DATA,
+    TOPIC,
+    DrainNode,
+    Order,
+    RestartRun,
+    ResumeNode,
+    SignalRun,
+    StopNode,
+    check_signal,
+    encode_order,
+)
+from tokimori.model.run import Run
+from tokimori.model.sizes import check_reason
+from tokimori.model.stream import Entry
+from tokimori.model.target import Function
+from tokimori.model.transitions import ENDS, RunState
+from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.store import RunFilter, Store
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.documents import Documents
+from tokimori.service.drained import DRAINED
+from tokimori.service.given import flag_of, json_of
+from tokimori.service.store_time import Now
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+
+_LIVE = frozenset(RunState) - ENDS
+
+
+class Orders:
+    """Orders that nodes hear within a second while they run something, else within two.
+
+    They are kept before a method returns, and a node that could not reach the store hears them when it can again. Every
+    method may raise `StoreError`, and `NotFound` for a run, a job or a node that there is not.
+    """
+
+    def __init__(self, service: "Service", store: Store, now: Now, random: RandomBytes, author: str | None) -> None:
+        self._service = service
+        self._store = store
+        self._streams = Streams(store, KIND, random)
+        self._drained = Documents(store, DRAINED, random)
+        self._now = now
+        self._random = random
+        self._author = author
+
+    # Runs
+
+    async def restart(self, run_id: str) -> Run:
+        """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
+
+        Raises `Refused` for a run that does not run on a node.
+        """
+        run = await self._running(run_id)
+        await self._give(RestartRun(run_id=run.id, token=run.token))
+        return run
+
+    async def signal(self, run_id: str, name: str, data: Any = None) -> Run:
+        """Tell the function of a running run a word, with data that JSON can hold; the run as it is now.
+
+        It hears it by `task.on_signal`; an attempt that ends before that hears nothing. Raises `Refused` for a run that
+        does not run on a node, or is no function.
+        """
+        word, text = check_signal(name), None if data is None else _checked_data(json_of("data", data))
+        run = await self._running(run_id)
+        job = await self._service.get(run.job_id)
+        if not isinstance(job.definition.target, Function):
+            message = f"the run {run.id} is no function: nothing in it hears a signal"
+            raise Refused(message, field="run", value=run.id, allowed="a run of a job with a `function`")
+        await self._give(SignalRun(run_id=run.id, token=run.token, name=word, data=text))
+        return run
+
+    async def _running(self, run_id: str) -> Run:
+        run = await self._store.get_run(RunId(check_uuid(run_id, field="run")))
+        if run.state is not RunState.RUNNING:
+            hint = f": `tokimori run retry {run.id}` asks for it once more" if run.state in ENDS else ""
+            message = f"the run {run.id} does not run: it is {run.state}{hint}"
+            raise Refused(message, field="run", value=run.id, allowed="a run that runs")
+        if run.cancel is not None:
+            raise Refused(f"the run {run.id} is being cancelled: {run.cancel}", field="run", value=run.id)
+        node = next((each for each in await self._store.list_nodes() if each.id == run.node_id), None)
+        if node is not None and node.is_program:
+            message = f"the run {run.id} was claimed by a worker outside of nodes, which hears no orders but to cancel"
+            raise Refused(message, field="run", value=run.id, allowed=f"`tokimori run cancel {run.id}`")
+        return run
+
+    # Jobs
+
+    async def restart_job(self, job_id: str) -> Sequence[Run]:
+        """Restart all runs of a job that run on nodes; those runs, at most 1,000."""
+        job = await self._service.get(check_job_id(job_id))
+        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        restarted = []
+        for run in await self._store.list_runs(running):
+            with suppress(Refused, NotFound):  # it has ended meanwhile, or is cancelled
+                restarted.append(await self.restart(run.id))
+        return restarted
+
+    async def cancel_job(self, job_id: str, reason: str = "cancelled by hand") -> int:
+        """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on."""
+        check_reason("reason", reason)
+        job = await self._service.get(check_job_id(job_id))
+        live, cancelled = RunFilter(job_id=job.id, states=_LIVE, limit=MOST_LISTED), 0
+        while runs := await self._store.list_runs(live):
+            for run in runs:
+                with suppress(NotFound):
+                    await self._service.cancel(run.id, reason)
+                    cancelled += 1
+            live = structs.replace(live, before=runs[-1].id)
+        return cancelled
+
+    # Nodes
+
+    async def drain(self, node_id: str | None = None) -> Sequence[NodeRecord]:
+        """Let a node (None: all that live now) take no new runs: what it runs goes on, and it fires schedules still.
+
+        Until `resume`, or its next start. The nodes that were told.
+        """
+        nodes = await self._nodes(node_id)
+        text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
+        for node in nodes:
+            await self._drained.put(node.id, text)
+        await self._give(DrainNode(node_id=_one(node_id)))
+        await self._forget_the_dead()
+        return [structs.replace(node, drained=True) for node in nodes]
+
+    async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
+        """Let a node (None: all that live now) take runs again. The nodes that were told."""
+        nodes = await self._nodes(node_id)
+        await self._give(ResumeNode(node_id=_one(node_id)))
+        for node in nodes:
+            await self._drained.discard(node.id)
+        return [structs.replace(node, drained=False) for node in nodes]
+
+    async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
+        """Shut down a node (None: all that live now): its runs get its grace to finish, with `now` none at all.
+
+        Those that have not ended by then begin anew elsewhere. What starts nodes (systemd, say) may start it again. The
+        nodes that were told.
+        """
+        at_once, nodes = flag_of("now", now), await self._nodes(node_id)
+        await self._give(StopNode(node_id=_one(node_id), now=at_once))
+        return nodes
+
+    async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
+        living = [each for each in await self._service.nodes() if each.state is NodeState.ALIVE and not each.is_program]
+        if node_id is None:
+            return living
+        wanted = check_uuid(node_id, field="node")
+        found = [each for each in living if each.id == wanted]
+        if not found:
+            message = f"no node {wanted} is alive"
+            raise NotFound(message, field="node", value=wanted, allowed="one of `tokimori node list`")
+        return found
+
+    async def _forget_the_dead(self) -> None:
+        living = {each.id for each in await self._store.list_nodes() if each.state is NodeState.ALIVE}
+        for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED):
+            if each.name not in living:
+                await self._drained.discard(each.name)
+
+    async def _give(self, order: Order) -> None:
+        now = await self._now()
+        body = msgspec.Raw(encode_order(order))
+        await self._streams.append(TOPIC, Entry(at=now, by=self._author, key=uuid7(now, self._random), body=body))
+
+
+def _one(node_id: str | None) -> NodeId | None:
+    return None if node_id is None else NodeId(check_uuid(node_id, field="node"))
+
+
+def _checked_data(text: str) -> str:
+    size = len(text.encode())
+    if size > LARGEST_DATA:
+        allowed = f"at most {LARGEST_DATA} bytes of JSON"
+        raise InvalidInput(f"data: it is too large, {size} bytes", field="data", value=size, allowed=allowed)
+    return text

@@ -1,0 +1,80 @@
+"""A function hears the signals of its run: each once, in order, also those that came before it listened."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from tokimori.apps.attempt import Attempt
+from tokimori.apps.signals import MOST_KEPT, Signals, carry_out
+from tokimori.executors.functions import wire
+
+
+def an_attempt(act: Any, folder: Path) -> Attempt:
+    """An attempt at a function."""
+    begin = wire.Begin(
+        number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log"
+    )
+    return Attempt(begin, act, folder, 0, lambda _: None)
+
+
+def test_what_came_before_is_kept() -> None:
+    """By name, the newest hundred; data is what JSON says."""
+    heard: list[Any] = []
+    signals = Signals(carry_out)
+    for n in range(MOST_KEPT + 1):
+        signals.tell("n", str(n))
+    signals.on("n", heard.append)
+    signals.tell("n", '{"a": [1]}')
+    signals.tell("other", None)
+    assert heard == [*range(1, MOST_KEPT + 1), {"a": [1]}]
+    signals.on("other", heard.append)
+    assert heard[-1] is None
+
+
+def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Path) -> None:
+    """One after the other, while it works; what a handler raises is in the output of the run, and ends nothing."""
+    heard: list[Any] = []
+    done = threading.Event()
+
+    def told(data: Any) -> None:
+        heard.append((data, threading.current_thread() is not here))
+        if len(heard) == 3:
+            done.set()
+        if data == 2:
+            raise ValueError("a bad signal")
+
+    def act(task: Any) -> str:
+        attempt.signal("level", "1")
+        task.on_signal("level", told)
+        for n in (2, 3):
+            attempt.signal("level", str(n))
+        return "in time" if done.wait(10) else "late"
+
+    here = threading.current_thread()
+    attempt = an_attempt(act, tmp_path)
+    ended = attempt.run()
+    assert (ended.text, heard) == ('"in time"', [(1, True), (2, True), (3, True)])
+    assert b"a bad signal" in ended.head
+
+
+async def test_a_function_that_waits_hears_them_on_its_loop(tmp_path: Path) -> None:
+    """Handlers may be coroutine functions; one that still works at the end of the run ends with it."""
+    heard: list[Any] = []
+    came = asyncio.Event()
+
+    async def told(data: Any) -> None:
+        heard.append(data)
+        came.set()
+        await asyncio.Event().wait()
+
+    async def act(task: Any) -> None:
+        task.on_signal("go", told)
+        await came.wait()
+
+    attempt = an_attempt(act, tmp_path)
+    attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
+    await asyncio.sleep(0)
+    attempt.signal("go", '"now"')
+    ended: wire.Ended = await working
+    assert (ended.end, heard) == (wire.SUCCEEDED, ["now"])

@@ -1,0 +1,90 @@
+"""Streams are trimmed by age and by count, oldest first, a little in each step."""
+
+import os
+from math import inf
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.clock import DAY, Moment
+from tokimori.engine.streams import Streams
+from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, Trimmer
+from tokimori.model.document import Document
+from tokimori.model.ids import NodeId
+from tokimori.model.message import KIND
+from tokimori.model.stream import Entry, encoded_body
+from tokimori.model.subscriber import KIND as SUBSCRIBER
+from tokimori.model.subscriber import Subscriber, encode_subscriber
+from tokimori.stores.memory.store import MemoryStore
+from tokimori.testing.clock import VirtualClock
+
+NODE = NodeId("node")
+
+
+async def a_topic(store: MemoryStore, topic: str, *ages: float) -> None:
+    """Messages of so many days ago, the oldest first."""
+    streams = Streams(store, KIND, os.urandom)
+    for age in sorted(ages, reverse=True):
+        at = Moment(NEW_YEAR - round(age * DAY))
+        await streams.append(topic, Entry(at=at, by=None, key=f"{age}", body=encoded_body(age)))
+
+
+async def kept(store: MemoryStore, topic: str) -> list[str]:
+    """What is left of a topic."""
+    return [each.entry.key for each in await Streams(store, KIND, os.urandom).read(topic, 0, 1000)]
+
+
+async def a_round(store: MemoryStore, days: int = 7, most: int = 1000) -> int:
+    """Trim until the round is over; in how many steps."""
+    trimmer, steps = Trimmer(store, 0, lambda: 0.5, os.urandom, days=days, most=most), 0
+    at = trimmer.next_at
+    assert at == EVERY / 2
+    while trimmer.next_at < at + EVERY:
+        await trimmer.step(NODE, NEW_YEAR, trimmer.next_at)
+        at, steps = min(at, trimmer.next_at), steps + 1
+        assert steps < 1000
+    return steps
+
+
+async def test_what_is_too_old_is_deleted() -> None:
+    """To the moment, in every topic; a topic of which nothing is left begins anew with greater numbers."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "a", 0, 6.99, 7.01, 400)
+    await a_topic(store, "a-b", 8, 9)
+    await a_topic(store, "c", 1)
+    last = (await Streams(store, KIND, os.urandom).read("a-b", 0, 10))[-1].number
+    await a_round(store)
+    assert [await kept(store, topic) for topic in ("a", "a-b", "c")] == [["6.99", "0"], [], ["1"]]
+    assert not [each for each in await store.list_documents(KIND) if each.name.startswith("a-b/")]
+    await a_topic(store, "a-b", 0)
+    assert (await Streams(store, KIND, os.urandom).read("a-b", last, 10))[0].entry.key == "0"
+
+
+async def test_a_topic_keeps_so_many() -> None:
+    """The newest, however many steps that takes; with 0 days their age is no matter."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "many", *range(BATCH * 3))
+    await a_topic(store, "few", 1, 2)
+    assert await a_round(store, days=0, most=10) > 3
+    assert (await kept(store, "many"), len(await kept(store, "few"))) == ([f"{n}" for n in range(9, -1, -1)], 2)
+    await a_round(store, days=0, most=10)
+    assert len(await kept(store, "many")) == 10
+
+
+async def test_a_step_deletes_few() -> None:
+    """The beat behind it is not late; the rest follows soon."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "many", *range(10, 10 + BATCH + 5))
+    trimmer = Trimmer(store, 0, lambda: 0, os.urandom, days=7, most=1000)
+    before = len(await kept(store, "many"))
+    await trimmer.step(NODE, NEW_YEAR, 0)
+    assert (before - len(await kept(store, "many")), trimmer.next_at) == (BATCH - 1, PAUSE)
+    assert trimmer.next_at < inf
+
+
+async def test_subscribers_are_forgotten_at_last() -> None:
+    """Those that have acknowledged nothing for a quarter of a year."""
+    store = MemoryStore(VirtualClock())
+    for name, age in (("news/gone", FORGOTTEN + 1), ("news/there", FORGOTTEN - 1)):
+        text = encode_subscriber(Subscriber(number=1, at=Moment(NEW_YEAR - age * DAY)))
+        await store.put_document(Document(kind=SUBSCRIBER, name=name, text=text, version=1), None)
+    await a_round(store)
+    assert [each.name for each in await store.list_documents(SUBSCRIBER)] == ["news/there"]

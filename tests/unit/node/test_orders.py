@@ -1,0 +1,169 @@
+"""Orders reach a node by polling alone: within a second while it runs something, else within two."""
+
+import os
+
+import pytest
+
+from tests.unit.node.world import Member, World
+from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.run import Run
+from tokimori.model.target import Function
+from tokimori.model.transitions import RunState
+from tokimori.node.stopping import Phase
+from tokimori.ports.executor import Signal, StopReason
+from tokimori.service.service import Service
+
+
+def orders_of(world: World) -> Service:
+    """Somebody elsewhere, who knows the store alone."""
+    return Service(world.store, world.clock, os.urandom, author="ada")
+
+
+async def one_running(world: World, member: Member) -> Run:
+    """A run that the node works on."""
+    [run_id] = await world.trigger(await world.add(schedule=None))
+    await world.pass_time(2)
+    assert member.executor.running == [run_id]
+    return await world.run(run_id)
+
+
+async def test_a_restarted_run_begins_anew_within_a_second() -> None:
+    """Its attempt is told to end, counts for nothing, and the same run is claimed again."""
+    world = World()
+    member = await world.join()
+    run = await one_running(world, member)
+    await orders_of(world).orders.restart(run.id)
+    await world.pass_time(1)
+    assert [(stop.run_id, stop.reason) for stop in member.executor.stops] == [(run.id, StopReason.RESTART)]
+    member.executor.obey()
+    await world.pass_time(1)
+    again = await world.run(run.id)
+    assert (again.state, again.attempt, again.failures, again.lost) == (RunState.RUNNING, 2, 0, 0)
+
+
+async def test_an_order_means_one_attempt() -> None:
+    """Whoever restarts twice before a node hears it restarts once; the next attempt is not meant."""
+    world = World()
+    member = await world.join()
+    run = await one_running(world, member)
+    service = orders_of(world)
+    await service.orders.restart(run.id)
+    await service.orders.restart(run.id)
+    await world.pass_time(1)
+    member.executor.obey()
+    member.executor.stops.clear()
+    await world.pass_time(3)
+    assert member.executor.stops == []
+    assert member.executor.running == [run.id]
+
+
+async def test_a_signal_reaches_the_attempt_that_runs() -> None:
+    """With its data, within a second, and no other node."""
+    world = World()
+    heard = list[tuple[str, Signal]]()
+    for _ in range(2):
+        member = await world.join(handlers=("f",))
+        told = member.node.id
+        member.node.signalling = lambda run_id, _token, signal, told=told: heard.append((told, signal))  # type: ignore[misc]
+    [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
+    await world.pass_time(2)
+    run = await world.run(run_id)
+    await orders_of(world).orders.signal(run_id, "reload", {"level": 3})
+    await world.pass_time(1)
+    assert heard == [(run.node_id, Signal("reload", '{"level":3}'))]
+
+
+async def test_only_functions_hear_signals() -> None:
+    """What nobody would hear is refused."""
+    world = World()
+    run = await one_running(world, await world.join())
+    with pytest.raises(Refused, match="is no function"):
+        await orders_of(world).orders.signal(run.id, "reload")
+    with pytest.raises(InvalidInput, match="is not a word"):
+        await orders_of(world).orders.signal(run.id, "re load")
+
+
+async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
+    """What it runs goes on; it is not ready for more, and others see that it is drained."""
+    world = World()
+    member = await world.join()
+    run = await one_running(world, member)
+    service = orders_of(world)
+    [told] = await service.orders.drain(member.node.id)
+    assert (told.id, told.drained) == (member.node.id, True)
+    await world.pass_time(1)
+    [waiting] = await world.trigger(await world.add("other", schedule=None))
+    await world.pass_time(5)
+    assert member.executor.running == [run.id]
+    assert "takes no new runs" in str(member.node.unready)
+    assert [node.drained for node in await service.nodes()] == [True]
+    [reason] = (await service.why_run(waiting)).reasons
+    assert "told to take no new runs" in reason.text
+    await service.orders.resume()
+    await world.pass_time(2)
+    assert member.executor.running == [run.id, waiting]
+    assert (member.node.unready, [node.drained for node in await service.nodes()]) == (None, [False])
+
+
+async def test_nodes_that_come_later_are_not_meant() -> None:
+    """All nodes are those that lived when it was ordered."""
+    world = World()
+    await world.join()
+    await orders_of(world).orders.drain()
+    late = await world.join()
+    await world.pass_time(3)
+    await world.trigger(await world.add(schedule=None))
+    await world.pass_time(3)
+    assert len(late.executor.running) == 1
+
+
+@pytest.mark.parametrize("now", [False, True])
+async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
+    """It lets its runs finish, or hands them back at once; ordered twice it does no more."""
+    world = World()
+    member = await world.join()
+    run = await one_running(world, member)
+    service = orders_of(world)
+    for _ in range(2):
+        await service.orders.stop(now=now)
+    await world.pass_time(1)
+    assert member.node.phase is (Phase.RELEASING if now else Phase.DRAINING)
+    assert [stop.reason for stop in member.executor.stops] == ([StopReason.RELEASE] if now else [])
+    member.executor.end(run.id)
+    await world.pass_time(2)
+    assert member.node.finished
+
+
+async def test_an_order_needs_somebody_who_hears_it() -> None:
+    """A run that does not run, and a node that does not live, are named."""
+    world = World()
+    member = await world.join()
+    run = await one_running(world, member)
+    member.executor.end(run.id)
+    await world.pass_time(2)
+    orders = orders_of(world).orders
+    with pytest.raises(Refused, match="it is succeeded: `tokimori run retry"):
+        await orders.restart(run.id)
+    with pytest.raises(NotFound, match="no node"):
+        await orders.stop(run.id)
+
+
+async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
+    """Those of others are left alone."""
+    world = World()
+    member = await world.join()
+    job = await world.add(schedule=None)
+    await world.trigger(job, 3)
+    [other] = await world.trigger(await world.add("other", schedule=None))
+    await world.pass_time(2)
+    service = orders_of(world)
+    assert len(await service.orders.restart_job(job.id)) == 3
+    await world.pass_time(1)
+    assert {stop.reason for stop in member.executor.stops} == {StopReason.RESTART}
+    assert other not in [stop.run_id for stop in member.executor.stops]
+    assert await service.orders.cancel_job(job.id, "wrong data") == 3
+    await world.pass_time(1)
+    member.executor.obey()
+    await world.pass_time(2)
+    assert [run.error for run in await world.runs(RunState.CANCELLED)] == ["wrong data"] * 3
+    assert member.executor.running == [other]
