@@ -16,8 +16,9 @@ from tokimori.service.access import Access
 from tokimori.service.audited import CHANGES, audited
 from tokimori.service.permitted import RULES, permitted
 
-UNRECORDED = {"claims", "check_schema", "doctor", "migrate", "schema_script"}
-"""What runs of workers say is in the runs; tables are changed by who opens the store; the doctor changes nothing."""
+UNRECORDED = {"channels", "claims", "check_schema", "doctor", "migrate", "schema_script"}
+"""Messages say who published them; what runs of workers say is in the runs; tables are changed by who opens the store;
+the doctor changes nothing."""
 
 
 def test_every_change_is_recorded() -> None:
