@@ -1,6 +1,6 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, NOBODY_IN, NOT_OURS, STALE, TOLD, Guard
+from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, MESSAGES, NOBODY_IN, NOT_OURS, STALE, TOLD, Guard
 
 OTHERS_GUARDS = (
     Guard(
@@ -235,5 +235,31 @@ OTHERS_GUARDS = (
         "if is_over:\n                return",
         "if not after:\n                return",
         "tests/unit/api/test_events.py::test_a_stream_ends_with_its_token",
+    ),
+    Guard(
+        MESSAGES,
+        "who was frozen takes back an entry that others have passed by",
+        "engine/streams.py",
+        "if await self._follows(topic, number):",
+        "if number:",
+        "tests/contract/stores/test_streams.py::test_who_was_frozen_appends_behind_all_others",
+        stores=("memory",),
+    ),
+    Guard(
+        MESSAGES,
+        "a topic that was forgotten goes on with greater numbers",
+        "model/stream.py",
+        "return now // MILLISECOND",
+        "return 1",
+        "tests/contract/stores/test_streams.py::test_a_topic_that_was_forgotten_goes_on_behind_its_past",
+        stores=("memory",),
+    ),
+    Guard(
+        MESSAGES,
+        "a message is done with when the next one is asked for",
+        "service/channels/channels.py",
+        "                    yield message\n                    done = message.number\n",
+        "                    done = message.number\n                    yield message\n",
+        "tests/unit/service/test_channels.py::test_a_subscription_acknowledges_what_it_was_asked_beyond",
     ),
 )

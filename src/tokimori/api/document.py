@@ -13,6 +13,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.queries import hints_of
 from tokimori.model.build import MOST_PIECES
 from tokimori.model.ids import JOB_ID_ALLOWED
+from tokimori.model.stream import TOPIC_ALLOWED
 from tokimori.model.words import WORD_ALLOWED
 from tokimori.service.views.errors import Problem
 
@@ -20,12 +21,15 @@ Schema = dict[str, Any]
 
 _REF = "#/components/schemas/{name}"
 _JOB_ID = r"^[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}$"
+_TOPIC = r"^[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}$"
 _WORD = r"^[A-Za-z0-9._-]{1,128}$"
 _RUN = {"type": "string", "format": "uuid"}
 _PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
     "job_id": ({"type": "string", "pattern": _JOB_ID}, JOB_ID_ALLOWED, "nightly-report"),
     "run_id": (_RUN, "a UUID", "01a1fe76-c901-7d5c-b9f7-4e869d9c8e52"),
     "attempt": ({"type": "integer", "minimum": 1, "maximum": 2**31 - 2}, "the number of an attempt", 1),
+    "node_id": (_RUN, "a UUID", "01a1fe76-c901-7d5c-b9f7-4e869d9c8e53"),
+    "topic": ({"type": "string", "pattern": _TOPIC}, TOPIC_ALLOWED, "orders"),
     "queue": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "mail"),
     "name": ({"type": "string", "pattern": _WORD}, WORD_ALLOWED, "holidays"),
     "digest": ({"type": "string", "pattern": "^[0-9a-f]{64}$"}, "the SHA-256 of a build", "0" * 64),

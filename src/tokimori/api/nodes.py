@@ -1,7 +1,7 @@
 """The paths that tell how things stand: nodes, figures of everything, and the schema of the store."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
-from tokimori.api.operation import Operation
+from tokimori.api.operation import Handler, Operation
 from tokimori.api.requests import NoRequest
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
@@ -59,17 +59,17 @@ class Nodes:
             ("doctor", "/api/v2/doctor", self.doctor, Diagnosis),
         )
         one, every = "/api/v2/nodes/{node_id}", "/api/v2/nodes"
-        orders = [
-            ("drain", self.drain, list[NodeView], {}),
-            ("resume", self.resume, list[NodeView], {}),
-            ("stop", self.stop, list[NodeView], {"now": False}),
-        ]
+        orders: Sequence[tuple[str, Handler, Mapping[str, object]]] = (
+            ("drain", self.drain, {}),
+            ("resume", self.resume, {}),
+            ("stop", self.stop, {"now": False}),
+        )
         return [
             *(Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds),
             *(
-                Operation(f"{name}_{word}", "POST", f"{path}/{word}", handler, answers, example=example)
+                Operation(f"{name}_{word}", "POST", f"{path}/{word}", handler, list[NodeView], example=example)
                 for name, path in (("node", one), ("nodes", every))
-                for word, handler, answers, example in orders
+                for word, handler, example in orders
             ),
         ]
 

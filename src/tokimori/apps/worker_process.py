@@ -97,9 +97,9 @@ class WorkerProcess(asyncio.Protocol):
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
-                case Tell(number=number, name=name, data=data):
+                case Tell(number=number, name=name, data=said):
                     if (attempt := self._attempts.get(number)) is not None:
-                        attempt.signal(name, data)
+                        attempt.signal(name, said)
                 case Leave():
                     self._leaving = True
                 case _:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     cls=Command,
     examples=(
         ("publish orders '{\"order\": 17}'", "to whoever subscribes to orders"),
-        ("publish orders - < order.json", "what standard input says"),
+        ("publish orders -", "what standard input says"),
     ),
 )
 @click.argument("topic", metavar="TOPIC")

@@ -317,6 +317,7 @@ class HttpClient(AsyncClient):
     retry_run = asked(AsyncClient.retry_run)
     copy_job = asked(AsyncClient.copy_job)
     rename_job = asked(AsyncClient.rename_job)
+    publish, subscribe = AsyncClient.publish, AsyncClient.subscribe
     output = asked(AsyncClient.output)
     now = asked(AsyncClient.now)
     ping = asked(AsyncClient.ping)

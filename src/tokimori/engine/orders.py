@@ -1,39 +1,53 @@
-"""Orders as a node hears them: it reads, at each beat, what was appended since the last one. Nothing else is needed."""
+"""Orders as a node hears them: it reads, with its beats, what was appended since it did so last.
+
+A node that runs something does so with each beat. An idle one, which asks for nothing but its beat, does so when that
+tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes.
+"""
 
 import logging
 from collections.abc import Sequence
 
 from tokimori.engine.streams import Streams
-from tokimori.model.ids import RandomBytes
+from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.order import KIND, TOPIC, Order, decode_order
 from tokimori.model.stream import Numbered
 from tokimori.ports.documents import Documents
+from tokimori.ports.nodes import Pulse
 
 log = logging.getLogger(__name__)
 
+RARELY = 120.0
+"""Seconds after which an idle node reads all the same."""
 MOST = 100
 """Orders of one beat; the others are heard with the next one."""
 
 
 class Orders:
-    """What people order from now on. Both methods may raise `StoreError`; then nothing is lost."""
+    """What people order from now on. What waits may raise `StoreError`; then nothing is lost."""
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:
         self._streams = Streams(store, KIND, random)
         self._after: int | None = None
+        self._peers: frozenset[NodeId] = frozenset()
+        self._next_at = 0.0
 
     async def begin(self) -> None:
         """From now on. What was ordered before concerns others: a node has a new id each time."""
         if self._after is None:
             self._after = await self._streams.newest(TOPIC)
 
-    async def heard(self) -> Sequence[Order]:
-        """What was ordered since this was asked last."""
-        if self._after is None:
+    async def heard(self, pulse: Pulse, at: float, *, busy: bool) -> Sequence[Order]:
+        """What was ordered since this was asked last, where it may be anything. `at` is monotonic seconds."""
+        peers = frozenset(peer for peer, _ in pulse.peers)
+        if busy or peers - self._peers:
+            self._next_at = at
+        self._peers = peers
+        if self._after is None or at < self._next_at:
             return ()
         found = await self._streams.read(TOPIC, self._after, MOST)
+        self._next_at = at + RARELY
         if found:
-            self._after = found[-1].number
+            self._after, self._next_at = found[-1].number, at  # there may be more
         return [order for order in map(_order_in, found) if order is not None]
 
 

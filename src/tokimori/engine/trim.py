@@ -58,7 +58,7 @@ class Trimmer:
         )
         self._place: tuple[int, str] = (0, "")
         """Which kind comes next, and from which name on."""
-        self.next_at = at + EVERY * chance()
+        self.next_at = at + EVERY
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""

@@ -323,7 +323,7 @@ class Node:
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
                 self._tell_duties(replace(heard.pulse, orphans=True))
         await self._worker.compare(heard.pulse)
-        for order in await self._orders.heard():
+        for order in await self._orders.heard(heard.pulse, heard.sent, busy=self._worker.work.busy):
             self._obey(order)
 
     def _obey(self, order: Order) -> None:

@@ -1,6 +1,7 @@
 """Orders to runs, jobs and nodes, which nodes hear with their next beat: restart, signal, drain, resume, stop."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ from tokimori.service.store_time import Now
 if TYPE_CHECKING:
     from tokimori.service.service import Service
 
+LOOK = 0.25
+"""Seconds between two looks at the beats of nodes that were told something."""
+LONGEST = 5.0
 _LIVE = frozenset(RunState) - ENDS
 
 
@@ -58,6 +62,8 @@ class Orders:
         self._now = now
         self._random = random
         self._author = author
+        self.rest: Callable[[float], Awaitable[object]] = asyncio.sleep
+        """Waits so many seconds."""
 
     # Runs
 
@@ -135,14 +141,14 @@ class Orders:
         text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
         for node in nodes:
             await self._drained.put(node.id, text)
-        await self._give(DrainNode(node_id=_one(node_id)))
+        await self._tell(nodes, DrainNode(node_id=_one(node_id)))
         await self._forget_the_dead()
         return [structs.replace(node, drained=True) for node in nodes]
 
     async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take runs again. The nodes that were told."""
         nodes = await self._nodes(node_id)
-        await self._give(ResumeNode(node_id=_one(node_id)))
+        await self._tell(nodes, ResumeNode(node_id=_one(node_id)))
         for node in nodes:
             await self._drained.discard(node.id)
         return [structs.replace(node, drained=False) for node in nodes]
@@ -154,7 +160,7 @@ class Orders:
         nodes that were told.
         """
         at_once, nodes = flag_of("now", now), await self._nodes(node_id)
-        await self._give(StopNode(node_id=_one(node_id), now=at_once))
+        await self._tell(nodes, StopNode(node_id=_one(node_id), now=at_once))
         return nodes
 
     async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
@@ -167,6 +173,36 @@ class Orders:
             message = f"no node {wanted} is alive"
             raise NotFound(message, field="node", value=wanted, allowed="one of `tokimori node list`")
         return found
+
+    async def _tell(self, nodes: Sequence[NodeRecord], order: Order) -> None:
+        """Give an order to nodes, and wait until they hear it, `LONGEST` seconds at most.
+
+        Whoever does so takes part for that time: the beat of an idle node tells of a peer that it did not know.
+        """
+        now = await self._now()
+        us = NodeRecord(
+            id=NodeId(uuid7(now, self._random)),
+            host="an order",
+            boot_id="",
+            pid=0,
+            concurrency=0,
+            version="",
+            started=now,
+            state=NodeState.ALIVE,
+        )
+        await self._give(order)
+        await self._store.register(us)
+        try:
+            wanted = {node.id for node in nodes}
+            before = {node.id: node.beat for node in await self._store.list_nodes() if node.id in wanted}
+            for _ in range(round(LONGEST / LOOK)):
+                if not before:
+                    return
+                await self.rest(LOOK)
+                beats = {node.id: node.beat for node in await self._store.list_nodes() if node.state is NodeState.ALIVE}
+                before = {each: beat for each, beat in before.items() if beats.get(each) == beat}
+        finally:
+            await self._store.leave(us.id, now)
 
     async def _forget_the_dead(self) -> None:
         living = {each.id for each in await self._store.list_nodes() if each.state is NodeState.ALIVE}

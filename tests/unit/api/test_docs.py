@@ -104,12 +104,23 @@ async def test_an_example_works(each: Operation, world: World, door: Asker) -> N
     await world.service.tokens.create("holidays", "read")
     await world.service.secrets.set("holidays", "correct horse")
     run = (await world.trigger("nightly-report")).id
+    node = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e53"
+    await world.register(node)
+    if each.id in ("run_restart", "run_signal"):
+        await world.service.delete("nightly-report")
+        await world.add({"function": "report"}, "reports")
+        run = (await world.trigger("reports")).id
+        await world.register()
+        await world.begin(1)
+    if each.id == "message_acknowledge":
+        await world.service.channels.publish("orders", "a message")
     if each.id in ("job_rename", "run_retry"):
         await world.service.cancel(run)
     if each.id in ("job_add", "calendar_add"):
         await world.service.delete("nightly-report")
         await world.service.calendars.delete("holidays")
     names = {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "run_id": run}
+    names |= {"node_id": node, "topic": "orders"}
     if each.id.startswith("task_"):
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
     path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")

@@ -16,7 +16,9 @@ from tokimori.service.service import Service
 
 def orders_of(world: World) -> Service:
     """Somebody elsewhere, who knows the store alone."""
-    return Service(world.store, world.clock, os.urandom, author="ada")
+    service = Service(world.store, world.clock, os.urandom, author="ada")
+    service.orders.rest = world.pass_time
+    return service
 
 
 async def one_running(world: World, member: Member) -> Run:
@@ -91,7 +93,6 @@ async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
     service = orders_of(world)
     [told] = await service.orders.drain(member.node.id)
     assert (told.id, told.drained) == (member.node.id, True)
-    await world.pass_time(1)
     [waiting] = await world.trigger(await world.add("other", schedule=None))
     await world.pass_time(5)
     assert member.executor.running == [run.id]
@@ -111,7 +112,6 @@ async def test_nodes_that_come_later_are_not_meant() -> None:
     await world.join()
     await orders_of(world).orders.drain()
     late = await world.join()
-    await world.pass_time(3)
     await world.trigger(await world.add(schedule=None))
     await world.pass_time(3)
     assert len(late.executor.running) == 1
@@ -132,6 +132,20 @@ async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
     member.executor.end(run.id)
     await world.pass_time(2)
     assert member.node.finished
+
+
+@pytest.mark.parametrize("many", [1, 3])
+async def test_idle_nodes_hear_orders_too(many: int) -> None:
+    """Within two seconds, though they ask the store for nothing but their beat; nothing is left of who ordered."""
+    world = World()
+    members = [await world.join() for _ in range(many)]
+    await world.pass_time(3)
+    began = world.clock.monotonic()
+    await orders_of(world).orders.stop()
+    assert world.clock.monotonic() - began <= 2.5
+    await world.pass_time(0.5)
+    assert all(member.node.finished for member in members)
+    assert len(await world.store.list_nodes()) == many
 
 
 async def test_an_order_needs_somebody_who_hears_it() -> None:
