@@ -13,7 +13,7 @@ from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.declarations import Changes
 from tokimori.service.deleting import DeletedJobs
-from tokimori.service.jobs import Imported
+from tokimori.service.imports import Imported
 from tokimori.service.requests import Asked
 from tokimori.service.service import Service
 from tokimori.service.sets import Applied

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Self, Unpack
 
 import msgspec
@@ -29,7 +28,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_job, paused, resumed
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
-from tokimori.service.imports import PAIRS, checked_limits, checked_pair, checked_reasons
+from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -45,14 +44,6 @@ Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
 Judge = Callable[[JobId, Definition], Awaitable[None]]
 """Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """The result of an import: the jobs that it added, and those that were there already."""
-
-    added: tuple[JobId, ...]
-    unchanged: tuple[JobId, ...]
 
 
 class JobService(RunService):
@@ -178,15 +169,16 @@ class JobService(RunService):
         jobs: Sequence[tuple[str, Definition]],
         paused_because: Mapping[str, str] | None = None,
         runs_remaining: Mapping[str, int] | None = None,
+        starts: Mapping[str, Start] | None = None,
     ) -> Imported:
         """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
         `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id how many
-        scheduled runs there are to be.
+        scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far.
 
         Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        reasons, limits = checked_reasons(paused_because), checked_limits(runs_remaining)
+        limits, begun = checked_limits(runs_remaining), checked_starts(starts, paused_because)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
@@ -198,8 +190,7 @@ class JobService(RunService):
                 job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None
-            reason = reasons.get(job_id)
-            new[job_id] = job if reason is None else paused(job, now, reason, self._author)
+            new[job_id] = started(job, begun.get(job_id), now, self._author)
         try:
             await self._add_jobs(list(new.values()))
             added: Collection[JobId] = new

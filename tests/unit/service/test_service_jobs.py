@@ -24,7 +24,7 @@ from tokimori.model.target import Noop
 from tokimori.ports.planning import ALL, Share
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_TRIES
-from tokimori.service.jobs import Imported
+from tokimori.service.imports import Imported
 
 # Adding
 

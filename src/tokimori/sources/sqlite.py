@@ -1,0 +1,94 @@
+"""Tables of an SQLite file."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from tokimori.errors import StoreError
+from tokimori.sources.tables import Row
+
+PATIENCE = 5.0
+"""Seconds to wait for a lock of others."""
+_WAL = b"\x02\x02"
+
+
+class SqliteTables:
+    """See `Tables`. Each question is asked in a thread, one at a time."""
+
+    def __init__(self, name: str, connection: sqlite3.Connection) -> None:
+        self.name = name
+        self._connection = connection
+
+    async def names(self) -> frozenset[str]:
+        """See `Tables.names`."""
+        rows = await self._rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        return frozenset(str(row["name"]) for row in rows)
+
+    async def page(self, table: str, key: str, after: object, limit: int) -> Sequence[Row]:
+        """See `Tables.page`."""
+        if after is None:
+            return await self._rows(f'SELECT * FROM "{table}" ORDER BY "{key}" LIMIT ?', limit)
+        return await self._rows(f'SELECT * FROM "{table}" WHERE "{key}" > ? ORDER BY "{key}" LIMIT ?', after, limit)
+
+    async def of(
+        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
+    ) -> Sequence[Row]:
+        """See `Tables.of`."""
+        marks = ", ".join("?" * len(values))
+        behind, place = ("", ()) if after is None else (f' AND "{key}" > ?', (after,))
+        text = f'SELECT * FROM "{table}" WHERE "{column}" IN ({marks}){behind} ORDER BY "{key}" LIMIT ?'
+        return await self._rows(text, *values, *place, limit)
+
+    async def close(self) -> None:
+        """See `Tables.close`."""
+        self._connection.close()
+
+    async def _rows(self, text: str, *values: object) -> Sequence[Row]:
+        try:
+            return await asyncio.to_thread(self._fetch, text, values)
+        except (sqlite3.Error, UnicodeEncodeError) as fault:
+            raise _fault(self.name, fault) from None
+
+    def _fetch(self, text: str, values: tuple[object, ...]) -> Sequence[Row]:
+        cursor = self._connection.execute(text, values)  # type: ignore[arg-type]  a key comes from the database itself
+        columns = [each[0] for each in cursor.description]
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+
+
+async def open_sqlite(path: Path) -> SqliteTables:
+    """The tables of a file. Raises `StoreError`."""
+    if not path.is_file():
+        why = "is no file" if path.exists() else "does not exist"
+        raise StoreError(f"source {path} {why}", field="source", value=str(path), allowed="an SQLite database")
+    try:
+        connection = await asyncio.to_thread(_connect, path.absolute())
+    except (sqlite3.Error, OSError) as fault:
+        raise _fault(str(path), fault) from None
+    return SqliteTables(str(path), connection)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Texts that are not UTF-8 are left for the translator to refuse.
+
+    Who reads a database with a write-ahead log would make the log's files beside it. Where they are not there nobody
+    has it open, and it is read as a file that does not change.
+    """
+    with path.open("rb") as file:
+        is_logged = file.read(20)[18:20] == _WAL
+    alone = is_logged and not path.with_name(f"{path.name}-wal").exists()
+    uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}"
+    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
+    connection.text_factory = _text
+    return connection
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _fault(name: str, fault: Exception) -> StoreError:
+    locked = "locked" in str(fault) or "busy" in str(fault)
+    hint = ": another program writes it; try again when it does not" if locked else ""
+    return StoreError(f"source {name} can't be read: {fault}{hint}", field="source", value=name)

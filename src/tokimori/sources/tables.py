@@ -1,0 +1,143 @@
+"""From the URL of a database to its tables, read page by page."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from tokimori.errors import InvalidInput, StoreError
+
+Row = Mapping[str, object]
+"""A row, by column."""
+PAGE = 1_000
+"""Rows that are read at once."""
+ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWORD@HOST/DATABASE or mysql://…"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\Z", re.ASCII)
+
+
+class Tables(Protocol):
+    """The tables of a database."""
+
+    name: str
+    """What people are shown: all but the password."""
+
+    async def names(self) -> frozenset[str]:
+        """Which tables there are. Raises `StoreError`."""
+        ...
+
+    async def page(self, table: str, key: str, after: object, limit: int) -> Sequence[Row]:
+        """Rows in the order of their key, from the first one behind `after` (None: the first). Raises `StoreError`."""
+        ...
+
+    async def of(
+        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
+    ) -> Sequence[Row]:
+        """As `page`, of the rows whose column has one of these values."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+@asynccontextmanager
+async def opened(source: str) -> AsyncIterator[Tables]:
+    """The tables of a database, which is opened for reading. Raises `InvalidInput` and `StoreError`."""
+    tables = await _open(source)
+    try:
+        yield tables
+    finally:
+        await tables.close()
+
+
+async def _open(source: str) -> Tables:
+    scheme, colon, _ = source.partition("://")
+    match scheme.lower():
+        case _ if not colon:
+            from tokimori.sources.sqlite import open_sqlite  # noqa: PLC0415  one of three is needed
+
+            return await open_sqlite(Path(source))
+        case "sqlite":
+            from tokimori.sources.sqlite import open_sqlite  # noqa: PLC0415
+
+            return await open_sqlite(Path(unquote(urlsplit(source).path)))
+        case "postgresql" | "postgres":
+            from tokimori.sources.postgres import open_postgres  # noqa: PLC0415
+
+            return await open_postgres(source)
+        case "mysql" | "mariadb" | "mysql2":
+            from tokimori.sources.mysql import open_mysql  # noqa: PLC0415
+
+            return await open_mysql(f"mysql{source[len(scheme) :]}")
+        case _:
+            message = f"source: {scheme}://… is no database that can be read"
+            raise InvalidInput(message, field="source", value=scheme, allowed=ALLOWED)
+
+
+def check_table(name: str) -> str:
+    """The name of a table, if it is one. Raises `InvalidInput`."""
+    if _NAME.match(name) is None:
+        allowed = "letters, digits, _ and $, not beginning with a digit"
+        raise InvalidInput(f"table: {name!r} is no table's name", field="table", value=name, allowed=allowed)
+    return name
+
+
+async def check_there(tables: Tables, wanted: Sequence[str]) -> None:
+    """Raises `StoreError` where the database lacks one of these tables."""
+    there = await tables.names()
+    if missing := [name for name in wanted if name not in there]:
+        found = f"it has {', '.join(sorted(there)[:20])}" if there else "it has no tables"
+        raise StoreError(
+            f"source {tables.name} has no table {', '.join(missing)}: {found}",
+            field="source",
+            value=tables.name,
+            allowed=f"a database with {', '.join(wanted)}",
+        )
+
+
+async def pages(tables: Tables, table: str, key: str = "id") -> AsyncIterator[Sequence[Row]]:
+    """All rows of a table, a thousand at a time, in the order of their key. Raises `StoreError`."""
+    after: object = None
+    while rows := await tables.page(table, key, after, PAGE):
+        yield rows
+        if len(rows) < PAGE:
+            return
+        after = _last(tables, table, key, rows)
+
+
+async def belonging(
+    tables: Tables, table: str, column: str, owners: Sequence[object], key: str, most: int
+) -> Sequence[Row]:
+    """The rows of a table that belong to these owners, in the order of their key; of one owner at most so many.
+
+    Raises `StoreError`.
+    """
+    found: list[Row] = []
+    counts: Counter[object] = Counter()
+    after: object = None
+    while owners and (rows := await tables.of(table, column, owners, key, after, PAGE)):
+        for row in rows:
+            counts[row[column]] += 1
+            if counts[row[column]] <= most:
+                found.append(row)
+        if len(rows) < PAGE:
+            break
+        after = _last(tables, table, key, rows)
+    return found
+
+
+def _last(tables: Tables, table: str, key: str, rows: Sequence[Row]) -> object:
+    """The key behind which the next page begins."""
+    if (last := rows[-1].get(key)) is None:
+        message = f"source {tables.name}: a thousand rows of {table} have no {key}"
+        raise StoreError(message, field=f"{table}.{key}", allowed=f"a {key} in each row")
+    return last
+
+
+def as_source(fault: StoreError, name: str) -> StoreError:
+    """The error of a driver, which speaks of a store, as one of the source."""
+    said = fault.message.removeprefix(f"store {name}").removesuffix("; it is tried again")
+    return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)

@@ -1,0 +1,187 @@
+"""What every translator of another scheduler's jobs gives: entries, each of which moves, is refused or is left out. Pure.
+
+An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import check_new_job_id
+from tokimori.model.job import Definition, schedule_of
+from tokimori.model.sizes import MOST_REASON, check_sizes
+from tokimori.service.definitions import definition_from
+from tokimori.service.imports import Start
+
+Row = Mapping[str, object]
+"""A row of a table, by column."""
+MOST_SHOWN = 100
+"""Characters of a value that are repeated in a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """An entry that becomes a job: `place` says where it was read, `start` how it goes on, `warnings` what is lost."""
+
+    place: str
+    job_id: str
+    definition: Definition
+    start: Start = Start()
+    warnings: tuple[str, ...] = ()
+
+
+class Refused(NamedTuple):
+    """An entry that can't become a job as it is."""
+
+    place: str
+    why: str
+
+
+class LeftOut(NamedTuple):
+    """An entry of which there is nothing to move: it does not run there either."""
+
+    place: str
+    why: str
+
+
+Entry = Moved | Refused | LeftOut
+
+
+class NothingToMove(Exception):
+    """Raised by what translates an entry that does not run there either."""
+
+
+class Warnings:
+    """The warnings of one entry, in order."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    def add(self, field: str, value: object, told: str) -> None:
+        """Tell of a field and its value."""
+        self._told.append(f"{field}: {shown(value)}: {told}")
+
+    def all(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._told)
+
+
+def entries(place: str, translate: Callable[[], Iterable[Moved]]) -> Iterator[Entry]:
+    """What one entry becomes: its jobs, or why there are none."""
+    try:
+        yield from list(translate())
+    except NothingToMove as reason:
+        yield LeftOut(place, str(reason))
+    except InvalidInput as fault:
+        yield Refused(place, told(fault))
+
+
+def told(fault: InvalidInput) -> str:
+    """A fault in one line, with what is allowed."""
+    message = " ".join(fault.message.split())
+    return message if fault.allowed is None or fault.allowed in message else f"{message}; allowed: {fault.allowed}"
+
+
+def refusal(field: str, value: object, allowed: str) -> InvalidInput:
+    """The error for a value that can't be moved."""
+    return InvalidInput(f"{field}: {shown(value)} is not allowed", field=field, value=value, allowed=allowed)
+
+
+def moved(
+    place: str, job_id: str, fields: Mapping[str, object], *, start: Start = Start(), warnings: tuple[str, ...] = ()
+) -> Moved:
+    """The job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
+    definition = definition_from({name: value for name, value in fields.items() if value is not None})
+    check_sizes(definition)
+    schedule_of(definition, Moment(0), job_id)
+    return Moved(place=place, job_id=check_new_job_id(job_id), definition=definition, start=start, warnings=warnings)
+
+
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+# Columns
+
+
+def text_in(row: Row, column: str, otherwise: str = "") -> str:
+    """The text of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    value = row.get(column)
+    match value:
+        case None:
+            return otherwise
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise refusal(column, value, "text in UTF-8") from None
+        case str():
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                raise refusal(column, value, "text in UTF-8")
+            return value
+        case int() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            raise refusal(column, value, "a text")
+
+
+def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
+    """The whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    value = row.get(column)
+    if value is None and otherwise is not None:
+        return otherwise
+    if isinstance(value, bool) or not isinstance(value, int):
+        try:
+            return int(str(value), 10) if isinstance(value, str) else int(_whole(value))
+        except (TypeError, ValueError):
+            raise refusal(column, value, "a whole number") from None
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise ValueError(value)
+
+
+def flag_in(row: Row, column: str) -> bool:
+    """Whether a column is true; NULL is false. Raises `InvalidInput`."""
+    value = row.get(column)
+    if value in (None, 0, 1, "0", "1", "t", "f", "true", "false"):
+        return value in (1, "1", "t", "true")
+    raise refusal(column, value, "0 or 1")
+
+
+def object_in(row: Row, column: str) -> Mapping[str, object]:
+    """The JSON object of a column. Raises `InvalidInput`."""
+    value = row.get(column)
+    try:
+        found = msgspec.json.decode(value) if isinstance(value, str | bytes) else value
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Mapping):
+        raise refusal(column, value, "an object as JSON")
+    return found
+
+
+def reason_of(text: str) -> str:
+    """A text as the reason for which a job is stopped: of a long one its beginning."""
+    data = text.encode(errors="replace")
+    return text if len(data) <= MOST_REASON else data[: MOST_REASON - 3].decode(errors="ignore") + "…"
+
+
+def rows_by(rows: Sequence[Row], column: str) -> Mapping[int, Sequence[Row]]:
+    """Rows of a table by the number in one of their columns; those without a number belong to nobody."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        try:
+            found.setdefault(number_in(row, column), []).append(row)
+        except InvalidInput:
+            continue
+    return found
