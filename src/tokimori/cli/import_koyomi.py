@@ -108,17 +108,18 @@ def _notes(content: Mapping[str, object]) -> Iterable[str]:
 
 def _pages(database: str, koyomi: "Koyomi") -> Pages:
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
-        from tokimori.sources.tables import belonging, check_there, opened
+        from tokimori.sources.tables import Owned, belonging, check_there, opened
         from tokimori.sources.tables import pages as pages_of
         from tokimori.translators.koyomi import read_koyomi
 
+        semaphores = Owned("semaphores", "job_id", "job_id")
         async with opened(database) as tables:
             await check_there(tables, ("jobs", "job_times"))
             has_locks = "semaphores" in await tables.names()
             async for jobs in pages_of(tables, "jobs"):
                 ids = [job["id"] for job in jobs if job["id"] is not None]
-                times = await belonging(tables, "job_times", "job_id", ids, "id", _MOST_TIMES)
-                locks = await belonging(tables, "semaphores", "job_id", ids, "job_id", 1) if has_locks else ()
+                times = await belonging(tables, Owned("job_times", "job_id", "id"), ids, _MOST_TIMES)
+                locks = await belonging(tables, semaphores, ids, 1) if has_locks else ()
                 yield read_koyomi(jobs, times, locks, koyomi)
 
     return pages

@@ -101,22 +101,17 @@ async def _check(pages: Pages, wish: Wish) -> None:
 
 
 def _jobs_of(page: "Iterable[Entry]", taken: dict[str, str], tally: Tally) -> "Iterator[Moved]":
-    """The jobs of a page; what is none is told. `taken` knows where each id was read."""
-    from tokimori.translators.moving import LeftOut, Moved, Refused
+    """The jobs of a page; what is none is counted. `taken` knows where each id was read."""
+    from tokimori.translators.moving import Moved, Refused, told_apart
 
-    for entry in page:
+    for entry in told_apart(page, taken):
         tally.read += 1
-        match entry:
-            case Moved(job_id=job_id, place=place) if job_id in taken:
-                why = f"its id would be {job_id!r}, like that of {taken[job_id]}; rename one"
-                tally.refused.append(Refused(place, why))
-            case Moved():
-                taken[entry.job_id] = entry.place
-                yield entry
-            case Refused():
-                tally.refused.append(entry)
-            case LeftOut():
-                tally.left_out.append((entry.place, entry.why))
+        if isinstance(entry, Moved):
+            yield entry
+        elif isinstance(entry, Refused):
+            tally.refused.append(entry)
+        else:
+            tally.left_out.append(entry)
 
 
 async def _bring_in(service: "Service", jobs: "Iterable[Moved]", tally: Tally, wish: Wish) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from asyncmy.connection import Connection
 from asyncmy.cursors import DictCursor
 
-from tokimori.sources.tables import Row, as_source
+from tokimori.sources.tables import Owned, Row, as_source
 from tokimori.stores.mysql.address import address_of
 from tokimori.stores.mysql.faults import FAULTS, store_error
 
@@ -35,14 +35,14 @@ class MysqlTables:
             return await self._rows(f"SELECT * FROM `{table}` ORDER BY `{key}` LIMIT %s", limit)
         return await self._rows(f"SELECT * FROM `{table}` WHERE `{key}` > %s ORDER BY `{key}` LIMIT %s", after, limit)
 
-    async def of(
-        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
-    ) -> Sequence[Row]:
+    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
         """See `Tables.of`."""
-        behind, place = ("", ()) if after is None else (f" AND `{key}` > %s", (after,))
-        marks = ", ".join(["%s"] * len(values))
-        text = f"SELECT * FROM `{table}` WHERE `{column}` IN ({marks}){behind} ORDER BY `{key}` LIMIT %s"
-        return await self._rows(text, *values, *place, limit)
+        behind, place = ("", ()) if after is None else (f" AND `{owned.key}` > %s", (after,))
+        marks = ", ".join(["%s"] * len(owners))
+        text = (
+            f"SELECT * FROM `{owned.table}` WHERE `{owned.column}` IN ({marks}){behind} ORDER BY `{owned.key}` LIMIT %s"
+        )
+        return await self._rows(text, *owners, *place, limit)
 
     async def close(self) -> None:
         """See `Tables.close`."""

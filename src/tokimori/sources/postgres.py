@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from tokimori.sources.tables import Row, as_source
+from tokimori.sources.tables import Owned, Row, as_source
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.faults import FAULTS, store_error
 
@@ -35,13 +35,13 @@ class PostgresTables:
             return await self._rows(f'SELECT * FROM "{table}" ORDER BY "{key}" LIMIT $1', limit)
         return await self._rows(f'SELECT * FROM "{table}" WHERE "{key}" > $2 ORDER BY "{key}" LIMIT $1', limit, after)
 
-    async def of(
-        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
-    ) -> Sequence[Row]:
+    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
         """See `Tables.of`."""
-        behind, place = ("", ()) if after is None else (f' AND "{key}" > $3', (after,))
-        text = f'SELECT * FROM "{table}" WHERE "{column}" = ANY ($2){behind} ORDER BY "{key}" LIMIT $1'
-        return await self._rows(text, limit, list(values), *place)
+        behind, place = ("", ()) if after is None else (f' AND "{owned.key}" > $3', (after,))
+        text = (
+            f'SELECT * FROM "{owned.table}" WHERE "{owned.column}" = ANY ($2){behind} ORDER BY "{owned.key}" LIMIT $1'
+        )
+        return await self._rows(text, limit, list(owners), *place)
 
     async def close(self) -> None:
         """See `Tables.close`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
-from tokimori.sources.tables import Row
+from tokimori.sources.tables import Owned, Row
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of others."""
@@ -32,14 +32,14 @@ class SqliteTables:
             return await self._rows(f'SELECT * FROM "{table}" ORDER BY "{key}" LIMIT ?', limit)
         return await self._rows(f'SELECT * FROM "{table}" WHERE "{key}" > ? ORDER BY "{key}" LIMIT ?', after, limit)
 
-    async def of(
-        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
-    ) -> Sequence[Row]:
+    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
         """See `Tables.of`."""
-        marks = ", ".join("?" * len(values))
-        behind, place = ("", ()) if after is None else (f' AND "{key}" > ?', (after,))
-        text = f'SELECT * FROM "{table}" WHERE "{column}" IN ({marks}){behind} ORDER BY "{key}" LIMIT ?'
-        return await self._rows(text, *values, *place, limit)
+        marks = ", ".join("?" * len(owners))
+        behind, place = ("", ()) if after is None else (f' AND "{owned.key}" > ?', (after,))
+        text = (
+            f'SELECT * FROM "{owned.table}" WHERE "{owned.column}" IN ({marks}){behind} ORDER BY "{owned.key}" LIMIT ?'
+        )
+        return await self._rows(text, *owners, *place, limit)
 
     async def close(self) -> None:
         """See `Tables.close`."""
@@ -59,11 +59,8 @@ class SqliteTables:
 
 async def open_sqlite(path: Path) -> SqliteTables:
     """The tables of a file. Raises `StoreError`."""
-    if not path.is_file():
-        why = "is no file" if path.exists() else "does not exist"
-        raise StoreError(f"source {path} {why}", field="source", value=str(path), allowed="an SQLite database")
     try:
-        connection = await asyncio.to_thread(_connect, path.absolute())
+        connection = await asyncio.to_thread(_connect, path)
     except (sqlite3.Error, OSError) as fault:
         raise _fault(str(path), fault) from None
     return SqliteTables(str(path), connection)
@@ -75,10 +72,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     Who reads a database with a write-ahead log would make the log's files beside it. Where they are not there nobody
     has it open, and it is read as a file that does not change.
     """
+    if not path.is_file():
+        why = "is no file" if path.exists() else "does not exist"
+        raise StoreError(f"source {path} {why}", field="source", value=str(path), allowed="an SQLite database")
     with path.open("rb") as file:
         is_logged = file.read(20)[18:20] == _WAL
     alone = is_logged and not path.with_name(f"{path.name}-wal").exists()
-    uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}"
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     connection.text_factory = _text
     return connection

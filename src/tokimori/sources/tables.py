@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from tokimori.errors import InvalidInput, StoreError
@@ -16,6 +16,14 @@ PAGE = 1_000
 """Rows that are read at once."""
 ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWORD@HOST/DATABASE or mysql://…"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\Z", re.ASCII)
+
+
+class Owned(NamedTuple):
+    """A table whose rows belong to those of another one: by which column, and in the order of which key."""
+
+    table: str
+    column: str
+    key: str
 
 
 class Tables(Protocol):
@@ -32,10 +40,8 @@ class Tables(Protocol):
         """Rows in the order of their key, from the first one behind `after` (None: the first). Raises `StoreError`."""
         ...
 
-    async def of(
-        self, table: str, column: str, values: Sequence[object], key: str, after: object, limit: int
-    ) -> Sequence[Row]:
-        """As `page`, of the rows whose column has one of these values."""
+    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
+        """As `page`, of the rows that belong to these owners. Raises `StoreError`."""
         ...
 
     async def close(self) -> None:
@@ -108,24 +114,22 @@ async def pages(tables: Tables, table: str, key: str = "id") -> AsyncIterator[Se
         after = _last(tables, table, key, rows)
 
 
-async def belonging(
-    tables: Tables, table: str, column: str, owners: Sequence[object], key: str, most: int
-) -> Sequence[Row]:
-    """The rows of a table that belong to these owners, in the order of their key; of one owner at most so many.
+async def belonging(tables: Tables, owned: Owned, owners: Sequence[object], most: int) -> Sequence[Row]:
+    """The rows that belong to these owners, in the order of their key; of one owner at most so many.
 
     Raises `StoreError`.
     """
     found: list[Row] = []
     counts: Counter[object] = Counter()
     after: object = None
-    while owners and (rows := await tables.of(table, column, owners, key, after, PAGE)):
+    while owners and (rows := await tables.of(owned, owners, after, PAGE)):
         for row in rows:
-            counts[row[column]] += 1
-            if counts[row[column]] <= most:
+            counts[row[owned.column]] += 1
+            if counts[row[owned.column]] <= most:
                 found.append(row)
         if len(rows) < PAGE:
             break
-        after = _last(tables, table, key, rows)
+        after = _last(tables, owned.table, owned.key, rows)
     return found
 
 

@@ -1,16 +1,16 @@
-"""What every translator of another scheduler's jobs gives: entries, each of which moves, is refused or is left out. Pure.
+"""What every translator of another scheduler's jobs gives: entries, each of which moves, or tells why not. Pure.
 
 An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.sizes import MOST_REASON, check_sizes
@@ -21,6 +21,7 @@ Row = Mapping[str, object]
 """A row of a table, by column."""
 MOST_SHOWN = 100
 """Characters of a value that are repeated in a message."""
+AT_ONCE: Final = Start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Moved:
     place: str
     job_id: str
     definition: Definition
-    start: Start = Start()
+    start: Start = AT_ONCE
     warnings: tuple[str, ...] = ()
 
 
@@ -76,8 +77,23 @@ def entries(place: str, translate: Callable[[], Iterable[Moved]]) -> Iterator[En
         yield from list(translate())
     except NothingToMove as reason:
         yield LeftOut(place, str(reason))
+    except InvalidFile as fault:  # its field is the line
+        yield Refused(fault.field or place, told(fault))
     except InvalidInput as fault:
         yield Refused(place, told(fault))
+
+
+def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
+    """The entries; of two jobs with one id the second one is refused. `taken` knows where each id was read so far."""
+    for entry in found:
+        if not isinstance(entry, Moved):
+            yield entry
+        elif entry.job_id in taken:
+            why = f"its id would be {entry.job_id!r}, like that of {taken[entry.job_id]}; rename one"
+            yield Refused(entry.place, why)
+        else:
+            taken[entry.job_id] = entry.place
+            yield entry
 
 
 def told(fault: InvalidInput) -> str:
@@ -92,7 +108,7 @@ def refusal(field: str, value: object, allowed: str) -> InvalidInput:
 
 
 def moved(
-    place: str, job_id: str, fields: Mapping[str, object], *, start: Start = Start(), warnings: tuple[str, ...] = ()
+    place: str, job_id: str, fields: Mapping[str, object], *, start: Start = AT_ONCE, warnings: tuple[str, ...] = ()
 ) -> Moved:
     """The job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
     definition = definition_from({name: value for name, value in fields.items() if value is not None})

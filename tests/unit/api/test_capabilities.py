@@ -23,6 +23,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "job graph": "graph",
         "job import crontab": "import_crontab",
         "job import kubernetes": "import_kubernetes",
+        **{f"job import {kind}": f"import_{kind}" for kind in ("keiji", "koyomi", "perfectsched", "systemd")},
         "job add": "job_add",
         "job update": "job_update",
         "job list": "job_list",

@@ -1,0 +1,52 @@
+"""The stores of other schedulers, as the HTTP door takes what was read from them."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tokimori.api.moving import Found, KeijiRequest, KoyomiRequest, PerfectSchedRequest, Read, Readers, SystemdRequest
+from tokimori.clock import SystemClock
+
+if TYPE_CHECKING:
+    from tokimori.translators.moving import Entry
+
+
+def readers() -> Readers:
+    """What reads them; imported when it is first used."""
+    return Readers(_koyomi, _perfectsched, _keiji, _systemd)
+
+
+def _koyomi(said: KoyomiRequest) -> Read:
+    from tokimori.translators.koyomi import Koyomi, read_koyomi  # noqa: PLC0415  few nodes need it
+
+    koyomi = Koyomi(said.time_zone, said.prefix, SystemClock().now())
+    return _read(read_koyomi(said.jobs, said.job_times, said.semaphores, koyomi))
+
+
+def _perfectsched(said: PerfectSchedRequest) -> Read:
+    from tokimori.translators.perfectsched import PerfectSched, read_perfectsched  # noqa: PLC0415
+
+    return _read(read_perfectsched(said.rows, PerfectSched(said.table, said.retry_wait)))
+
+
+def _keiji(said: KeijiRequest) -> Read:
+    from tokimori.translators.keiji import Keiji, read_keiji  # noqa: PLC0415
+
+    return _read(read_keiji(said.task_models, Keiji(said.time_zone)))
+
+
+def _systemd(said: SystemdRequest) -> Read:
+    from tokimori.translators.systemd import Systemd, read_systemd  # noqa: PLC0415
+
+    return _read(read_systemd(said.files, Systemd(said.time_zone, said.host, said.user)))
+
+
+def _read(entries: "Iterable[Entry]") -> Read:
+    """The entries by what became of them. Of two with one id the second one is refused."""
+    from tokimori.translators.moving import LeftOut, Moved, Refused, told_apart  # noqa: PLC0415
+
+    found = list(told_apart(entries, {}))
+    return Read(
+        [Found(each.job_id, each.definition, each.start, each.warnings) for each in found if isinstance(each, Moved)],
+        [each for each in found if isinstance(each, Refused)],
+        [each for each in found if isinstance(each, LeftOut)],
+    )
