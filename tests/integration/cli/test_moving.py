@@ -16,7 +16,9 @@ def twice(program: Program, *words: str) -> tuple[dict[str, object], list[str]]:
     dry = program.json("job", "import", *words, "--dry-run")
     assert program.contents() == []
     first = program.json("job", "import", *words)
-    assert [first[name] for name in ("added", "jobs", "warnings")] == [dry[name] for name in ("added", "jobs", "warnings")]
+    assert [first[name] for name in ("added", "jobs", "warnings")] == [
+        dry[name] for name in ("added", "jobs", "warnings")
+    ]
     before = program.contents()
     again = program.json("job", "import", *words)
     assert (again["added"], again["changed"], again["kept"]) == ([], {}, {})
@@ -60,7 +62,9 @@ def test_koyomi_on_sqlite(program: Program) -> None:
 
 def test_koyomi_on_mariadb_by_its_configuration(program: Program, mysql_url: str) -> None:
     """Its TOML says where the database is and in which zone the times are; who ran a job last is told."""
-    mariadb.server().sql(seeds.KOYOMI_MYSQL + seeds.KOYOMI_ROWS + seeds.KOYOMI_LOCKS, mysql_url.split("/")[3].split("?")[0])
+    mariadb.server().sql(
+        seeds.KOYOMI_MYSQL + seeds.KOYOMI_ROWS + seeds.KOYOMI_LOCKS, mysql_url.split("/")[3].split("?", maxsplit=1)[0]
+    )
     config = program.home / "default.toml"
     config.write_text(
         'time_zone = "Asia/Tokyo"\n[worker]\ninterval_minutes = 5\n[datasource.connector]\n'

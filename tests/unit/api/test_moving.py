@@ -51,7 +51,10 @@ async def test_units_become_jobs_with_warnings(door: Asker) -> None:
 
 async def test_what_is_refused_stops_the_import_or_is_skipped(door: Asker) -> None:
     """Nothing is added with one fault, which is named, unless those with faults are to be left out."""
-    body = {"jobs": [JOB, {**JOB, "id": None}, {**JOB, "id": 3}], "job_times": [TIME, {**TIME, "job_id": 3, "year": "1999"}]}
+    body = {
+        "jobs": [JOB, {**JOB, "id": None}, {**JOB, "id": 3}],
+        "job_times": [TIME, {**TIME, "job_id": 3, "year": "1999"}],
+    }
     answer = await door.post(KOYOMI, body)
     assert (answer.status, answer.error["code"]) == (422, "invalid_file")
     assert "jobs, id None: id: None is not allowed" in answer.error["message"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_refused
 from tests.unit.service.world import World
+from tests.unit.translators.moving import only, said, why_refused
 from tokimori.clock import SECOND, Moment
 from tokimori.translators.moving import Row
 from tokimori.translators.perfectsched import PerfectSched, read_perfectsched

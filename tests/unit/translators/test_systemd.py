@@ -251,7 +251,10 @@ def test_a_service_without_a_command_is_refused() -> None:
 
 def test_drop_ins_count() -> None:
     """They come after the unit, in the order of their names."""
-    more = {"backup.timer.d/20-b.conf": "[Timer]\nOnCalendar=hourly\n", "backup.timer.d/10-a.conf": "[Timer]\nOnCalendar=\n"}
+    more = {
+        "backup.timer.d/20-b.conf": "[Timer]\nOnCalendar=hourly\n",
+        "backup.timer.d/10-a.conf": "[Timer]\nOnCalendar=\n",
+    }
     files = {"backup.timer": TIMER, "backup.service": SERVICE, **more}
     assert said(only(read_systemd(files, BERLIN)))["schedule"] == "0 0 * * * * *"
 
