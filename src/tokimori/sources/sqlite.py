@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
@@ -51,8 +52,8 @@ class SqliteTables:
         except (sqlite3.Error, UnicodeEncodeError) as fault:
             raise _fault(self.name, fault) from None
 
-    def _fetch(self, text: str, values: tuple[object, ...]) -> Sequence[Row]:
-        cursor = self._connection.execute(text, values)  # type: ignore[arg-type]  a key comes from the database itself
+    def _fetch(self, text: str, values: tuple[Any, ...]) -> Sequence[Row]:
+        cursor = self._connection.execute(text, values)
         columns = [each[0] for each in cursor.description]
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
+from tokimori.schedules.parse import parse_schedule
 from tokimori.translators.moving import Warnings, told
+from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar
 from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.unit_file import Assignment, Unit
@@ -94,9 +96,13 @@ def _united(lines: Sequence[Assignment]) -> tuple[str, str | None]:
 
 def _calendar(line: Assignment) -> Calendar:
     try:
-        return read_calendar(line.value)
+        calendar = read_calendar(line.value)
+        parse_schedule(calendar.cron)
+    except InvalidSchedule as fault:
+        raise line.refused(fault.message, fault.allowed or ON_CALENDAR) from None
     except InvalidInput as fault:
         raise InvalidFile(told(fault), field=line.place, value=line.value, allowed=fault.allowed) from None
+    return calendar
 
 
 def _interval(line: Assignment, starts: Sequence[Assignment], warnings: Warnings) -> str:

@@ -43,8 +43,8 @@ PERFECTSCHED = """
 CREATE TABLE {table} (id VARCHAR(255) NOT NULL PRIMARY KEY, timeout INT NOT NULL, next_time INT NOT NULL,
     cron VARCHAR(128) NOT NULL, delay INT NOT NULL, data {blob} NOT NULL, timezone VARCHAR(255) NULL);
 INSERT INTO {table} VALUES
-    ('nightly', 1900000030, 1900000000, '*/5 * * * *', 30, '{{"type":"report","n":1}}', 'Asia/Tokyo'),
-    ('ns.old', 1900000000, 1900000000, '@daily', 0, '', NULL);
+    ('nightly', 1899999930, 1899999900, '*/5 * * * *', 30, '{{"type":"report","n":1}}', 'Asia/Tokyo'),
+    ('ns.old', 1900022400, 1900022400, '@daily', 0, '', NULL);
 """
 KEIJI = """
 CREATE TABLE task_models (id {serial}, created_at {time}, updated_at {time}, deleted_at {time}, task_id text UNIQUE,

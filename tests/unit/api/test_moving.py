@@ -16,7 +16,7 @@ TASK = {
     "is_error": True,
     "error_txt": "exit status 1",
 }
-SCHEDULE = {"id": "k", "timeout": 1900000000, "next_time": 1900000000, "cron": "0 * * * *", "delay": 0}
+SCHEDULE = {"id": "k", "timeout": 1899997200, "next_time": 1899997200, "cron": "0 * * * *", "delay": 0}
 UNITS = {"a.timer": "[Timer]\nOnCalendar=daily\n", "a.service": "[Service]\nExecStart=/bin/x\nNice=5\n"}
 
 
@@ -39,7 +39,7 @@ async def test_state_comes_along(door: Asker) -> None:
     ping = (await door.get("/api/v2/jobs/ping")).json
     assert (ping["state"], ping["reason"]) == ("parked", "exit status 1")
     kept = (await door.get("/api/v2/jobs/k")).json
-    assert (kept["queue"], kept["next_due"]) == ("tasks", "2030-03-17T17:46:40Z")
+    assert (kept["queue"], kept["next_due"]) == ("tasks", "2030-03-17T17:00:00Z")
 
 
 async def test_units_become_jobs_with_warnings(door: Asker) -> None:
@@ -51,10 +51,8 @@ async def test_units_become_jobs_with_warnings(door: Asker) -> None:
 
 async def test_what_is_refused_stops_the_import_or_is_skipped(door: Asker) -> None:
     """Nothing is added with one fault, which is named, unless those with faults are to be left out."""
-    body = {
-        "jobs": [JOB, {**JOB, "id": None}, {**JOB, "id": 3}],
-        "job_times": [TIME, {**TIME, "job_id": 3, "year": "1999"}],
-    }
+    times = [TIME, {**TIME, "job_id": 3, "year": "1999"}]
+    body = {"jobs": [JOB, {**JOB, "id": None}, {**JOB, "id": 3}], "job_times": times}
     answer = await door.post(KOYOMI, body)
     assert (answer.status, answer.error["code"]) == (422, "invalid_file")
     assert "jobs, id None: id: None is not allowed" in answer.error["message"]

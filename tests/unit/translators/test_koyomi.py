@@ -154,9 +154,8 @@ def test_what_nobody_can_read_is_refused(job: Row, time: Row, told: str) -> None
 
 def test_too_many_times_are_refused() -> None:
     """A schedule has a bound, and nothing is cut off in silence."""
-    assert "jobs, id 7" in why_refused(
-        read(JOB, *(at(id=n, hour=str(n % 24), minute=str(n // 24)) for n in range(301)))
-    )
+    times = [at(id=n, hour=str(n % 24), minute=str(n // 24)) for n in range(301)]
+    assert "jobs, id 7" in why_refused(read(JOB, *times))
 
 
 def test_numbers_may_be_texts_of_sqlite() -> None:

@@ -11,7 +11,7 @@ from tokimori.translators.moving import Entry, Moved
 from tokimori.translators.systemd import Systemd, read_systemd
 
 BERLIN = Systemd("Europe/Berlin")
-TIMER = "[Unit]\nDescription=Back up, daily\n\n[Timer]\nOnCalendar=daily\nPersistent=true\n\n[Install]\nWantedBy=timers.target\n"
+TIMER = "[Unit]\nDescription=Daily\n\n[Timer]\nOnCalendar=daily\nPersistent=true\n\n[Install]\nWantedBy=x.target\n"
 SERVICE = "[Unit]\nDescription=Back up\n[Service]\nType=oneshot\nExecStart=/usr/bin/backup --all 'a b'\nUser=ann\n"
 
 
@@ -108,7 +108,7 @@ def test_calendar_expressions_are_united() -> None:
         ("OnCalendar=Mon..Foo", "Mon..Foo"),
         ("OnCalendar=*-*-* 00:00:00.5", "00:00:00.5"),
         ("OnCalendar=daily Mars/Olympus", "Mars/Olympus"),
-        ("OnCalendar=*-02-30", "schedule"),
+        ("OnCalendar=*-02-30", "backup.timer:2: OnCalendar=*-02-30: "),
         ("OnCalendar=*-*~40", "*-*~40"),
         ("OnCalendar=daily\nOnCalendar=daily UTC", "backup.timer:3: OnCalendar=daily UTC: it has another zone"),
         ("OnCalendar=Mon *-*-1..7\nOnCalendar=daily", "a timer for each"),
@@ -179,7 +179,7 @@ def test_what_a_timer_says_more_is_told() -> None:
     ],
 )  # fmt: skip
 def test_command_lines_keep_their_words(lines: tuple[str, ...], command: object) -> None:
-    """Quotes, escapes, specifiers and variables mean what they mean there; what needs it becomes a text for the shell."""
+    """Quotes, escapes, specifiers and variables mean what they mean there; what needs it is a text for the shell."""
     assert served(*lines)["command"] == command
 
 
