@@ -1,5 +1,6 @@
 """What the imports of other schedulers share: every entry is read first, then the jobs come in, page by page."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,19 +65,19 @@ def move(pages: Pages, notes: Sequence[str], wish: Wish) -> None:
 
     Jobs that exist stay as they are, unless they are to be changed. The same import again changes nothing.
     """
+    asyncio.run(_check(pages, wish))  # before a store is made
     tally = in_service(lambda service: _moved(service, pages, wish), Absent.EMPTY if wish.dry_run else Absent.MADE)
     if options().as_json:
         print_json(_as_json(tally))
         return
     for line in _warnings(tally):
         print_notice(line)
-    for note in notes if tally.read else ():
+    for note in notes if tally.added or tally.changed else ():
         print_notice(f"note: {note}")
     print_lines(_summary(tally, wish))
 
 
 async def _moved(service: "Service", pages: Pages, wish: Wish) -> Tally:
-    await _check(pages, wish)
     tally = Tally()
     taken: dict[str, str] = {}
     async for page in pages():
@@ -202,8 +203,9 @@ def _warnings(tally: Tally) -> Iterator[str]:
     yield from _some([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
     yield from _some([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
     told: dict[str, list[str]] = {}
+    known = set(tally.unchanged)
     for job_id, warnings in tally.warnings.items():
-        for warning in warnings:
+        for warning in warnings if job_id not in known else ():
             told.setdefault(warning.partition(":")[0], []).append(f"warning: {job_id}: {warning}")
     for name, lines in told.items():
         yield from _some(lines, f"more warnings of {name}; --json has all of them")
@@ -221,7 +223,8 @@ def _summary(tally: Tally, wish: Wish) -> str:
     )
     always = ("added", "changed", "unchanged")
     told = [f"{counts[name]} {name.replace('_', ' ')}" for name in counts if counts[name] or name in always]
-    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {', '.join(told)}"
+    nothing = "" if tally.added or tally.changed or wish.dry_run else "; nothing was changed"
+    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {', '.join(told)}{nothing}"
 
 
 def _as_json(tally: Tally) -> dict[str, object]:

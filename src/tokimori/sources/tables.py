@@ -60,6 +60,16 @@ async def opened(source: str) -> AsyncIterator[Tables]:
 
 
 async def _open(source: str) -> Tables:
+    try:
+        return await _tables_of(source)
+    except ModuleNotFoundError as fault:
+        package = (fault.name or "").partition(".")[0]
+        extra = "postgres" if package == "asyncpg" else "mysql"
+        message = f"source: this database needs the package {package}: pip install 'tokimori[{extra}]'"
+        raise StoreError(message, field="source", value=extra) from None
+
+
+async def _tables_of(source: str) -> Tables:
     scheme, colon, _ = source.partition("://")
     match scheme.lower():
         case _ if not colon:
@@ -69,7 +79,7 @@ async def _open(source: str) -> Tables:
         case "sqlite":
             from tokimori.sources.sqlite import open_sqlite  # noqa: PLC0415
 
-            return await open_sqlite(Path(unquote(urlsplit(source).path)))
+            return await open_sqlite(_path_of(source))
         case "postgresql" | "postgres":
             from tokimori.sources.postgres import open_postgres  # noqa: PLC0415
 
@@ -81,6 +91,15 @@ async def _open(source: str) -> Tables:
         case _:
             message = f"source: {scheme}://… is no database that can be read"
             raise InvalidInput(message, field="source", value=scheme, allowed=ALLOWED)
+
+
+def _path_of(url: str) -> Path:
+    """The file that a URL names; Sequel's `sqlite://blog.db` is a relative path. Raises `InvalidInput`."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as fault:
+        raise InvalidInput(f"source: it is no URL: {fault}", field="source", allowed=ALLOWED) from None
+    return Path(unquote(parts.netloc + parts.path))
 
 
 def check_table(name: str) -> str:

@@ -13,8 +13,7 @@ from tokimori.schedules.fluent import parse_time, print_time
 from tokimori.service.imports import Start
 from tokimori.translators.moving import (
     Entry,
-    Moved,
-    NothingToMove,
+    LeftOut,
     Row,
     Warnings,
     entries,
@@ -42,7 +41,7 @@ def read_keiji(rows: Sequence[Row], keiji: Keiji) -> Iterator[Entry]:
     """The jobs of these rows. The id of one is the name of the task, or its slug where no id can be so."""
     for row in rows:
 
-        def translate(row: Row = row) -> Iterator[Moved]:
+        def translate(row: Row = row) -> Iterator[Entry]:
             yield _job(row, keiji)
 
         yield from entries(_place(row), translate)
@@ -52,9 +51,9 @@ def _place(row: Row) -> str:
     return f"task_models, id {row.get('id')} (name {shown(row.get('name'))})"
 
 
-def _job(row: Row, keiji: Keiji) -> Moved:
+def _job(row: Row, keiji: Keiji) -> Entry:
     if row.get("deleted_at") is not None:
-        raise NothingToMove(f"deleted_at: {row['deleted_at']}: the task was deleted")
+        return LeftOut(_place(row), f"deleted_at: {row['deleted_at']}: the task was deleted")
     warnings = Warnings()
     name, slug, executable = (text_in(row, column) for column in ("name", "slug", "executable"))
     if not executable.endswith(".bin"):

@@ -15,8 +15,7 @@ from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.translators.moving import (
     Entry,
-    Moved,
-    NothingToMove,
+    LeftOut,
     Row,
     Warnings,
     entries,
@@ -48,7 +47,7 @@ def read_koyomi(jobs: Sequence[Row], times: Sequence[Row], locks: Sequence[Row],
     times_of, locks_of = rows_by(times, "job_id"), rows_by(locks, "job_id")
     for row in jobs:
 
-        def translate(row: Row = row) -> Iterator[Moved]:
+        def translate(row: Row = row) -> Iterator[Entry]:
             number = number_in(row, "id")
             yield _job(row, times_of.get(number, ()), locks_of.get(number, ()), koyomi)
 
@@ -59,14 +58,19 @@ def _place(row: Row) -> str:
     return f"jobs, id {row.get('id')}"
 
 
-def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -> Moved:
+def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -> Entry:
     warnings = Warnings()
+    schedule = _schedule(times, warnings)
+    if times and not _comes_again(schedule, koyomi):
+        return LeftOut(_place(row), f"no time of it comes any more: {_written(times)}")
+    if not times:
+        warnings.add("job_times", 0, "the job has none: it runs when it is triggered, and never by itself")
     user, command = text_in(row, "user"), text_in(row, "command")
     fields: Mapping[str, object] = {
         "command": command,
         "user": user or None,
         "description": text_in(row, "memo") or None,
-        "schedule": _schedule(times, koyomi, warnings),
+        "schedule": schedule or None,
         "time_zone": koyomi.time_zone,
         "gap": "skip",
         "fold": "both",
@@ -90,11 +94,8 @@ def _tell_of(lock: Row, warnings: Warnings) -> None:
         warnings.add("semaphores.number", lock["number"], "left out: it has no meaning there either")
 
 
-def _schedule(times: Sequence[Row], koyomi: Koyomi, warnings: Warnings) -> str | None:
-    """The rows, united. None: the job has none, and never runs by itself. Raises `NothingToMove` where none comes."""
-    if not times:
-        warnings.add("job_times", 0, "the job has none: it runs when it is triggered, and never by itself")
-        return None
+def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
+    """The rows that match at times, united; what never matches is told."""
     rows = []
     for time in times:
         written = _Times(*(_field(time, column) for column in _Times._fields))
@@ -105,11 +106,13 @@ def _schedule(times: Sequence[Row], koyomi: Koyomi, warnings: Warnings) -> str |
         if row != written:
             warnings.add("job_times", written.text(), f"read as {row.text()}: the other field never matches")
         rows.append(row.text())
-    schedule = "; ".join(dict.fromkeys(rows))
-    if rows and _comes_again(schedule, koyomi):
-        return schedule
-    texts = ", ".join("/".join(str(time.get(column)) for column in _Times._fields) for time in times[:_MOST_TOLD])
-    raise NothingToMove(f"no time of it comes any more: {texts} ({'/'.join(_Times._fields)})")
+    return "; ".join(dict.fromkeys(rows))
+
+
+def _written(times: Sequence[Row]) -> str:
+    """Some of the rows, as they are in the table."""
+    texts = ("/".join(str(time.get(column)) for column in _Times._fields) for time in times[:_MOST_TOLD])
+    return f"{', '.join(texts)} ({'/'.join(_Times._fields)})"
 
 
 class _Times(NamedTuple):
@@ -157,5 +160,7 @@ def _is_possible(column: str, field: str) -> bool:
 
 
 def _comes_again(schedule: str, koyomi: Koyomi) -> bool:
+    if not schedule:
+        return False
     read = parse_schedule(schedule, zone=koyomi.time_zone, gap=Gap.SKIP, fold=Fold.BOTH)
     return read.next_after(koyomi.now) is not None

@@ -52,10 +52,6 @@ class LeftOut(NamedTuple):
 Entry = Moved | Refused | LeftOut
 
 
-class NothingToMove(Exception):
-    """Raised by what translates an entry that does not run there either."""
-
-
 class Warnings:
     """The warnings of one entry, in order."""
 
@@ -71,12 +67,10 @@ class Warnings:
         return tuple(self._told)
 
 
-def entries(place: str, translate: Callable[[], Iterable[Moved]]) -> Iterator[Entry]:
-    """What one entry becomes: its jobs, or why there are none."""
+def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+    """What one entry of a source becomes, or why it can't be moved."""
     try:
         yield from list(translate())
-    except NothingToMove as reason:
-        yield LeftOut(place, str(reason))
     except InvalidFile as fault:  # its field is the line
         yield Refused(fault.field or place, told(fault))
     except InvalidInput as fault:

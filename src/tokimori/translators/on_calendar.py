@@ -23,7 +23,7 @@ _WORDS = {
     "yearly": "*-01-01 00:00:00",
     "annually": "*-01-01 00:00:00",
 }
-_DAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DATE = re.compile(r"(?:([^-~]+)-)?([^-~]+)([-~])([^-~]+)\Z")
 _TERM = re.compile(r"(\*|\d{1,4})(?:\.\.(\d{1,4}))?(?:/(\d{1,4}))?\Z", re.ASCII)
 ALLOWED = "WEEKDAYS YEAR-MONTH-DAY HOUR:MINUTE:SECOND ZONE as systemd.time(7) has them, in whole seconds"
@@ -71,12 +71,14 @@ def _weekdays(text: str, whole: str) -> Sequence[int]:
     for term in filter(None, text.lower().split(",")):
         first, dots, last = term.partition("..")
         begin, end = _weekday(first, whole), _weekday(last if dots else first, whole)
-        found |= {each % 7 for each in range(begin, end + 1 if end >= begin else end + 8)}
+        if end < begin:
+            raise _refused(whole)
+        found |= {each % 7 for each in range(begin, end + 1)}
     return sorted(found)
 
 
 def _weekday(name: str, whole: str) -> int:
-    for number, day in enumerate(_DAYS):
+    for number, day in enumerate(_DAYS, 1):
         if name in (day, day[:3]):
             return number
     raise _refused(whole)
@@ -111,10 +113,15 @@ def _terms(text: str, whole: str, most: int = 9999) -> str:
         if found is None:
             raise _refused(whole)
         first, last, step = found.groups()
-        if step is not None and last is None and first != "*":
-            last = str(most)
-        begin = first if first == "*" else str(int(first))
-        terms.append(begin + (f"-{int(last)}" if last else "") + (f"/{int(step)}" if step else ""))
+        if first == "*":
+            if last or step:
+                raise _refused(whole)
+            terms.append(first)
+            continue
+        end = int(last) if last else most
+        if int(first) > end or (step and not last and int(first) + int(step) > end):
+            raise _refused(whole)
+        terms.append(f"{int(first)}" + (f"-{end}" if last or step else "") + (f"/{int(step)}" if step else ""))
     return ",".join(terms)
 
 

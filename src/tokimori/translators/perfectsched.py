@@ -38,7 +38,7 @@ def read_perfectsched(rows: Sequence[Row], perfectsched: PerfectSched) -> Iterat
     """The jobs of these rows; the id of one is its key."""
     for row in rows:
 
-        def translate(row: Row = row) -> Iterator[Moved]:
+        def translate(row: Row = row) -> Iterator[Entry]:
             yield _job(row, perfectsched)
 
         yield from entries(f"{perfectsched.table}, id {shown(row.get('id'))}", translate)

@@ -7,13 +7,13 @@ What would run in another way is refused. What only surrounds the command there 
 units) is told, and left out. A service never runs twice at a time, as there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tokimori.errors import InvalidFile
 from tokimori.service.imports import Start
 from tokimori.translators.exec_line import command_of, expanded, words_of
-from tokimori.translators.moving import Entry, Moved, NothingToMove, Warnings, entries, moved
+from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, moved
 from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.timer_times import Timing, timings_of
 from tokimori.translators.unit_file import Assignment, Unit, prefix_and_instance, read_unit, stem_of
@@ -57,18 +57,20 @@ def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
     timers = sorted(name for name in files if name.endswith(_TIMER) and "/" not in name)
     for name in timers:
 
-        def translate(name: str = name) -> Iterable[Moved]:
+        def translate(name: str = name) -> Iterator[Entry]:
             return _jobs(name, files, systemd, is_wanted=not wanted or name in wanted)
 
         yield from entries(name, translate)
 
 
-def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: bool) -> Iterator[Moved]:
+def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: bool) -> Iterator[Entry]:
     prefix, instance = prefix_and_instance(name)
     if "@" in name and not instance:
-        raise NothingToMove(f"{name} is a template, which runs nothing by itself")
+        yield LeftOut(name, "it is a template, which runs nothing by itself")
+        return
     if not files[name].strip():
-        raise NothingToMove(f"{name} is masked")
+        yield LeftOut(name, "it is masked")
+        return
     timer = read_unit(name, files)
     service = _service_of(timer, files, prefix, instance)
     warnings = Warnings()
