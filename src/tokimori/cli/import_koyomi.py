@@ -26,6 +26,7 @@ NOTES = (
     "Koyomi's workers still run these jobs: stop them, or they run twice",
     "jobs overlap as they like, as there; `job update ID --max-running 1` ends that",
     "only a node that runs as root can run jobs as other users",
+    "commands get a small environment here (PATH, HOME, USER …), and not that of Koyomi's worker: `--env` adds to it",
     "created_on and updated_at are not moved: jobs are as old here as their import",
 )
 

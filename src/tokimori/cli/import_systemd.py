@@ -51,10 +51,11 @@ def systemd(
     skip_refused: bool,
     update: bool,
 ) -> None:
-    """Import timers of systemd: folders such as /etc/systemd/system, or single .timer and .service files.
+    """Import timers of systemd: folders such as /etc/systemd/system and /usr/lib/systemd/system, or single files.
 
-    Drop-ins (NAME.d/*.conf) count. Where the folders hold timers.target.wants, a timer that is not in it is added
-    paused. All timers are checked before anything is imported. Jobs that exist already stay as they are.
+    The services of the timers must be among the files. Drop-ins (NAME.d/*.conf) count. Where the folders hold
+    timers.target.wants, a timer that is in none of these is added paused. All timers are checked before anything is
+    imported. Jobs that exist already stay as they are.
     """
     from tokimori.translators.systemd import Systemd, read_systemd
 

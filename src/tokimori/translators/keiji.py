@@ -48,7 +48,7 @@ def read_keiji(rows: Sequence[Row], keiji: Keiji) -> Iterator[Entry]:
 
 
 def _place(row: Row) -> str:
-    return f"task_models, id {row.get('id')} (name {shown(row.get('name'))})"
+    return f"task_models, id {shown(row.get('id'))} (name {shown(row.get('name'))})"
 
 
 def _job(row: Row, keiji: Keiji) -> Entry:

@@ -55,7 +55,7 @@ def read_koyomi(jobs: Sequence[Row], times: Sequence[Row], locks: Sequence[Row],
 
 
 def _place(row: Row) -> str:
-    return f"jobs, id {row.get('id')}"
+    return f"jobs, id {shown(row.get('id'))}"
 
 
 def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -> Entry:
