@@ -8,45 +8,29 @@ from typing import Any
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
-from tokimori.sources.tables import Owned, Row
+from tokimori.sources.session import Dialect, Row
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of others."""
 _WAL = b"\x02\x02"
+_DIALECT = Dialect('"', lambda _: "?", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
 
 
-class SqliteTables:
-    """See `Tables`. Each question is asked in a thread, one at a time."""
+class SqliteSession:
+    """See `Session`. Each question is asked in a thread, one at a time."""
+
+    dialect = _DIALECT
 
     def __init__(self, name: str, connection: sqlite3.Connection) -> None:
         self.name = name
         self._connection = connection
 
-    async def names(self) -> frozenset[str]:
-        """See `Tables.names`."""
-        rows = await self._rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        return frozenset(str(row["name"]) for row in rows)
-
-    async def page(self, table: str, key: str, after: object, limit: int) -> Sequence[Row]:
-        """See `Tables.page`."""
-        if after is None:
-            return await self._rows(f'SELECT * FROM "{table}" ORDER BY "{key}" LIMIT ?', limit)
-        return await self._rows(f'SELECT * FROM "{table}" WHERE "{key}" > ? ORDER BY "{key}" LIMIT ?', after, limit)
-
-    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
-        """See `Tables.of`."""
-        marks = ", ".join("?" * len(owners))
-        behind, place = ("", ()) if after is None else (f' AND "{owned.key}" > ?', (after,))
-        text = (
-            f'SELECT * FROM "{owned.table}" WHERE "{owned.column}" IN ({marks}){behind} ORDER BY "{owned.key}" LIMIT ?'
-        )
-        return await self._rows(text, *owners, *place, limit)
-
     async def close(self) -> None:
-        """See `Tables.close`."""
+        """See `Session.close`."""
         self._connection.close()
 
-    async def _rows(self, text: str, *values: object) -> Sequence[Row]:
+    async def rows(self, text: str, *values: object) -> Sequence[Row]:
+        """See `Session.rows`."""
         try:
             return await asyncio.to_thread(self._fetch, text, values)
         except (sqlite3.Error, UnicodeEncodeError) as fault:
@@ -58,13 +42,13 @@ class SqliteTables:
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
-async def open_sqlite(path: Path) -> SqliteTables:
+async def open_sqlite(path: Path) -> SqliteSession:
     """The tables of a file. Raises `StoreError`."""
     try:
         connection = await asyncio.to_thread(_connect, path)
     except (sqlite3.Error, OSError) as fault:
         raise _fault(str(path), fault) from None
-    return SqliteTables(str(path), connection)
+    return SqliteSession(str(path), connection)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

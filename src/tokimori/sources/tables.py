@@ -2,19 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tokimori.errors import InvalidInput, StoreError
+from tokimori.sources.session import ALLOWED, Row, Session
 
-Row = Mapping[str, object]
-"""A row, by column."""
 PAGE = 1_000
 """Rows that are read at once."""
-ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWORD@HOST/DATABASE or mysql://…"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}\Z", re.ASCII)
 
 
@@ -26,42 +24,53 @@ class Owned(NamedTuple):
     key: str
 
 
-class Tables(Protocol):
-    """The tables of a database."""
+class Tables:
+    """The tables of a database. Names of tables and columns must have been checked: they are written as they are."""
 
-    name: str
-    """What people are shown: all but the password."""
+    def __init__(self, session: Session) -> None:
+        self.name = session.name
+        self._session = session
 
     async def names(self) -> frozenset[str]:
         """Which tables there are. Raises `StoreError`."""
-        ...
+        return frozenset(str(row["name"]) for row in await self._session.rows(self._session.dialect.names))
 
-    async def page(self, table: str, key: str, after: object, limit: int) -> Sequence[Row]:
+    async def page(self, table: str, key: str, after: object) -> Sequence[Row]:
         """Rows in the order of their key, from the first one behind `after` (None: the first). Raises `StoreError`."""
-        ...
+        return await self._page(table, key, (), (), after)
 
-    async def of(self, owned: Owned, owners: Sequence[object], after: object, limit: int) -> Sequence[Row]:
+    async def of(self, owned: Owned, owners: Sequence[object], after: object) -> Sequence[Row]:
         """As `page`, of the rows that belong to these owners. Raises `StoreError`."""
-        ...
+        marks = ", ".join(map(self._session.dialect.mark, range(1, len(owners) + 1)))
+        return await self._page(owned.table, owned.key, (f"{self._quoted(owned.column)} IN ({marks})",), owners, after)
 
-    async def close(self) -> None:
-        """Close the connection."""
-        ...
+    async def _page(
+        self, table: str, key: str, terms: Sequence[str], values: Sequence[object], after: object
+    ) -> Sequence[Row]:
+        column = self._quoted(key)
+        if after is not None:
+            terms, values = (*terms, f"{column} > {self._session.dialect.mark(len(values) + 1)}"), (*values, after)
+        where = f" WHERE {' AND '.join(terms)}" if terms else ""
+        text = f"SELECT * FROM {self._quoted(table)}{where} ORDER BY {column} LIMIT {PAGE}"
+        return await self._session.rows(text, *values)
+
+    def _quoted(self, name: str) -> str:
+        return f"{self._session.dialect.quote}{name}{self._session.dialect.quote}"
 
 
 @asynccontextmanager
 async def opened(source: str) -> AsyncIterator[Tables]:
     """The tables of a database, which is opened for reading. Raises `InvalidInput` and `StoreError`."""
-    tables = await _open(source)
+    session = await _open(source)
     try:
-        yield tables
+        yield Tables(session)
     finally:
-        await tables.close()
+        await session.close()
 
 
-async def _open(source: str) -> Tables:
+async def _open(source: str) -> Session:
     try:
-        return await _tables_of(source)
+        return await _session_of(source)
     except ModuleNotFoundError as fault:
         package = (fault.name or "").partition(".")[0]
         extra = "postgres" if package == "asyncpg" else "mysql"
@@ -69,7 +78,7 @@ async def _open(source: str) -> Tables:
         raise StoreError(message, field="source", value=extra) from None
 
 
-async def _tables_of(source: str) -> Tables:
+async def _session_of(source: str) -> Session:
     scheme, colon, _ = source.partition("://")
     match scheme.lower():
         case _ if not colon:
@@ -126,7 +135,7 @@ async def check_there(tables: Tables, wanted: Sequence[str]) -> None:
 async def pages(tables: Tables, table: str, key: str = "id") -> AsyncIterator[Sequence[Row]]:
     """All rows of a table, a thousand at a time, in the order of their key. Raises `StoreError`."""
     after: object = None
-    while rows := await tables.page(table, key, after, PAGE):
+    while rows := await tables.page(table, key, after):
         yield rows
         if len(rows) < PAGE:
             return
@@ -141,7 +150,7 @@ async def belonging(tables: Tables, owned: Owned, owners: Sequence[object], most
     found: list[Row] = []
     counts: Counter[object] = Counter()
     after: object = None
-    while owners and (rows := await tables.of(owned, owners, after, PAGE)):
+    while owners and (rows := await tables.of(owned, owners, after)):
         for row in rows:
             counts[row[owned.column]] += 1
             if counts[row[owned.column]] <= most:
@@ -158,9 +167,3 @@ def _last(tables: Tables, table: str, key: str, rows: Sequence[Row]) -> object:
         message = f"source {tables.name}: a thousand rows of {table} have no {key}"
         raise StoreError(message, field=f"{table}.{key}", allowed=f"a {key} in each row")
     return last
-
-
-def as_source(fault: StoreError, name: str) -> StoreError:
-    """The error of a driver, which speaks of a store, as one of the source."""
-    said = fault.message.removeprefix(f"store {name}").removesuffix("; it is tried again")
-    return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)

@@ -82,7 +82,7 @@ async def test_a_source_is_opened_for_reading(tmp_path: Path) -> None:
     async with opened(f"sqlite://{source}") as tables:
         assert await tables.names() == {"t"}
         with pytest.raises(StoreError):
-            await tables.page('t"; DELETE FROM t; --', "id", None, 1)
+            await tables.page('t"; DELETE FROM t; --', "id", None)
     assert contents_of(tmp_path) == before
 
 
