@@ -68,6 +68,41 @@ class SystemdRequest(MoveRequest, frozen=True, kw_only=True, forbid_unknown_fiel
     user: str | None = None
 
 
+class KalaRequest(MoveRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Kala answers to `GET /api/v1/job/`: jobs by id."""
+
+    jobs: Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
+
+
+class KojoRequest(MoveRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of Kōjō's tables. With a `command` its words, class and method are run, else functions CLASS::METHOD."""
+
+    kojo_job_type: Rows
+    kojo_job: Rows = ()
+    command: tuple[str, ...] = ()
+
+
+class ApschedulerRequest(MoveRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of APScheduler's table: `id`, and `job_state` in Base64, which is read as data.
+
+    `parameters` are the names of a function's parameters, for jobs with args.
+    """
+
+    rows: Rows
+    parameters: dict[str, tuple[str, ...]] = {}
+
+
+class CeleryRequest(MoveRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of django-celery-beat's tables, by the kind of schedule; `parameters` as of APScheduler."""
+
+    periodictask: Rows
+    crontab: Rows = ()
+    interval: Rows = ()
+    clocked: Rows = ()
+    solar: Rows = ()
+    parameters: dict[str, tuple[str, ...]] = {}
+
+
 class NotMovedView(Struct, frozen=True, kw_only=True):
     """An entry that became no job: where it was read, and why."""
 
@@ -99,6 +134,7 @@ class Found(NamedTuple):
     job_id: str
     definition: Definition
     start: Start
+    runs_remaining: int | None
     warnings: tuple[str, ...]
 
 
@@ -117,6 +153,10 @@ class Readers(NamedTuple):
     perfectsched: Callable[[PerfectSchedRequest], Read]
     keiji: Callable[[KeijiRequest], Read]
     systemd: Callable[[SystemdRequest], Read]
+    kala: Callable[[KalaRequest], Read]
+    kojo: Callable[[KojoRequest], Read]
+    apscheduler: Callable[[ApschedulerRequest], Read]
+    celery: Callable[[CeleryRequest], Read]
 
 
 class Moving:
@@ -137,6 +177,12 @@ class Moving:
             ),
             Operation("import_keiji", "POST", f"{into}/keiji", self.keiji, MoveView, example=_KEIJI),
             Operation("import_systemd", "POST", f"{into}/systemd", self.systemd, MoveView, example=_SYSTEMD),
+            Operation("import_kala", "POST", f"{into}/kala", self.kala, MoveView, example=_KALA),
+            Operation("import_kojo", "POST", f"{into}/kojo", self.kojo, MoveView, example=_KOJO),
+            Operation(
+                "import_apscheduler", "POST", f"{into}/apscheduler", self.apscheduler, MoveView, example=_APSCHEDULER
+            ),
+            Operation("import_celery", "POST", f"{into}/celery", self.celery, MoveView, example=_CELERY),
         ]
 
     async def koyomi(self, request: Request, body: KoyomiRequest) -> Response:
@@ -157,6 +203,22 @@ class Moving:
         """Import timers of systemd with their services; else as `import_koyomi`."""
         check_zone(body.time_zone, field="time_zone")
         return await self._moved(request, body, lambda: self._readers.systemd(body))
+
+    async def kala(self, request: Request, body: KalaRequest) -> Response:
+        """Import jobs of Kala under their ids, with those that follow them; else as `import_koyomi`."""
+        return await self._moved(request, body, lambda: self._readers.kala(body))
+
+    async def kojo(self, request: Request, body: KojoRequest) -> Response:
+        """Import job types of Kōjō, and jobs that still wait for their time; else as `import_koyomi`."""
+        return await self._moved(request, body, lambda: self._readers.kojo(body))
+
+    async def apscheduler(self, request: Request, body: ApschedulerRequest) -> Response:
+        """Import jobs of APScheduler 3, of whose pickles nothing is run; else as `import_koyomi`."""
+        return await self._moved(request, body, lambda: self._readers.apscheduler(body))
+
+    async def celery(self, request: Request, body: CeleryRequest) -> Response:
+        """Import periodic tasks of Celery beat; else as `import_koyomi`."""
+        return await self._moved(request, body, lambda: self._readers.celery(body))
 
     async def _moved(self, request: Request, wish: MoveRequest, read: Callable[[], Read]) -> Response:
         async with self._turn:
@@ -185,7 +247,8 @@ class Moving:
             return (), ()
         pairs = [(each.job_id, each.definition) for each in jobs]
         starts = {each.job_id: each.start for each in jobs}
-        done = await self._service(request).import_all(pairs, starts=starts)
+        limits = {each.job_id: each.runs_remaining for each in jobs if each.runs_remaining is not None}
+        done = await self._service(request).import_all(pairs, runs_remaining=limits, starts=starts)
         return done.added, done.unchanged
 
 
@@ -238,5 +301,40 @@ _SYSTEMD = {
         "report.timer": "[Timer]\nOnCalendar=daily\n",
         "report.service": "[Service]\nType=oneshot\nExecStart=/usr/bin/make report\n",
     },
+    "dry_run": True,
+}
+_KALA = {
+    "jobs": {
+        "93b65499-b211-49ce-57e0-19e735cc5abd": {
+            "id": "93b65499-b211-49ce-57e0-19e735cc5abd",
+            "name": "test_job",
+            "command": "bash /tmp/example.sh",
+            "schedule": "R2/2030-06-04T19:25:16-07:00/PT10S",
+        }
+    },
+    "dry_run": True,
+}
+_KOJO = {
+    "kojo_job_type": [
+        {
+            "type_code": "queue_reader",
+            "name": "Queue reader",
+            "worker_uri": "\\Acme\\Reader",
+            "worker_method": "work",
+            "can_work_in_parallel": True,
+            "cron_expression": "* * * * *",
+            "schedule_limit": 5,
+            "schedule_limit_allowance": 5,
+            "is_enabled": True,
+            "auto_complete_success": True,
+            "auto_delete_interval_duration": "PT1H",
+        }
+    ],
+    "dry_run": True,
+}
+_APSCHEDULER: dict[str, Any] = {"rows": [], "dry_run": True}
+_CELERY = {
+    "periodictask": [{"id": 1, "name": "ping", "task": "shop.tasks.ping", "interval_id": 1}],
+    "interval": [{"id": 1, "every": 10, "period": "seconds"}],
     "dry_run": True,
 }

@@ -124,6 +124,9 @@ async def _bring_in(service: "Service", jobs: "Iterable[Moved]", tally: Tally, w
         done = await service.import_all(
             [(job_id, job.definition) for job_id, job in new.items()],
             starts={job_id: job.start for job_id, job in new.items()},
+            runs_remaining={
+                job_id: job.runs_remaining for job_id, job in new.items() if job.runs_remaining is not None
+            },
         )
         known |= await _known(service, [new[job_id] for job_id in done.unchanged])
     for job_id, job in page.items():
@@ -192,6 +195,8 @@ def _start(job: "Moved") -> Iterator[tuple[str, str]]:
         yield "paused", start.paused_because
     if start.parked_because is not None:
         yield "parked", start.parked_because
+    if job.runs_remaining is not None:
+        yield "runs_remaining", str(job.runs_remaining)
     if start.since is not None:
         yield "since", format_moment(start.since)
     if start.not_before is not None:

@@ -3,8 +3,10 @@
 An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import Repr
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,6 +24,10 @@ Row = Mapping[str, object]
 MOST_SHOWN = 100
 """Characters of a value that are repeated in a message."""
 AT_ONCE: Final = Start()
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]+")
+_LONGEST_ID = 255
+_SHORT = Repr()
+"""Of lists within lists only the beginning: data of others may hold one a million times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,7 @@ class Moved:
     job_id: str
     definition: Definition
     start: Start = AT_ONCE
+    runs_remaining: int | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -102,18 +109,43 @@ def refusal(field: str, value: object, allowed: str) -> InvalidInput:
 
 
 def moved(
-    place: str, job_id: str, fields: Mapping[str, object], *, start: Start = AT_ONCE, warnings: tuple[str, ...] = ()
+    place: str,
+    job_id: str,
+    fields: Mapping[str, object],
+    *,
+    start: Start = AT_ONCE,
+    runs_remaining: int | None = None,
+    warnings: tuple[str, ...] = (),
 ) -> Moved:
     """The job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
     definition = definition_from({name: value for name, value in fields.items() if value is not None})
-    check_sizes(definition)
-    schedule_of(definition, Moment(0), job_id)
-    return Moved(place=place, job_id=check_new_job_id(job_id), definition=definition, start=start, warnings=warnings)
+    job = Moved(
+        place=place,
+        job_id=job_id,
+        definition=definition,
+        start=start,
+        runs_remaining=runs_remaining,
+        warnings=warnings,
+    )
+    return checked(job)
+
+
+def checked(job: Moved) -> Moved:
+    """The job, if it can be one as far as that is known without a store. Raises `InvalidInput`."""
+    check_sizes(job.definition)
+    schedule_of(job.definition, Moment(0), job.job_id)
+    check_new_job_id(job.job_id)
+    return job
+
+
+def id_of(name: str) -> str:
+    """A name as an id: `_` stands for what no id can hold."""
+    return _NOT_IN_AN_ID.sub("_", name)[:_LONGEST_ID]
 
 
 def shown(value: object) -> str:
     """A value as messages show it."""
-    text = repr(value)
+    text = repr(value) if isinstance(value, str | bytes | int | float | None) else _SHORT.repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
