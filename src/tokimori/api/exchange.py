@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.jobs import EXAMPLE, NewJob
+from tokimori.api.moving import Readers
 from tokimori.api.operation import Operation
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, set_of
@@ -146,6 +147,7 @@ class Formats(NamedTuple):
     read_kubernetes: Callable[[KubernetesRequest], Read]
     write_crontab: Callable[[Sequence[Job], str, bool], tuple[str, Mapping[str, str]]]
     write_toml: Callable[[Sequence[Mapping[str, object]], str | None, Named], str]
+    others: Readers
 
 
 class Exchange:

@@ -65,7 +65,7 @@ from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
-from tokimori.service.imports import Imported
+from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
@@ -158,6 +158,7 @@ __all__ = [
     "Shown",
     "Skip",
     "SkipReason",
+    "Start",
     "Statistics",
     "StoreError",
     "StoreRefused",

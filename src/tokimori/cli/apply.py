@@ -142,18 +142,24 @@ def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]], rest: Mappin
 def _changes(plan: "Changes", word: str, fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name in plan.added:
         yield f"+ {word}{name}"
-        yield from (f"    {field}: {_shown(field, value)}" for field, value in fields[name].items())
+        yield from fields_shown(fields[name])
     for name, changes in plan.changed.items():
         yield f"~ {word}{name}"
-        yield from map(_line, changes)
+        yield from changes_shown(changes)
     yield from (f"> {word}{name}: it is as declared, and becomes one of this set" for name in plan.adopted)
     yield from (f"- {word}{name}" for name in plan.removed)
     yield from (f"? {word}{name}: no file declares it any more; --prune deletes it" for name in plan.kept)
     yield from (f"! {word}{name}: {why}" for name, why in plan.refused.items())
 
 
-def _line(change: "FieldChange") -> str:
-    return f"    {change.field}: {_shown(change.field, change.old)} → {_shown(change.field, change.new)}"
+def fields_shown(fields: Mapping[str, Any]) -> Iterator[str]:
+    """The lines below a job that is added."""
+    return (f"    {field}: {_shown(field, value)}" for field, value in fields.items())
+
+
+def changes_shown(changes: "Sequence[FieldChange]") -> Iterator[str]:
+    """The lines below a job that is changed."""
+    return (f"    {each.field}: {_shown(each.field, each.old)} → {_shown(each.field, each.new)}" for each in changes)
 
 
 def _shown(name: str, value: object) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tokimori.api.exchange import CrontabRequest, Formats, KubernetesRequest, Named, Read
 from tokimori.model.job import Job
+from tokimori.node.moving import readers
 
 _TEXT = "text"
 """The name of what is read, in messages: it is no file."""
@@ -11,7 +12,7 @@ _TEXT = "text"
 
 def formats() -> Formats:
     """What reads and writes them; imported when it is first used."""
-    return Formats(_read_crontab, _read_kubernetes, _write_crontab, _write_toml)
+    return Formats(_read_crontab, _read_kubernetes, _write_crontab, _write_toml, readers())
 
 
 def _read_crontab(said: CrontabRequest) -> Read:

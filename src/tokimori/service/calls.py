@@ -57,7 +57,7 @@ KINDS: Final[Mapping[str, type]] = MappingProxyType(
 NOT_OFFERED: Final = frozenset({"check_schema", "delete_all", "migrate", "schema_script", "wait"})
 """What a door does not do for others: who changes tables opens the store, and what takes long is asked again."""
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
-_STRUCTURED = frozenset({"jobs", "record", "runs", "wanted"})
+_STRUCTURED = frozenset({"jobs", "record", "runs", "starts", "wanted"})
 """Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
 
 

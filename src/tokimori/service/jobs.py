@@ -29,7 +29,7 @@ from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_jo
 from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
-from tokimori.service.imports import PAIRS, Imported, checked_limits, checked_pair, checked_reasons
+from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -173,15 +173,16 @@ class JobService(RunService):
         jobs: Sequence[tuple[str, Definition]],
         paused_because: Mapping[str, str] | None = None,
         runs_remaining: Mapping[str, int] | None = None,
+        starts: Mapping[str, Start] | None = None,
     ) -> Imported:
         """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
         `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id how many
-        scheduled runs there are to be.
+        scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far.
 
         Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        reasons, limits = checked_reasons(paused_because), checked_limits(runs_remaining)
+        limits, begun = checked_limits(runs_remaining), checked_starts(starts, paused_because)
         now = await self._now()
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
@@ -193,8 +194,7 @@ class JobService(RunService):
                 job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None
-            reason = reasons.get(job_id)
-            new[job_id] = job if reason is None else paused(job, now, reason, self._author)
+            new[job_id] = started(job, begun.get(job_id), now, self._author)
         try:
             await self._add_jobs(list(new.values()))
             added: Collection[JobId] = new

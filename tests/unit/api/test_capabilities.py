@@ -16,6 +16,7 @@ from tokimori.cli.main import program
 from tokimori.node.formats import formats
 from tokimori.service.finding import JobSearch, RunSearch
 
+_SCHEDULERS = ("apscheduler", "celery", "kala", "keiji", "kojo", "koyomi", "perfectsched", "systemd")
 SAME: Mapping[str, str] = MappingProxyType(
     {
         "job next": "job_next",
@@ -23,6 +24,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "job graph": "graph",
         "job import crontab": "import_crontab",
         "job import kubernetes": "import_kubernetes",
+        **{f"job import {kind}": f"import_{kind}" for kind in _SCHEDULERS},
         "job add": "job_add",
         "job update": "job_update",
         "job list": "job_list",

@@ -49,6 +49,11 @@ def read_told(body: bytes) -> Told:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"the body is not JSON: {fault}", allowed="a JSON object") from None
+    return told_in(said)
+
+
+def told_in(said: object) -> Told:
+    """What stands in this value about a job, as `read_told` reads it. Raises `InvalidInput`."""
     return _read(said, Told)
 
 
@@ -59,6 +64,17 @@ def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = No
     if repeats is not None and repeats.start < now:
         message = f"schedule: its start {told.schedule.split('/')[1]} has passed"
         raise InvalidInput(message, field="schedule", value=told.schedule, allowed="a start in the future")
+    return NewJob(
+        definition=definition_of(told, job_id, repeats, default_owner),
+        runs_remaining=None if repeats is None or repeats.runs == 1 else repeats.runs,
+        disabled=told.disabled,
+        runs_now=not (told.disabled or told.schedule or told.parent_jobs),
+    )
+
+
+def definition_of(told: Told, job_id: str, repeats: Repeats | None, default_owner: str | None = None) -> Definition:
+    """The definition, with what was told. Raises `InvalidInput`."""
+    _check(told)
     fields = {
         "name": told.name,
         "owner": told.owner or default_owner or None,
@@ -69,13 +85,7 @@ def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = No
         **_times(repeats, resumes=told.resume_at_next_scheduled_time),
         **target_of(told, job_id),
     }
-    definition = definition_from(fields)
-    return NewJob(
-        definition=msgspec.structs.replace(definition, foreign=msgspec.json.encode(told).decode()),
-        runs_remaining=None if repeats is None or repeats.runs == 1 else repeats.runs,
-        disabled=told.disabled,
-        runs_now=not (told.disabled or told.schedule or told.parent_jobs),
-    )
+    return msgspec.structs.replace(definition_from(fields), foreign=msgspec.json.encode(told).decode())
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,135 @@
+"""Jobs as Kala itself keeps and shows them, as jobs of ours. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
+from tokimori.foreign.kala.notation import Repeats, read_schedule
+from tokimori.foreign.kala.shapes import Job as KalaJob
+from tokimori.foreign.kala.shapes import Remote
+from tokimori.foreign.kala.translator import definition_of, told_in
+from tokimori.model.job import Definition
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_AS_IN_JSON = {
+    "job_type": "type",
+    "template_delimiters": "TemplateDelimiters",
+    "remote_proporties": "remote_properties",
+}
+_OF_KALA = frozenset(name.casefold() for name in KalaJob.__struct_encode_fields__)
+"""Members that are translated, and those in which Kala notes what became of runs."""
+_OF_REMOTE = frozenset(Remote.__struct_encode_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptJob:
+    """A job that Kala kept. `warnings` say, as (member, value, what), what of it is not as it was."""
+
+    definition: Definition
+    runs_remaining: int | None
+    disabled: bool
+    warnings: Sequence[tuple[str, object, str]]
+
+
+def from_go(value: object) -> object:
+    """A value with the names of Go's fields (`ParentJobs`), with those of JSON (`parent_jobs`)."""
+    if isinstance(value, list):
+        return [from_go(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    names = {name: _WORD.sub("_", name).lower() for name in value}
+    headers = {"Headers"}  # their names are data, and stay
+    return {
+        _AS_IN_JSON.get(ours, ours): each if name in headers and isinstance(each, dict) else from_go(each)
+        for name, ours in names.items()
+        for each in (value[name],)
+    }
+
+
+def parents_of(jobs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The parents of each job: those that it names, and those that name it as dependent."""
+    parents: dict[str, list[str]] = {}
+    for job in jobs:
+        job_id = job.get("id")
+        for parent in _texts(job.get("parent_jobs")):
+            parents.setdefault(str(job_id), []).append(parent)
+        for child in _texts(job.get("dependent_jobs")):
+            parents.setdefault(child, []).append(str(job_id))
+    return {child: list(dict.fromkeys(each)) for child, each in parents.items()}
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> KeptJob:
+    """The job. Raises `InvalidInput`."""
+    warnings: list[tuple[str, object, str]] = []
+    told = msgspec.structs.replace(told_in(_readable(job, warnings)), parent_jobs=tuple(parents))
+    repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
+    finished = _finished(job)
+    if repeats is not None and _is_over(job, repeats, finished, now):
+        warnings.append(("schedule", told.schedule, "it has no more runs: here the job runs when it is asked to"))
+        repeats = None
+    elif not told.schedule and not told.parent_jobs:
+        warnings.append(("schedule", told.schedule, "it ran once, when it was made: here it runs when it is asked to"))
+    is_counted = repeats is not None and repeats.runs not in (None, 1)
+    return KeptJob(
+        definition=definition_of(told, str(job.get("id")), repeats),
+        runs_remaining=repeats.runs - finished if is_counted and repeats and repeats.runs else None,
+        disabled=told.disabled,
+        warnings=warnings,
+    )
+
+
+def _readable(job: Mapping[str, Any], warnings: list[tuple[str, object, str]]) -> dict[str, Any]:
+    """The job with headers as both versions write them; members that nobody knows are told."""
+    said = dict(job)
+    for name, value in job.items():
+        if name.casefold() not in _OF_KALA:
+            said.pop(name)
+            if value not in (None, "", 0, False, [], {}):
+                warnings.append((name, value, "it is not known, and was left out"))
+    remote = said.get("remote_properties")
+    if isinstance(remote, Mapping):
+        said["remote_properties"] = {**remote, "headers": _headers(remote.get("headers"))}
+        warnings += [
+            (f"remote_properties.{name}", value, "it is not known, and was left out")
+            for name, value in remote.items()
+            if name not in _OF_REMOTE
+        ]
+    return said
+
+
+def _headers(headers: object) -> object:
+    """Headers by name; in 2015 they were a list of keys and values."""
+    if not isinstance(headers, list):
+        return headers
+    found: dict[str, list[str]] = {}
+    for each in headers:
+        if not isinstance(each, Mapping):
+            allowed = "names with lists of values"
+            raise InvalidInput("remote_properties.headers: it is not allowed", field="headers", allowed=allowed)
+        found.setdefault(str(each.get("key", "")), []).append(str(each.get("value", "")))
+    return found
+
+
+def _finished(job: Mapping[str, Any]) -> int:
+    """How many runs there were: in 2015 nobody counted them but the list of what became of them."""
+    metadata = job.get("metadata")
+    counted = metadata.get("number_of_finished_runs") if isinstance(metadata, Mapping) else None
+    if isinstance(counted, int) and counted > 0:
+        return counted
+    stats = job.get("stats")
+    return len(stats) if isinstance(stats, list) else 0
+
+
+def _is_over(job: Mapping[str, Any], repeats: Repeats, finished: int, now: Moment) -> bool:
+    if job.get("is_done") is True or (repeats.runs == 1 and repeats.start < now):
+        return True
+    return repeats.runs is not None and finished >= repeats.runs

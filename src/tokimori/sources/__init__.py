@@ -1,0 +1,1 @@
+"""The databases of other schedulers, of which jobs are read. They are never written."""

@@ -1,0 +1,70 @@
+"""Tables of a MySQL or MariaDB database."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from asyncmy.connection import Connection
+from asyncmy.cursors import DictCursor
+
+from tokimori.sources.session import Dialect, Row, as_source
+from tokimori.stores.mysql.address import address_of
+from tokimori.stores.mysql.faults import FAULTS, store_error
+
+PATIENCE = 30.0
+"""Seconds to wait for an answer."""
+_DIALECT = Dialect(
+    "`", lambda _: "%s", "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE()"
+)
+
+
+class MysqlSession:
+    """See `Session`."""
+
+    dialect = _DIALECT
+
+    def __init__(self, name: str, session: Any) -> None:
+        self.name = name
+        self._session = session
+
+    async def close(self) -> None:
+        """See `Session.close`."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._session.ensure_closed()
+        except FAULTS:
+            self._session.close()
+
+    async def rows(self, text: str, *values: object) -> Sequence[Row]:
+        """See `Session.rows`."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                cursor = self._session.cursor(DictCursor)
+                await cursor.execute(text, values)
+                return [dict(row) for row in await cursor.fetchall()]
+        except FAULTS as fault:
+            raise as_source(store_error(fault, self.name), self.name) from None
+
+
+async def open_mysql(url: str) -> MysqlSession:
+    """The tables of a database, in a session that can't write. Raises `InvalidInput` and `StoreError`."""
+    address = address_of(url)
+    session = Connection(  # type: ignore[no-untyped-call]
+        host=address.host,
+        port=address.port,
+        unix_socket=address.unix_socket,
+        user=address.user,
+        password=address.password.encode(),
+        database=address.database,
+        ssl=address.tls(),
+        charset="utf8mb4",
+    )
+    reading = MysqlSession(address.name, session)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await session.connect()
+    except FAULTS as fault:
+        session.close()
+        raise as_source(store_error(fault, address.name), address.name) from None
+    await reading.rows("SET SESSION TRANSACTION READ ONLY")
+    return reading

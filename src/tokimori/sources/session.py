@@ -1,0 +1,39 @@
+"""What a connection to somebody else's database is asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tokimori.errors import StoreError
+
+Row = Mapping[str, object]
+"""A row, by column."""
+ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWORD@HOST/DATABASE or mysql://…"
+
+
+class Dialect(NamedTuple):
+    """What each database writes in its own way: quotes around names, the nth parameter, and which tables there are."""
+
+    quote: str
+    mark: Callable[[int], str]
+    names: str
+
+
+class Session(Protocol):
+    """A connection that can't write. `name` is what people are shown: all but the password."""
+
+    name: str
+    dialect: Dialect
+
+    async def rows(self, text: str, *values: object) -> Sequence[Row]:
+        """What a statement finds. Raises `StoreError`."""
+        ...
+
+    async def close(self) -> None:
+        """End it."""
+        ...
+
+
+def as_source(fault: StoreError, name: str) -> StoreError:
+    """The error of a driver, which speaks of a store, as one of the source."""
+    said = fault.message.removeprefix(f"store {name}").removesuffix("; it is tried again")
+    return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)

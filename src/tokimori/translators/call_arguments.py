@@ -1,0 +1,88 @@
+"""The arguments of a foreign function call, as the payload of a run: a JSON object with their names. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from tokimori.errors import InvalidInput
+from tokimori.translators.inert_datetimes import read_datetime, read_timedelta
+from tokimori.translators.inert_pickle import Record
+from tokimori.translators.moving import Warnings, refusal
+
+Parameters = Mapping[str, Sequence[str]]
+"""The names of a function's parameters in their order, by the function's name."""
+
+_MOST_VALUES = 10_000
+_DEEPEST = 20
+
+
+def payload_of(
+    warnings: Warnings, function: str, args: Sequence[object], kwargs: Mapping[object, object], parameters: Parameters
+) -> str | None:
+    """The payload that gives these arguments; None where there are none.
+
+    Ours are given by name. One argument alone needs none; the names of several stand in `parameters`. Raises
+    `InvalidInput` for arguments without a name, and for values that JSON has no form for.
+    """
+    named = _by_name(function, args, kwargs, parameters)
+    if named is None:
+        return msgspec.json.encode(_Values(warnings).plain("args[0]", args[0], 0)).decode()
+    if not named:
+        return None
+    values = _Values(warnings)
+    return msgspec.json.encode({name: values.plain(name, value, 0) for name, value in named.items()}).decode()
+
+
+def _by_name(
+    function: str, args: Sequence[object], kwargs: Mapping[object, object], parameters: Parameters
+) -> dict[str, object] | None:
+    """The arguments by name; None for one alone, which needs no name."""
+    named = {}
+    for name, value in kwargs.items():
+        if not isinstance(name, str):
+            raise refusal("kwargs", name, "names that are texts")
+        named[name] = value
+    names = parameters.get(function, ())
+    if len(args) == 1 and not named and not names and not isinstance(args[0], dict):
+        return None
+    if len(args) > len(names):
+        raise InvalidInput(
+            f"args: {list(args)!r:.200} have no names, and functions here take arguments by name",
+            field="args",
+            allowed=f"--parameters {function}=NAME,NAME: the names of its parameters in their order",
+        )
+    return {**dict(zip(names, args, strict=False)), **named}
+
+
+class _Values:
+    """Turns values of Python into those of JSON, and counts them: a pickle may hold a list a million times."""
+
+    def __init__(self, warnings: Warnings) -> None:
+        self._warnings = warnings
+        self._seen = 0
+
+    def plain(self, name: str, value: object, depth: int) -> object:
+        """The value. Raises `InvalidInput` for one that JSON has no form for."""
+        self._seen += 1
+        if self._seen > _MOST_VALUES or depth > _DEEPEST:
+            allowed = f"at most {_MOST_VALUES} values, {_DEEPEST} deep"
+            raise InvalidInput(f"{name}: it holds too much", field=name, allowed=allowed)
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case tuple() | list():
+                return [self.plain(f"{name}[{place}]", each, depth + 1) for place, each in enumerate(value)]
+            case dict() if all(isinstance(key, str) for key in value):
+                return {key: self.plain(f"{name}.{key}", each, depth + 1) for key, each in value.items()}
+            case Record(name="datetime.datetime"):
+                return self._told(name, value, read_datetime(name, value).text())
+            case Record(name="datetime.timedelta"):
+                length: timedelta = read_timedelta(name, value)
+                return self._told(name, value, length.total_seconds())
+            case _:
+                raise refusal(name, value, "what JSON can hold: texts, numbers, lists, dicts, dates")
+
+    def _told(self, name: str, value: Record, plain: object) -> object:
+        self._warnings.add(name, plain, f"it was a {value.name}, and JSON has none: the function gets this")
+        return plain

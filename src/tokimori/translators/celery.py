@@ -1,0 +1,293 @@
+"""Periodic tasks of Celery beat: django-celery-beat's tables, and a `beat_schedule` as JSON or TOML. Pure."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from tokimori.errors import InvalidInput
+from tokimori.schedules.zones import check_zone
+from tokimori.service.imports import Start
+from tokimori.translators.call_arguments import Parameters, payload_of
+from tokimori.translators.cron_sets import Times, schedule_of
+from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Row, Warnings, entries, id_of, moved, refusal
+
+TASKS, CRONTABS, INTERVALS, CLOCKS, SOLAR = (
+    f"django_celery_beat_{name}"
+    for name in ("periodictask", "crontabschedule", "intervalschedule", "clockedschedule", "solarschedule")
+)
+OTHERS = {"crontab": CRONTABS, "interval": INTERVALS, "clocked": CLOCKS, "solar": SOLAR}
+_OWN = "celery.backend_cleanup"
+_SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_NAMES = {
+    "day_of_week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
+    "month_of_year": ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+}
+_RANGES = {
+    "minute": (0, 59),
+    "hour": (0, 23),
+    "day_of_week": (0, 6),
+    "day_of_month": (1, 31),
+    "month_of_year": (1, 12),
+}
+_TERM = re.compile(r"(?:(\*)|([A-Za-z0-9]+)(?:-([A-Za-z0-9]+))?)(?:/(\d{1,4}))?\Z", re.ASCII)
+_OPTIONS = {"queue": "queue", "priority": "priority", "expires": "expire_seconds"}
+
+
+def read_celery(
+    tasks: Iterable[Row], others: Mapping[str, Iterable[Row]], parameters: Parameters | None = None
+) -> Iterator[Entry]:
+    """The jobs of django-celery-beat's rows; `others` are the rows of schedules by kind, as in `OTHERS`."""
+    known = {kind: {row.get("id"): row for row in rows} for kind, rows in others.items()}
+    for row in tasks:
+        yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), parameters or {})
+
+
+def read_beat_schedule(said: Row, file: str, parameters: Parameters | None = None) -> Iterator[Entry]:
+    """The jobs of a `beat_schedule`: by name `task`, `schedule`, and perhaps `args`, `kwargs` and `options`.
+
+    `schedule` is a number of seconds, or a table: `{crontab = {minute = "0"}}`, `{every = 10, period = "seconds"}`.
+    """
+    inner = said.get("beat_schedule")
+    for name, task in (inner if isinstance(inner, Mapping) else said).items():
+        yield from _entries(f"{file}, {name}", _task_of(name, task), parameters or {})
+
+
+def _entries(place: str, row: Row, parameters: Parameters) -> Iterator[Entry]:
+    def translate() -> Iterator[Entry]:
+        if row.get("task") == _OWN:
+            yield LeftOut(place, f"task: {_OWN} is work of Celery itself")
+        else:
+            yield _job(place, row, parameters)
+
+    return entries(place, translate)
+
+
+def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[object, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The row with its schedule beside it, under its kind."""
+    joined = dict(row)
+    for kind in OTHERS:
+        key = row.get(f"{kind}_id")
+        joined[kind] = None if key is None else known.get(kind, {}).get(key, {})
+    return joined
+
+
+def _task_of(name: str, said: object) -> dict[str, Any]:
+    """An entry of a `beat_schedule` in the words of the tables; what it says else stays, to be told."""
+    if not isinstance(said, Mapping):
+        return {"name": name, "said": said}
+    row: dict[str, Any] = {"name": name, "enabled": True, **said}
+    options = row.pop("options", None)
+    for option, value in options.items() if isinstance(options, Mapping) else ():
+        row[_OPTIONS.get(str(option), str(option))] = value
+    schedule = row.pop("schedule", None)
+    match schedule:
+        case bool() | None | str():
+            row["said"] = schedule
+        case int() | float():
+            row["interval"] = {"every": schedule, "period": "seconds"}
+        case {"crontab": Mapping() as crontab}:
+            row["crontab"] = {"timezone": row.pop("timezone", "UTC"), **crontab}
+        case {"every": _}:
+            row["interval"] = {"period": "seconds", **schedule}
+        case _:
+            row["said"] = schedule
+    return row
+
+
+def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Entry:
+    warnings = Warnings()
+    name, function = _text(row, "name"), _function(_text(row, "task"))
+    args, kwargs = _json(row, "args", list), _json(row, "kwargs", dict)
+    fields = {
+        "time_zone": "UTC",
+        "function": function,
+        "name": name if name != id_of(name) else None,
+        "payload": payload_of(warnings, function, args, kwargs, parameters),
+        **_schedule(row),
+        **_terms(row),
+    }
+    _tell(warnings, row)
+    is_once = _flag(row, "one_off") and not str(fields["schedule"]).startswith("at ")
+    return moved(
+        place,
+        id_of(name),
+        fields,
+        start=AT_ONCE if _flag(row, "enabled", default=True) else Start(paused_because="disabled in Celery beat"),
+        runs_remaining=1 if is_once else None,
+        warnings=warnings.all(),
+    )
+
+
+def _text(row: Mapping[str, Any], field: str) -> str:
+    value = row.get(field)
+    if isinstance(value, str) and value.strip():
+        return value
+    raise refusal(field, value, "a text")
+
+
+def _flag(row: Mapping[str, Any], field: str, *, default: bool = False) -> bool:
+    """A truth value, which databases also keep as 0 and 1."""
+    value = row.get(field, default)
+    if value in (0, 1, True, False) and value is not None:
+        return bool(value)
+    raise refusal(field, value, "true or false")
+
+
+def _function(task: str) -> str:
+    module, dot, function = task.rpartition(".")
+    return f"{module}:{function}" if dot and module else task
+
+
+def _json(row: Mapping[str, Any], field: str, kind: type[Any]) -> Any:
+    """A value that tables keep as a text of JSON."""
+    value = row.get(field)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.strip() else None
+        except (ValueError, RecursionError):
+            raise refusal(field, value, "JSON") from None
+    if value is None:
+        return kind()
+    if isinstance(value, kind):
+        return value
+    raise refusal(field, value, "a list" if kind is list else "an object")
+
+
+# When
+
+
+def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
+    named = [kind for kind in OTHERS if row.get(kind) is not None]
+    for kind in named:
+        if not row[kind]:
+            raise refusal(f"{kind}_id", row.get(f"{kind}_id"), f"the id of a row of {OTHERS[kind]}")
+    match named:
+        case ["crontab"]:
+            return _crontab(row["crontab"])
+        case ["interval"]:
+            return _interval(row["interval"])
+        case ["clocked"]:
+            return {"schedule": f"at {_moment('clocked_time', row['clocked'].get('clocked_time'))}", "max_running": 0}
+        case ["solar"]:
+            event = row["solar"].get("event")
+            raise refusal("solar", event, "crontab, interval or clocked: the sun is no schedule here")
+        case []:
+            raise refusal("schedule", row.get("said"), "seconds, or a crontab, interval or clocked schedule")
+        case _:
+            raise refusal("schedule", named, "one of crontab, interval, clocked")
+
+
+def _interval(row: Mapping[str, Any]) -> dict[str, object]:
+    """Celery counts an interval from when the task was sent last."""
+    every, period = row.get("every"), row.get("period")
+    length = _SECONDS.get(str(period))
+    if length is None:
+        raise refusal("interval.period", period, f"one of {', '.join(_SECONDS)}")
+    if isinstance(every, bool) or not isinstance(every, int | float) or every <= 0 or every != int(every):
+        raise refusal("interval.every", every, "a whole number above 0")
+    unit = str(period)
+    return {"schedule": f"every {int(every)} {unit}", "anchored_on": "last run", "max_running": 0}
+
+
+def _crontab(row: Mapping[str, Any]) -> dict[str, object]:
+    """Every field must match, the day of the month and the weekday too."""
+    values = {name: _values(name, row.get(name, "*")) for name in _RANGES}
+    times = Times(
+        minute=values["minute"],
+        hour=values["hour"],
+        day=values["day_of_month"],
+        month=values["month_of_year"],
+        weekday=values["day_of_week"],
+    )
+    zone = row.get("timezone") or "UTC"
+    try:
+        checked = check_zone(str(zone), field="crontab.timezone")
+    except InvalidInput as fault:
+        raise refusal("crontab.timezone", zone, str(fault.allowed)) from None
+    return {"schedule": schedule_of(times), "time_zone": checked, "max_running": 0}
+
+
+def _values(name: str, text: object) -> set[int] | None:
+    """The values of a field: `*`, numbers or names, ranges that may go over the end, lists, and steps."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        text = str(text)
+    if not isinstance(text, str) or len(text) > 1000:
+        raise refusal(f"crontab.{name}", text, "such as * or 0,30 or */5")
+    found: set[int] = set()
+    for term in text.replace(" ", "").split(","):
+        found.update(_term(name, term, text))
+    return None if found == set(range(_RANGES[name][0], _RANGES[name][1] + 1)) else found
+
+
+def _term(name: str, term: str, text: str) -> Sequence[int]:
+    low, high = _RANGES[name]
+    matched = _TERM.match(term)
+    star, first, last, step = matched.groups() if matched else (None, None, None, "0")
+    by = int(step or 1)
+    if by == 0:
+        raise refusal(f"crontab.{name}", text, f"{low}-{high}, with * , - and /")
+    every = list(range(low, high + 1))
+    if star:
+        return every[::by]
+    begin = _number(name, first or "", text)
+    if last is None:
+        return every[begin - low :: by] if step else [begin]
+    end = _number(name, last, text)
+    values = every[begin - low : end - low + 1] if begin <= end else every[begin - low :] + every[: end - low + 1]
+    return values[::by]
+
+
+def _number(name: str, word: str, text: str) -> int:
+    low, high = _RANGES[name]
+    names = _NAMES.get(name, ())
+    if word.lower()[:3] in names and word.isalpha():
+        return names.index(word.lower()[:3]) + low
+    if word.isdigit() and len(word) <= 4 and low <= int(word) <= high:
+        return int(word)
+    raise refusal(f"crontab.{name}", text, f"{low}-{high}{f' or {names[0]}-{names[-1]}' if names else ''}")
+
+
+def _moment(field: str, value: object) -> str:
+    """A moment as databases give it: Django keeps UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise refusal(field, value, "a time, such as 2030-01-01 00:00:00") from None
+    if not isinstance(value, datetime):
+        raise refusal(field, value, "a time")
+    return value.isoformat() if value.tzinfo is not None else f"{value.isoformat()}Z"
+
+
+# The rest
+
+
+def _terms(row: Mapping[str, Any]) -> dict[str, object]:
+    fields: dict[str, object] = {"misfire": "latest"}
+    for theirs, ours in (("start_time", "starts_at"), ("expires", "ends_at")):
+        if row.get(theirs) is not None:
+            fields[ours] = _moment(theirs, row[theirs])
+    seconds = row.get("expire_seconds")
+    fields["grace"] = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+    fields["queue"] = row.get("queue") or None
+    fields["priority"] = row.get("priority")
+    fields["description"] = row.get("description") or None
+    return fields
+
+
+_TRANSLATED = frozenset(
+    {
+        *("id", "name", "task", "args", "kwargs", "queue", "priority", "expires", "expire_seconds", "enabled"),
+        *("description", "one_off", "start_time", *OTHERS, *(f"{kind}_id" for kind in OTHERS)),
+        *("last_run_at", "total_run_count", "date_changed"),  # what beat itself notes, and not what a person says
+    }
+)
+
+
+def _tell(warnings: Warnings, row: Mapping[str, Any]) -> None:
+    """Tell what has no equal here: exchanges, routing keys, headers, and whatever else the entry says."""
+    for field, value in row.items():
+        if field not in _TRANSLATED and value not in (None, "", "{}", {}, [], False):
+            warnings.add(field, value, "there is no such thing here, and it was left out")

@@ -1,0 +1,82 @@
+"""Cron fields of systems in which every field must match, written in our own rules. Pure.
+
+APScheduler and Celery ask for the day of the month *and* the weekday; in cron either is enough where both are
+restricted. So the days are written once, and the weekdays that don't match are left out with `except`.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tokimori.errors import InvalidInput
+
+_ALL = {"second": range(60), "minute": range(60), "hour": range(24), "month": range(1, 13)}
+_DAYS, _WEEKDAYS = range(1, 32), range(7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """What each field may be; None is anything. Weekdays go from 0 = Sunday.
+
+    `special` are terms such as `L` (of the day) or `5#2` (of the weekday), each of which is a day of its own.
+    """
+
+    second: Collection[int] = (0,)
+    minute: Collection[int] | None = None
+    hour: Collection[int] | None = None
+    day: Collection[int] | None = None
+    month: Collection[int] | None = None
+    weekday: Collection[int] | None = None
+    year: Collection[int] | None = None
+    special_day: str | None = None
+    special_weekday: str | None = None
+
+
+def schedule_of(times: Times) -> str:
+    """The schedule. Raises `InvalidInput` for what needs more than cron and one `except`."""
+    day = _text(times.day, _DAYS) if times.special_day is None else times.special_day
+    weekday = _text(times.weekday, _WEEKDAYS)
+    if times.special_weekday is not None:
+        if (day, weekday) != ("*", "*"):
+            allowed = "weekdays such as `2nd fri` alone, without another day or weekday"
+            raise InvalidInput("day: it can't be combined", field="day", value=times.special_weekday, allowed=allowed)
+        weekday = times.special_weekday
+    elif "*" not in (day, weekday):
+        others = _text([each for each in _WEEKDAYS if each not in (times.weekday or ())], ())
+        return f"{_line(times, day, '*')} except {_line(times, '*', others)}"
+    return _line(times, day, weekday)
+
+
+def _line(times: Times, day: str, weekday: str) -> str:
+    second, minute, hour, month = (_text(getattr(times, name), every) for name, every in _ALL.items())
+    fields = [minute, hour, day, month, weekday]
+    if times.year is not None:
+        return " ".join([second, *fields, _text(times.year, ())])
+    return " ".join(fields if second == "0" else [second, *fields])
+
+
+def _text(values: Collection[int] | None, every: Collection[int]) -> str:
+    """The values: `*` where they are all, a step where it is one over the whole field, else a list of ranges."""
+    if values is None or set(values) >= set(every or (-1,)):
+        return "*"
+    wanted = sorted(set(values))
+    if every and (step := _step(wanted, every)) is not None:
+        return f"*/{step}"
+    return ",".join(_ranges(wanted))
+
+
+def _step(wanted: list[int], every: Collection[int]) -> int | None:
+    """The step that gives these values of a field that begins at 0."""
+    if len(wanted) < 3 or wanted[0] != 0 or min(every) != 0 or max(every) == 6:
+        return None
+    step = wanted[1]
+    return step if wanted == list(range(0, max(every) + 1, step)) else None
+
+
+def _ranges(wanted: list[int]) -> list[str]:
+    found: list[list[int]] = []
+    for value in wanted:
+        if found and found[-1][-1] == value - 1:
+            found[-1].append(value)
+        else:
+            found.append([value])
+    return [str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found]

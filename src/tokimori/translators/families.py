@@ -1,0 +1,58 @@
+"""Jobs that are bound to one another: they come in together, or not at all. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tokimori.translators.moving import Entry, Moved, Refused
+
+MOST_TOGETHER = 1_000
+"""Jobs of a page; one family may be more."""
+
+
+def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries, so many at a time, jobs that are bound to one another together; who has lost one is refused."""
+    found = list(entries)
+    kept = {each.job_id: each for each in found if isinstance(each, Moved)}
+    yield [each for each in found if not isinstance(each, Moved)] + list(_without_orphans(kept))
+    page: list[Entry] = []
+    for family in _families(kept):
+        if page and len(page) + len(family) > MOST_TOGETHER:
+            yield page
+            page = []
+        page += family
+    yield page
+
+
+def _without_orphans(kept: dict[str, Moved]) -> Iterator[Refused]:
+    """Take the jobs away whose parents or failure jobs are not there, and those that are bound to them."""
+    while lost := list(_lost(kept)):
+        yield from (Refused(each.place, why) for each, why in lost)
+        for each, _ in lost:
+            del kept[each.job_id]
+
+
+def _lost(kept: Mapping[str, Moved]) -> Iterator[tuple[Moved, str]]:
+    for each in kept.values():
+        if (missing := next((other for other in _bound_to(each) if other not in kept), None)) is not None:
+            yield each, f"it is bound to the job {missing!r}, which does not come with it"
+
+
+def _bound_to(job: Moved) -> Iterator[str]:
+    yield from (parent.job for parent in job.definition.parents)
+    if job.definition.on_failure_job is not None:
+        yield job.definition.on_failure_job
+
+
+def _families(kept: Mapping[str, Moved]) -> Iterator[list[Moved]]:
+    left = dict(kept)
+    beside: dict[str, list[str]] = {job_id: [] for job_id in kept}
+    for each in kept.values():
+        for other in _bound_to(each):
+            beside[each.job_id].append(other)
+            beside[other].append(each.job_id)
+    while left:
+        family, edge = [], [next(iter(left))]
+        while edge:
+            if (found := left.pop(edge.pop(), None)) is not None:
+                family.append(found)
+                edge += beside[found.job_id]
+        yield family

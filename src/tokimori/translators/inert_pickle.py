@@ -1,0 +1,270 @@
+"""Pickles of others, read as data: nothing is imported, called or made, whatever they say. Pure.
+
+A pickle is a program for a machine with a stack. Python's own machine (`pickle`) runs it with all that can be
+imported; the one here knows only data. A class or function is its name (`Name`); what a pickle would call or make is a
+`Record` of what it would have been called with. Who reads a record decides by its name what it means.
+"""
+
+import pickletools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tokimori.errors import InvalidInput
+
+MOST_BYTES = 1 << 20
+"""The longest pickle: a job that needs more holds data, not terms."""
+MOST_STEPS = 100_000
+_MOST_BITS = 64
+_ALLOWED = "a pickle of plain data, as the library itself writes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a pickle would import, such as `datetime.timedelta`: only its name."""
+
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What a pickle would call or make, and did not: `name` of what, with which arguments, and its state if given."""
+
+    name: str
+    arguments: tuple[object, ...] = ()
+    state: object = None
+    items: list[object] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class _Mark:
+    """Where a group of values begins."""
+
+
+_MARK = _Mark()
+
+
+def read_pickle(data: bytes) -> object:
+    """What a pickle holds: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names and records.
+
+    Raises `InvalidInput` for what is no pickle, is too long, or asks for more than data. Values may be shared, and a
+    list may hold itself: whoever walks through them must count.
+    """
+    if len(data) > MOST_BYTES:
+        raise _invalid(f"it has {len(data)} bytes, and {MOST_BYTES} is the most")
+    machine = _Machine()
+    try:
+        for step, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+            if step == MOST_STEPS:
+                raise _invalid(f"it has more than {MOST_STEPS} steps")
+            if opcode.name == "STOP":
+                return machine.result()
+            machine.take(opcode.name, argument)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as fault:
+        raise _invalid(f"it can't be read ({type(fault).__name__})") from None
+    raise _invalid("it has no end")
+
+
+def _invalid(fault: str) -> InvalidInput:
+    return InvalidInput(f"pickle: {fault}", field="pickle", allowed=_ALLOWED)
+
+
+class _Machine:
+    """The stack of values, and those that the pickle remembers by number."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memory: dict[int, object] = {}
+
+    def result(self) -> object:
+        """The only value that is left."""
+        value = self._pop()
+        if self._stack:
+            raise ValueError("more than one value is left")
+        return value
+
+    def take(self, name: str, argument: Any) -> None:
+        """One step. Raises `InvalidInput` for one that needs more than data."""
+        if name in _SILENT:
+            return
+        if name in _PLAIN:
+            self._stack.append(_checked(argument))
+        elif name in _CONSTANTS:
+            self._stack.append(_CONSTANTS[name]())
+        elif name in _REMEMBER:
+            self._memory[len(self._memory) if argument is None else int(argument)] = self._stack[-1]
+        elif name in _RECALL:
+            self._stack.append(self._memory[int(argument)])
+        elif name in _STEPS:
+            _STEPS[name](self, argument)
+        else:
+            raise _invalid(f"its step {name} asks for more than data")
+
+    def _pop(self) -> Any:
+        value = self._stack.pop()
+        if value is _MARK:
+            raise ValueError("a mark is no value")
+        return value
+
+    def _group(self) -> list[Any]:
+        """The values above the last mark, which goes."""
+        found = []
+        while (value := self._stack.pop()) is not _MARK:
+            found.append(value)
+        return found[::-1]
+
+    def _push_group(self, made: Callable[[list[Any]], object]) -> None:
+        self._stack.append(made(self._group()))
+
+    def _tuple(self, length: int) -> None:
+        values = tuple(self._pop() for _ in range(length))
+        self._stack.append(values[::-1])
+
+    def _append(self, values: list[Any]) -> None:
+        owner = self._stack[-1]
+        (owner.items if isinstance(owner, Record) else owner).extend(values)
+
+    def _set(self, pairs: list[Any]) -> None:
+        owner = self._stack[-1]
+        if isinstance(owner, Record):
+            owner.items.extend(zip(pairs[::2], pairs[1::2], strict=True))
+        else:
+            owner.update(_dict(pairs))
+
+    def _add(self, values: list[Any]) -> None:
+        self._stack[-1].update(map(_key, values))
+
+    def _import(self, text: str) -> None:
+        self._stack.append(Name(text.replace(" ", ".", 1)))
+
+    def _stack_import(self) -> None:
+        name, module = self._pop(), self._pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise TypeError("a name is a text")
+        self._stack.append(Name(f"{module}.{name}"))
+
+    def _call(self) -> None:
+        arguments, called = self._pop(), self._pop()
+        self._stack.append(Record(_name_of(called), _tuple(arguments)))
+
+    def _call_with_names(self) -> None:
+        names, arguments, called = self._pop(), self._pop(), self._pop()
+        self._stack.append(Record(_name_of(called), _tuple(arguments), items=list(names.items())))
+
+    def _make(self) -> None:
+        called, *arguments = self._group()
+        self._stack.append(Record(_name_of(called), tuple(arguments)))
+
+    def _make_named(self, text: str) -> None:
+        self._stack.append(Record(text.replace(" ", ".", 1), tuple(self._group())))
+
+    def _build(self) -> None:
+        state = self._pop()
+        owner = self._stack[-1]
+        if not isinstance(owner, Record):
+            raise TypeError("only a record has a state")
+        owner.state = state
+
+    def _group_away(self) -> None:
+        self._group()
+
+    def _again(self) -> None:
+        self._stack.append(self._stack[-1])
+
+    def _mark(self) -> None:
+        self._stack.append(_MARK)
+
+    def _away(self) -> None:
+        self._stack.pop()
+
+
+def _tuple(value: object) -> tuple[object, ...]:
+    if isinstance(value, tuple):
+        return value
+    raise TypeError("arguments are a tuple")
+
+
+def _name_of(called: object) -> str:
+    """What would be called: a class or function, or what the call of another one would have given."""
+    if isinstance(called, Name):
+        return called.text
+    if isinstance(called, Record) and called.name in ("builtins.getattr", "__builtin__.getattr"):
+        owner, attribute = called.arguments
+        if isinstance(owner, Name) and isinstance(attribute, str):
+            return f"{owner.text}.{attribute}"
+    raise TypeError("nothing that has a name is called")
+
+
+def _dict(pairs: list[Any]) -> dict[Any, Any]:
+    return dict(zip(map(_key, pairs[::2]), pairs[1::2], strict=True))
+
+
+def _frozen(values: list[Any]) -> frozenset[Any]:
+    return frozenset(map(_key, values))
+
+
+def _key(value: object) -> object:
+    """A key of a dict, or a member of a set: a nested one takes Python down, or for ever, when it is hashed."""
+    if isinstance(value, str | bytes | int | float | Name | Record | None):
+        return value
+    raise TypeError("a key is a plain value")
+
+
+def _checked(value: object) -> object:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise ValueError("the number is too large")
+    return value
+
+
+_SILENT = frozenset({"PROTO", "FRAME"})
+_PLAIN = frozenset(
+    {
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    }
+)
+_REMEMBER = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"})
+_RECALL = frozenset({"GET", "BINGET", "LONG_BINGET"})
+_CONSTANTS: Mapping[str, Callable[[], object]] = MappingProxyType(
+    {
+        "NONE": lambda: None,
+        "NEWTRUE": lambda: True,
+        "NEWFALSE": lambda: False,
+        "EMPTY_LIST": list,
+        "EMPTY_TUPLE": tuple,
+        "EMPTY_DICT": dict,
+        "EMPTY_SET": set,
+    }
+)
+_STEPS: Mapping[str, Callable[[_Machine, Any], None]] = MappingProxyType(
+    {
+        "MARK": lambda machine, _: machine._mark(),
+        "POP": lambda machine, _: machine._away(),
+        "POP_MARK": lambda machine, _: machine._group_away(),
+        "DUP": lambda machine, _: machine._again(),
+        "LIST": lambda machine, _: machine._push_group(list),
+        "TUPLE": lambda machine, _: machine._push_group(tuple),
+        "DICT": lambda machine, _: machine._push_group(_dict),
+        "FROZENSET": lambda machine, _: machine._push_group(_frozen),
+        "TUPLE1": lambda machine, _: machine._tuple(1),
+        "TUPLE2": lambda machine, _: machine._tuple(2),
+        "TUPLE3": lambda machine, _: machine._tuple(3),
+        "APPEND": lambda machine, _: machine._append([machine._pop()]),
+        "APPENDS": lambda machine, _: machine._append(machine._group()),
+        "SETITEM": lambda machine, _: machine._set([machine._pop(), machine._pop()][::-1]),
+        "SETITEMS": lambda machine, _: machine._set(machine._group()),
+        "ADDITEMS": lambda machine, _: machine._add(machine._group()),
+        "GLOBAL": lambda machine, text: machine._import(text),
+        "STACK_GLOBAL": lambda machine, _: machine._stack_import(),
+        "REDUCE": lambda machine, _: machine._call(),
+        "NEWOBJ": lambda machine, _: machine._call(),
+        "NEWOBJ_EX": lambda machine, _: machine._call_with_names(),
+        "OBJ": lambda machine, _: machine._make(),
+        "INST": lambda machine, text: machine._make_named(text),
+        "BUILD": lambda machine, _: machine._build(),
+    }
+)

@@ -1,0 +1,114 @@
+"""Keiji's table `task_models`, read as jobs. Pure.
+
+A task is a program that Keiji has compiled: the job runs it as Keiji's scheduler does, by `EXECUTABLE --run`. It never
+overlaps, what was missed is gone, and a failure parks it until somebody resolves it, as there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tokimori.errors import InvalidInput
+from tokimori.model.ids import check_new_job_id
+from tokimori.schedules.fluent import parse_time, print_time
+from tokimori.service.imports import Start
+from tokimori.translators.moving import (
+    Entry,
+    LeftOut,
+    Row,
+    Warnings,
+    entries,
+    flag_in,
+    moved,
+    object_in,
+    reason_of,
+    refusal,
+    shown,
+    text_in,
+)
+
+_UNITS: Final = ("seconds", "minutes", "hours")
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MOST_INTERVAL = 999_999_999
+
+
+class Keiji(NamedTuple):
+    """What the table does not say: the TIME_ZONE of `settings.conf`."""
+
+    time_zone: str
+
+
+def read_keiji(rows: Sequence[Row], keiji: Keiji) -> Iterator[Entry]:
+    """The jobs of these rows. The id of one is the name of the task, or its slug where no id can be so."""
+    for row in rows:
+
+        def translate(row: Row = row) -> Iterator[Entry]:
+            yield _job(row, keiji)
+
+        yield from entries(_place(row), translate)
+
+
+def _place(row: Row) -> str:
+    return f"task_models, id {shown(row.get('id'))} (name {shown(row.get('name'))})"
+
+
+def _job(row: Row, keiji: Keiji) -> Entry:
+    if row.get("deleted_at") is not None:
+        return LeftOut(_place(row), f"deleted_at: {row['deleted_at']}: the task was deleted")
+    warnings = Warnings()
+    name, slug, executable = (text_in(row, column) for column in ("name", "slug", "executable"))
+    if not executable.endswith(".bin"):
+        raise refusal("executable", executable, "the path of a built task, which ends in .bin")
+    fields: Mapping[str, object] = {
+        "command": (executable, "--run"),
+        "name": name,
+        "description": text_in(row, "description") or None,
+        "schedule": _schedule(row),
+        "time_zone": keiji.time_zone,
+        "misfire": "skip",
+        "on_exhausted": "park",
+    }
+    if slug and name != slug:
+        warnings.add("name", name, f"it is not its slug {slug!r}, so that it has never run there; here it does")
+    if (last := row.get("last_execution_time")) is not None:
+        warnings.add("last_execution_time", str(last), "what ran there is no run here")
+    if log := text_in(row, "log_path"):
+        warnings.add("log_path", log, "what is in the log stays there")
+    return moved(_place(row), _job_id(name, slug), fields, start=_start(row), warnings=warnings.all())
+
+
+def _job_id(name: str, slug: str) -> str:
+    try:
+        return check_new_job_id(name)
+    except InvalidInput:
+        return check_new_job_id(slug)
+
+
+def _start(row: Row) -> Start:
+    if flag_in(row, "is_disabled"):
+        return Start(paused_because="disabled in Keiji")
+    if flag_in(row, "is_error"):
+        return Start(parked_because=reason_of(text_in(row, "error_txt").strip() or "failed in Keiji"))
+    return Start()
+
+
+def _schedule(row: Row) -> str:
+    """The schedule that `schedule_info` says. Raises `InvalidInput`."""
+    info = object_in(row, "schedule_info")
+    match info:
+        case {"units": units, "interval": interval}:
+            if units not in _UNITS:
+                raise refusal("schedule_info.units", units, ", ".join(_UNITS))
+            if isinstance(interval, bool) or interval != _whole(interval) or not 1 <= interval <= _MOST_INTERVAL:
+                raise refusal("schedule_info.interval", interval, f"a whole number, 1..{_MOST_INTERVAL}")
+            return f"every {int(interval)} {units}"
+        case {"day": day, "time": time}:
+            if day not in _DAYS:
+                raise refusal("schedule_info.day", day, ", ".join(_DAYS))
+            return f"on {str(day).lower()} at {print_time(parse_time(str(time)))}"
+        case _:
+            raise refusal("schedule_info", dict(info), "units and interval, or day and time")
+
+
+def _whole(interval: object) -> int:
+    """The number, which JSON may have written as 10.0; 0 for what is none."""
+    return int(interval) if isinstance(interval, int) or (isinstance(interval, float) and interval.is_integer()) else 0

@@ -1,0 +1,229 @@
+"""What every translator of another scheduler's jobs gives: entries, each of which moves, or tells why not. Pure.
+
+An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from reprlib import Repr
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.ids import check_new_job_id
+from tokimori.model.job import Definition, schedule_of
+from tokimori.model.sizes import MOST_REASON, check_sizes
+from tokimori.service.definitions import definition_from
+from tokimori.service.imports import Start
+
+Row = Mapping[str, object]
+"""A row of a table, by column."""
+MOST_SHOWN = 100
+"""Characters of a value that are repeated in a message."""
+AT_ONCE: Final = Start()
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]+")
+_LONGEST_ID = 255
+_SHORT = Repr()
+"""Of lists within lists only the beginning: data of others may hold one a million times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """An entry that becomes a job: `place` says where it was read, `start` how it goes on, `warnings` what is lost."""
+
+    place: str
+    job_id: str
+    definition: Definition
+    start: Start = AT_ONCE
+    runs_remaining: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Refused(NamedTuple):
+    """An entry that can't become a job as it is."""
+
+    place: str
+    why: str
+
+
+class LeftOut(NamedTuple):
+    """An entry of which there is nothing to move: it does not run there either."""
+
+    place: str
+    why: str
+
+
+Entry = Moved | Refused | LeftOut
+
+
+class Warnings:
+    """The warnings of one entry, in order."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    def add(self, field: str, value: object, told: str) -> None:
+        """Tell of a field and its value."""
+        self._told.append(f"{field}: {shown(value)}: {told}")
+
+    def all(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._told)
+
+
+def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+    """What one entry of a source becomes, or why it can't be moved."""
+    try:
+        yield from list(translate())
+    except InvalidFile as fault:  # its field is the line
+        yield Refused(fault.field or place, told(fault))
+    except InvalidInput as fault:
+        yield Refused(place, told(fault))
+
+
+def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
+    """The entries; of two jobs with one id the second one is refused. `taken` knows where each id was read so far."""
+    for entry in found:
+        if not isinstance(entry, Moved):
+            yield entry
+        elif entry.job_id in taken:
+            why = f"its id would be {entry.job_id!r}, like that of {taken[entry.job_id]}; rename one"
+            yield Refused(entry.place, why)
+        else:
+            taken[entry.job_id] = entry.place
+            yield entry
+
+
+def told(fault: InvalidInput) -> str:
+    """A fault in one line, with what is allowed."""
+    message = " ".join(fault.message.split())
+    return message if fault.allowed is None or fault.allowed in message else f"{message}; allowed: {fault.allowed}"
+
+
+def refusal(field: str, value: object, allowed: str) -> InvalidInput:
+    """The error for a value that can't be moved."""
+    return InvalidInput(f"{field}: {shown(value)} is not allowed", field=field, value=value, allowed=allowed)
+
+
+def moved(
+    place: str,
+    job_id: str,
+    fields: Mapping[str, object],
+    *,
+    start: Start = AT_ONCE,
+    runs_remaining: int | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Moved:
+    """The job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
+    definition = definition_from({name: value for name, value in fields.items() if value is not None})
+    job = Moved(
+        place=place,
+        job_id=job_id,
+        definition=definition,
+        start=start,
+        runs_remaining=runs_remaining,
+        warnings=warnings,
+    )
+    return checked(job)
+
+
+def checked(job: Moved) -> Moved:
+    """The job, if it can be one as far as that is known without a store. Raises `InvalidInput`."""
+    check_sizes(job.definition)
+    schedule_of(job.definition, Moment(0), job.job_id)
+    check_new_job_id(job.job_id)
+    return job
+
+
+def id_of(name: str) -> str:
+    """A name as an id: `_` stands for what no id can hold."""
+    return _NOT_IN_AN_ID.sub("_", name)[:_LONGEST_ID]
+
+
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    text = repr(value) if isinstance(value, str | bytes | int | float | None) else _SHORT.repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+# Columns
+
+
+def text_in(row: Row, column: str, otherwise: str = "") -> str:
+    """The text of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    value = row.get(column)
+    match value:
+        case None:
+            return otherwise
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise refusal(column, value, "text in UTF-8") from None
+        case str():
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                raise refusal(column, value, "text in UTF-8")
+            return value
+        case int() if not isinstance(value, bool):
+            return str(value)
+        case _:
+            raise refusal(column, value, "a text")
+
+
+def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
+    """The whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    value = row.get(column)
+    if value is None and otherwise is not None:
+        return otherwise
+    if isinstance(value, bool) or not isinstance(value, int):
+        try:
+            return int(str(value), 10) if isinstance(value, str) else int(_whole(value))
+        except (TypeError, ValueError):
+            raise refusal(column, value, "a whole number") from None
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise ValueError(value)
+
+
+def flag_in(row: Row, column: str) -> bool:
+    """Whether a column is true; NULL is false. Raises `InvalidInput`."""
+    value = row.get(column)
+    if value in (None, 0, 1, "0", "1", "t", "f", "true", "false"):
+        return value in (1, "1", "t", "true")
+    raise refusal(column, value, "0 or 1")
+
+
+def object_in(row: Row, column: str) -> Mapping[str, object]:
+    """The JSON object of a column. Raises `InvalidInput`."""
+    value = row.get(column)
+    try:
+        found = msgspec.json.decode(value) if isinstance(value, str | bytes) else value
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Mapping):
+        raise refusal(column, value, "an object as JSON")
+    return found
+
+
+def reason_of(text: str) -> str:
+    """A text as the reason for which a job is stopped: of a long one its beginning."""
+    data = text.encode(errors="replace")
+    return text if len(data) <= MOST_REASON else data[: MOST_REASON - 3].decode(errors="ignore") + "…"
+
+
+def rows_by(rows: Sequence[Row], column: str) -> Mapping[int, Sequence[Row]]:
+    """Rows of a table by the number in one of their columns; those without a number belong to nobody."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        try:
+            found.setdefault(number_in(row, column), []).append(row)
+        except InvalidInput:
+            continue
+    return found

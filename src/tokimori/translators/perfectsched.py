@@ -1,0 +1,124 @@
+"""PerfectSched's table, read as jobs: each row is a schedule, and what it does next. Pure.
+
+The job is what `tokimori.perfectsched` would add: its slots run one at a time, the oldest first, and none is missed. A
+row says by `timeout` when its slot `next_time` runs, or, while somebody works on it, until when he has it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from tokimori.clock import SECOND, Moment
+from tokimori.errors import InvalidInput
+from tokimori.model.handlers import check_handler_name
+from tokimori.model.job import Definition, schedule_of
+from tokimori.schedules.cron_dialects import Dialect, rewrite
+from tokimori.service.imports import Start
+from tokimori.translators.moving import Entry, Moved, Row, Warnings, entries, moved, number_in, refusal, shown, text_in
+
+_NUMBER = r"(?:\d+|[a-z]{3})"
+_TERM = re.compile(rf"(?:\*|{_NUMBER}(?:-{_NUMBER})?)(?:/\d+)?\Z", re.ASCII | re.IGNORECASE)
+_MACROS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@hourly"})
+_WITHOUT_END = 1_000_000
+_LATEST = 2**31 - 1
+_CRON = "five fields of *, numbers, names, ranges, steps and lists, or one of " + ", ".join(sorted(_MACROS))
+
+
+class PerfectSched(NamedTuple):
+    """What a row does not say: the `table`, which becomes the queue, and the `retry_wait` of the configuration."""
+
+    table: str
+    retry_wait: float = 300
+
+
+def read_perfectsched(rows: Sequence[Row], perfectsched: PerfectSched) -> Iterator[Entry]:
+    """The jobs of these rows; the id of one is its key."""
+    for row in rows:
+
+        def translate(row: Row = row) -> Iterator[Entry]:
+            yield _job(row, perfectsched)
+
+        yield from entries(f"{perfectsched.table}, id {shown(row.get('id'))}", translate)
+
+
+def _job(row: Row, perfectsched: PerfectSched) -> Moved:
+    warnings = Warnings()
+    key = text_in(row, "id")
+    kind, payload = _type_and_data(row, key, warnings)
+    fields: Mapping[str, object] = {
+        "function": kind,
+        "payload": payload,
+        "schedule": _cron(text_in(row, "cron"), warnings),
+        "delay": number_in(row, "delay"),
+        "time_zone": text_in(row, "timezone") or "UTC",
+        "queue": perfectsched.table,
+        "gap": "skip",
+        "fold": "both",
+        "misfire": "all",
+        "on_overlap": "queue",
+        "retry": {
+            "attempts": _WITHOUT_END,
+            "delay": perfectsched.retry_wait,
+            "lost_attempts": "unlimited",
+            "asked_retries": _WITHOUT_END,
+        },
+    }
+    place = f"{perfectsched.table}, id {shown(key)}"
+    job = moved(place, key, fields)
+    return replace(job, start=_start(row, job.definition, warnings), warnings=warnings.all())
+
+
+def _start(row: Row, definition: Definition, warnings: Warnings) -> Start:
+    """From which slot on the job goes on, and when that may run."""
+    slot, timeout, delay = (_seconds(row, column) for column in ("next_time", "timeout", "delay"))
+    if schedule_of(definition, Moment(0)).next_after(Moment(slot * SECOND - 1)) != slot * SECOND:
+        warnings.add("next_time", slot, "the cron text does not name it: the first slot here is the next that it names")
+    if timeout > slot + delay:
+        told = "the slot runs from then on: somebody may be at work on it there, or it waits for its retry"
+        warnings.add("timeout", timeout, told)
+    return Start(since=Moment(slot * SECOND), not_before=Moment(timeout * SECOND))
+
+
+def _seconds(row: Row, column: str) -> int:
+    seconds = number_in(row, column)
+    if not 0 <= seconds <= _LATEST:
+        raise refusal(column, seconds, f"seconds, 0..{_LATEST}")
+    return seconds
+
+
+def _type_and_data(row: Row, key: str, warnings: Warnings) -> tuple[str, str | None]:
+    """The type in the data, else what is before the first dot of the key; and the rest of the data, if there is any."""
+    data = row.get("data")
+    found: object = None
+    try:
+        found = msgspec.json.decode(data) if isinstance(data, str | bytes) else None
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        pass
+    if not isinstance(found, dict):
+        if data not in (None, "", b""):
+            warnings.add("data", data, "it is no object of JSON, and read as none, as there")
+        found = {}
+    kind = found.pop("type", None) or key.partition(".")[0]
+    try:
+        check_handler_name(str(kind), field="data.type")
+    except InvalidInput as fault:
+        raise refusal("data.type", kind, str(fault.allowed)) from None
+    if not isinstance(kind, str):
+        raise refusal("data.type", kind, "a text")
+    return kind, msgspec.json.encode(found).decode() if found else None
+
+
+def _cron(text: str, warnings: Warnings) -> str:
+    """The cron text in our own rules. Raises `InvalidInput` for what runs nothing there."""
+    if text.strip() in _MACROS:
+        return text.strip()
+    fields = text.split()
+    if len(fields) != 5 or not all(_TERM.match(term) for field in fields for term in field.split(",")):
+        raise refusal("cron", text, _CRON)
+    plain, written = " ".join(fields), rewrite(text, Dialect.CHRONO)
+    if written != plain:
+        warnings.add("cron", text, f"kept as {written!r}, which is what it means there")
+    return written

@@ -1,0 +1,214 @@
+"""Timers of systemd with their services, read as jobs. Pure.
+
+`files` are unit files by name, drop-ins as `NAME.d/FILE.conf`, and links of `*.wants` folders as empty texts under
+`timers.target.wants/NAME`: where there are any, a timer that nobody wants is added paused.
+
+What would run in another way is refused. What only surrounds the command there (a sandbox, conditions, an order of
+units) is told, and left out. A service never runs twice at a time, as there.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from tokimori.errors import InvalidFile
+from tokimori.service.imports import Start
+from tokimori.translators.exec_line import command_of, expanded, words_of
+from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, moved
+from tokimori.translators.time_span import ALLOWED, microseconds_of
+from tokimori.translators.timer_times import Timing, timings_of
+from tokimori.translators.unit_file import Assignment, Unit, prefix_and_instance, read_unit, stem_of
+
+_TIMER, _SERVICE = ".timer", ".service"
+_WANTS = ".wants/"
+_TYPES: Final = ("simple", "exec", "oneshot", "idle")
+_COMMANDS: Final = ("ExecStartPre", "ExecStart", "ExecStartPost")
+_REFUSED: Final = (
+    *("ExecCondition", "ExecStop", "ExecStopPost", "ExecReload", "EnvironmentFile", "PassEnvironment"),
+    *("RootDirectory", "RootImage", "StandardInput", "StandardInputText", "StandardInputData", "DynamicUser"),
+)
+"""Keys of a service without which its commands would do something else."""
+_TRANSLATED: Final = (
+    *("Type", *_COMMANDS, "User", "WorkingDirectory", "Environment", "UnsetEnvironment"),
+    *("TimeoutSec", "TimeoutStartSec", "TimeoutStopSec", "RuntimeMaxSec", "SuccessExitStatus"),
+)
+_MEANINGLESS: Final = frozenset(
+    ("SyslogIdentifier", "StandardOutput", "StandardError", "RemainAfterExit", "GuessMainPID", "SyslogFacility")
+)
+"""Keys whose meaning is what happens here anyhow, where their values are the usual ones."""
+_OUTPUT: Final = frozenset(("StandardOutput", "StandardError"))
+_USUAL: Final = frozenset(("journal", "inherit", "syslog", "kmsg", "journal+console"))
+_OF_UNIT: Final = frozenset(("Description", "Documentation", "SourcePath", "DefaultDependencies"))
+_FOREVER: Final = "infinity"
+_STOP_GRACE: Final = 90.0
+"""Seconds from TERM to KILL where a service does not say them."""
+
+
+class Systemd(NamedTuple):
+    """What the files do not say: the machine's zone, on which host the jobs run (None: any), and as whom."""
+
+    time_zone: str
+    host: str | None = None
+    user: str | None = None
+
+
+def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
+    """The jobs of the timers among these files; the id of one is the name of the timer without `.timer`."""
+    wanted = {name.rpartition("/")[2] for name in files if _WANTS in name}
+    timers = sorted(name for name in files if name.endswith(_TIMER) and "/" not in name)
+    for name in timers:
+
+        def translate(name: str = name) -> Iterator[Entry]:
+            return _jobs(name, files, systemd, is_wanted=not wanted or name in wanted)
+
+        yield from entries(name, translate)
+
+
+def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: bool) -> Iterator[Entry]:
+    prefix, instance = prefix_and_instance(name)
+    if "@" in name and not instance:
+        yield LeftOut(name, "it is a template, which runs nothing by itself")
+        return
+    if not files[name].strip():
+        yield LeftOut(name, "it is masked")
+        return
+    timer = read_unit(name, files)
+    service = _service_of(timer, files, prefix, instance)
+    warnings = Warnings()
+    fields = {**_service_fields(service, systemd, warnings), **_unit_fields(timer, service, warnings)}
+    start = Start() if is_wanted else Start(paused_because="not enabled in systemd")
+    for timing in timings_of(timer, systemd.time_zone):
+        job_id = f"{stem_of(name)}{timing.suffix}"
+        told = (*warnings.all(), *timing.warnings)
+        yield moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=told)
+
+
+def _timing_fields(timing: Timing) -> Mapping[str, object]:
+    return {
+        "schedule": timing.schedule,
+        "time_zone": timing.time_zone,
+        "gap": "skip",
+        "anchored_on": "last run" if timing.is_relative else None,
+        "jitter": timing.jitter or None,
+        "misfire": "latest" if timing.is_persistent else "skip",
+        "max_running": 1,
+    }
+
+
+def _service_of(timer: Unit, files: Mapping[str, str], prefix: str, instance: str) -> Unit:
+    """The unit that the timer starts, whose own name tells what `%i` is. Raises `InvalidInput`."""
+    said = timer.last("Timer", "Unit")
+    name = f"{stem_of(timer.name)}{_SERVICE}" if said is None else expanded(said.value, timer, said)
+    if not name.endswith(_SERVICE):
+        place = timer.name if said is None else said.place
+        raise InvalidFile(f"Unit={name}: it is no service", field=place, value=name, allowed="a .service")
+    template = f"{name.partition('@')[0]}@{_SERVICE}"
+    found = name if name in files else template if "@" in name and template in files else None
+    if found is None:
+        place = timer.name if said is None else said.place
+        raise InvalidFile(f"{name} is not among the files", field=place, value=name, allowed=f"the file {name}, too")
+    unit = read_unit(found, files)
+    return Unit(name, unit.sections)
+
+
+def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str, object]:
+    """What people read of it, and what orders the units, which is told."""
+    for unit in (timer, service):
+        for key in unit.keys("Unit"):
+            for each in unit.all("Unit", key) if key not in _OF_UNIT else ():
+                _left_out(each, "what orders units has no equal here", warnings)
+    description = service.last("Unit", "Description") or timer.last("Unit", "Description")
+    return {
+        "name": timer.name,
+        "description": None if description is None else expanded(description.value, service, description),
+    }
+
+
+def _left_out(each: Assignment, why: str, warnings: Warnings) -> None:
+    warnings.add(each.key, each.value, f"left out ({each.place}): {why}")
+
+
+# The service
+
+
+def _service_fields(service: Unit, systemd: Systemd, warnings: Warnings) -> Mapping[str, object]:
+    _check_kind(service, warnings)
+    lines = [each for key in _COMMANDS for each in service.all("Service", key)]
+    if not service.all("Service", "ExecStart"):
+        raise InvalidFile("it has no ExecStart", field=service.name, allowed="ExecStart= with a command")
+    user = service.last("Service", "User")
+    return {
+        "command": command_of(lines, service),
+        "env": _environment(service),
+        "cwd": _folder(service),
+        "user": systemd.user if user is None else expanded(user.value, service, user),
+        "owner": systemd.user,
+        "labels": {} if systemd.host is None else {"host": systemd.host},
+        "timeout": _timeout(service),
+        "timeout_grace": _grace(service),
+    }
+
+
+def _check_kind(service: Unit, warnings: Warnings) -> None:
+    """Refuse what a command can't have, and tell of what is left out."""
+    kind = service.last("Service", "Type")
+    if kind is not None and kind.value not in _TYPES:
+        raise kind.refused("its command does not end with the work", ", ".join(_TYPES))
+    for key in service.keys("Service"):
+        for each in service.all("Service", key):
+            if key in _REFUSED:
+                raise each.refused("a command on a node can't have this", "to leave it out")
+            is_usual = key in _MEANINGLESS and (key not in _OUTPUT or each.value in _USUAL)
+            if key not in _TRANSLATED and not is_usual:
+                _left_out(each, "a command on a node has no equal", warnings)
+    for each in service.all("Service", "SuccessExitStatus"):
+        _left_out(each, "only 0 is a success here", warnings)
+    for each in service.all("Service", "UnsetEnvironment"):
+        _left_out(each, "commands get a small environment of their own here", warnings)
+
+
+def _environment(service: Unit) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for line in service.all("Service", "Environment"):
+        for word in words_of(line):
+            name, equals, value = expanded(word, service, line).partition("=")
+            if not equals or not name:
+                raise line.refused(f"{word!r} sets no variable", "NAME=value, quoted where it holds blanks")
+            found[name] = value
+    return found
+
+
+def _folder(service: Unit) -> str | None:
+    line = service.last("Service", "WorkingDirectory")
+    if line is None:
+        return None
+    folder = expanded(line.value.removeprefix("-"), service, line)
+    if not folder.startswith("/"):
+        raise line.refused("it is no absolute path", "an absolute path")
+    return folder
+
+
+def _timeout(service: Unit) -> float | None:
+    """How long a run may take. A service that is not `oneshot` has only RuntimeMaxSec for that."""
+    kind = service.last("Service", "Type")
+    keys = ["RuntimeMaxSec", "TimeoutStartSec", "TimeoutSec"]
+    for key in keys if kind is not None and kind.value == "oneshot" else keys[:1]:
+        if (line := service.last("Service", key)) is not None:
+            return seconds_in(line)
+    return None
+
+
+def _grace(service: Unit) -> float:
+    for key in ("TimeoutStopSec", "TimeoutSec"):
+        if (line := service.last("Service", key)) is not None:
+            return seconds_in(line) or _STOP_GRACE
+    return _STOP_GRACE
+
+
+def seconds_in(line: Assignment) -> float | None:
+    """The seconds of a line; None: without end. Raises `InvalidFile`."""
+    if line.value == _FOREVER:
+        return None
+    length = microseconds_of(line.value)
+    if length is None:
+        raise line.refused("it is no length of time", ALLOWED)
+    return length / 1_000_000 or None

@@ -1,0 +1,110 @@
+"""Unit files of systemd, read line by line, as systemd.syntax(7) describes them. Pure.
+
+A line is `Key=value`; a key may come more than once. A backslash at the end joins the next line, and comments between
+joined lines are left out. An empty value forgets what was said of the key before.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import NamedTuple
+
+from tokimori.errors import InvalidFile
+
+_COMMENTS = ("#", ";")
+_FLAGS = {"1": True, "yes": True, "true": True, "on": True, "0": False, "no": False, "false": False, "off": False}
+
+
+class Assignment(NamedTuple):
+    """A line, and where it is: `file:line`."""
+
+    place: str
+    key: str
+    value: str
+
+    def refused(self, why: str, allowed: str) -> InvalidFile:
+        """The error of a line that can't be moved. Its field is the place."""
+        message = f"{self.key}={self.value}: {why}"
+        return InvalidFile(message, field=self.place, value=self.value, allowed=allowed)
+
+    def flag(self) -> bool:
+        """Whether it is true. Raises `InvalidFile`."""
+        if (found := _FLAGS.get(self.value.lower())) is None:
+            raise self.refused("it is neither true nor false", "yes or no")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit: its name, and its lines by section."""
+
+    name: str
+    sections: Mapping[str, Sequence[Assignment]]
+
+    def all(self, section: str, key: str) -> Sequence[Assignment]:
+        """What a key is set to, in order; an empty value forgets what is before it."""
+        found: list[Assignment] = []
+        for each in self.sections.get(section, ()):
+            if each.key == key:
+                found = [*found, each] if each.value else []
+        return found
+
+    def last(self, section: str, key: str) -> Assignment | None:
+        """The value of a key that has one."""
+        found = self.all(section, key)
+        return found[-1] if found else None
+
+    def keys(self, section: str) -> Sequence[str]:
+        """The keys of a section that are set, each once."""
+        return tuple(dict.fromkeys(each.key for each in self.sections.get(section, ()) if self.all(section, each.key)))
+
+
+def read_unit(name: str, files: Mapping[str, str]) -> Unit:
+    """The unit of this name with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
+    drop_ins = sorted(file for file in files if file.startswith(f"{name}.d/") and file.endswith(".conf"))
+    sections: dict[str, list[Assignment]] = {}
+    for file in (name, *drop_ins):
+        for section, assignment in _lines_of(file, files[file]):
+            sections.setdefault(section, []).append(assignment)
+    return Unit(name, sections)
+
+
+def _lines_of(file: str, text: str) -> Iterator[tuple[str, Assignment]]:
+    section = ""
+    for number, line in _joined(text):
+        place = f"{file}:{number}"
+        key, equals, value = line.partition("=")
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif not equals or not section or not key.strip():
+            allowed = "Key=value below a [Section]"
+            raise InvalidFile(f"{line[:100]!r} is no line of a unit", field=place, value=line, allowed=allowed)
+        else:
+            yield section, Assignment(place, key.strip(), value.strip())
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that say something, each with its number; continued ones as one."""
+    begun, parts = 0, list[str]()
+    for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        line = raw.strip()
+        if line.startswith(_COMMENTS) or (not line and not parts):
+            continue
+        begun = begun if parts else number
+        parts.append(line.removesuffix("\\"))
+        if not line.endswith("\\"):
+            yield begun, " ".join(parts).strip()
+            parts = []
+    if parts:
+        yield begun, " ".join(parts).strip()
+
+
+def stem_of(name: str) -> str:
+    """The name of a unit without its type."""
+    return PurePath(name).stem
+
+
+def prefix_and_instance(name: str) -> tuple[str, str]:
+    """`foo` and `bar` of `foo@bar.timer`; without an instance the whole name, and nothing."""
+    prefix, _, instance = stem_of(name).partition("@")
+    return prefix, instance

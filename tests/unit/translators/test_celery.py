@@ -1,0 +1,234 @@
+"""Periodic tasks of Celery beat."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tokimori.translators.celery import read_beat_schedule, read_celery
+from tokimori.translators.moving import Entry
+
+TASK: dict[str, object] = {
+    "id": 1,
+    "name": "Send mails",
+    "task": "shop.tasks.send",
+    "args": "[]",
+    "kwargs": '{"to": "ann"}',
+    "queue": None,
+    "exchange": None,
+    "routing_key": None,
+    "headers": "{}",
+    "priority": None,
+    "expires": None,
+    "expire_seconds": None,
+    "enabled": True,
+    "one_off": False,
+    "start_time": None,
+    "last_run_at": "2026-01-01 00:00:00",
+    "total_run_count": 3,
+    "date_changed": "2026-01-01 00:00:00",
+    "description": "",
+    "crontab_id": 1,
+    "interval_id": None,
+    "solar_id": None,
+    "clocked_id": None,
+}
+CRONTAB = {
+    "id": 1,
+    "minute": "*/15",
+    "hour": "8-18",
+    "day_of_month": "*",
+    "month_of_year": "*",
+    "day_of_week": "mon-fri",
+    "timezone": "Europe/Paris",
+}
+INTERVAL = {"id": 1, "every": 10, "period": "minutes"}
+
+
+def read(task: dict[str, object], **others: dict[str, object]) -> Iterable[Entry]:
+    """The job of a task, with rows of its schedules."""
+    rows = {"crontab": [CRONTAB], "interval": [INTERVAL], **{kind: [row] for kind, row in others.items()}}
+    return read_celery([{**TASK, **task}], rows)
+
+
+BY_INTERVAL: dict[str, object] = {"crontab_id": None, "interval_id": 1}
+
+
+def test_a_task_with_a_crontab() -> None:
+    """The name is the id, the task a function, and every field of the crontab must match."""
+    job = only(read({}))
+    assert job.job_id == "Send_mails"
+    assert said(job) == {
+        "name": "Send mails",
+        "function": "shop.tasks:send",
+        "payload": '{"to":"ann"}',
+        "schedule": "*/15 8-18 * * 1-5",
+        "time_zone": "Europe/Paris",
+        "max_running": 0,
+    }
+    assert (job.warnings, job.start.paused_because, job.runs_remaining) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        (BY_INTERVAL, {"schedule": "every 10 minutes", "anchored_on": "last run"}),
+        ({"queue": "mail"}, {"queue": "mail"}),
+        ({"priority": 7}, {"priority": 7}),
+        ({"description": "of the day"}, {"description": "of the day"}),
+        ({"expire_seconds": 30}, {"grace": 30.0}),
+        ({"expires": "2031-01-01 00:00:00"}, {"ends_at": "2031-01-01T00:00:00Z"}),
+        ({"start_time": datetime(2030, 1, 1, tzinfo=UTC)}, {"starts_at": "2030-01-01T00:00:00+00:00"}),
+        ({"args": "[16]", "kwargs": "{}"}, {"payload": "16"}),
+        ({"args": "", "kwargs": None}, {"payload": None}),
+        ({"task": "alone"}, {"function": "alone"}),
+        ({"enabled": 1, "one_off": 0}, {"schedule": "*/15 8-18 * * 1-5"}),
+    ],
+)
+def test_every_column_has_its_field(changes: dict[str, object], fields: dict[str, object]) -> None:
+    """What Celery says of a task is said here, in our words."""
+    found = said(only(read(changes)))
+    assert {name: found.get(name) for name in fields} == fields
+
+
+def test_a_clocked_task() -> None:
+    """It runs once, at its time, which databases keep in UTC."""
+    clocked = {"id": 1, "clocked_time": "2030-01-01 10:00:00"}
+    job = only(read({"crontab_id": None, "clocked_id": 1, "one_off": True}, clocked=clocked))
+    assert (said(job)["schedule"], job.runs_remaining) == ("at 2030-01-01T10:00:00Z", None)
+
+
+def test_a_disabled_task_and_one_for_once() -> None:
+    """One is added paused, the other with one run that remains."""
+    assert only(read({"enabled": 0})).start.paused_because == "disabled in Celery beat"
+    assert only(read({**BY_INTERVAL, "one_off": 1})).runs_remaining == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("exchange", "ex"), ("routing_key", "a.b"), ("headers", '{"x": 1}')])
+def test_what_has_no_equal_is_told(name: str, value: str) -> None:
+    """Exchanges, routing keys and headers are told with their values."""
+    (warning,) = only(read({name: value})).warnings
+    assert warning.startswith(f"{name}: {value!r}: ")
+
+
+def test_celerys_own_task_is_left_out() -> None:
+    """Nothing of Celery's results is kept here."""
+    assert "work of Celery itself" in why_left_out(read({"task": "celery.backend_cleanup"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "minute"),
+    [
+        ("*", "*"),
+        ("5", "5"),
+        ("5,10", "5,10"),
+        ("1-5", "1-5"),
+        ("50-10/10", "0,10,50"),
+        ("10/20", "10,30,50"),
+        ("*/20", "*/20"),
+        (" 1 , 2 ", "1-2"),
+    ],
+)
+def test_fields_of_a_crontab(text: str, minute: str) -> None:
+    """Numbers, lists, steps, and ranges that go over the end."""
+    fields = said(only(read({}, crontab={**CRONTAB, "minute": text, "hour": "*", "day_of_week": "*"})))
+    assert fields["schedule"] == f"{minute} * * * *"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"name": None}, "name: None"),
+        ({"task": 5}, "task: 5"),
+        ({"args": "["}, "args: '['"),
+        ({"args": "{}"}, "args: {}"),
+        ({"kwargs": "[1]"}, "kwargs: [1]"),
+        ({"args": "[1, 2]"}, "--parameters shop.tasks:send=NAME,NAME"),
+        ({"enabled": "maybe"}, "enabled: 'maybe'"),
+        ({"crontab_id": 7}, "crontab_id: 7"),
+        ({"crontab_id": None}, "schedule: None"),
+        ({"interval_id": 1}, "schedule: ['crontab', 'interval']"),
+        ({"crontab_id": None, "solar_id": 1}, "solar: 'sunrise'"),
+        ({"crontab_id": None, "clocked_id": 1}, "clocked_time: 'soon'"),
+        ({"expires": "never"}, "expires: 'never'"),
+        ({"expire_seconds": -1}, "grace"),
+        ({"priority": 1000}, "priority"),
+    ],
+)
+def test_wrong_rows_are_refused_by_name(changes: dict[str, object], why: str) -> None:
+    """The table, the id of the row, the field and the value are named."""
+    found = why_refused(read(changes, solar={"id": 1, "event": "sunrise"}, clocked={"id": 1, "clocked_time": "soon"}))
+    assert found.startswith("django_celery_beat_periodictask, id 1: ")
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"timezone": "Mars"}, "crontab.timezone: 'Mars'"),
+        ({"minute": "60"}, "crontab.minute: '60'"),
+        ({"minute": "*/0"}, "crontab.minute: '*/0'"),
+        ({"minute": None}, "crontab.minute: None"),
+        ({"minute": "x"}, "crontab.minute: 'x'"),
+        ({"day_of_week": "7"}, "crontab.day_of_week: '7'"),
+        ({"month_of_year": "0"}, "crontab.month_of_year: '0'"),
+        ({"day_of_month": "31", "month_of_year": "2", "day_of_week": "*"}, "never comes"),
+    ],
+)
+def test_wrong_crontabs_are_refused_by_name(changes: dict[str, object], why: str) -> None:
+    """Unknown zones, broken fields and days that never come."""
+    assert why in why_refused(read({}, crontab={**CRONTAB, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"period": "microseconds"}, "interval.period: 'microseconds'"),
+        ({"every": 0}, "interval.every: 0"),
+        ({"every": None}, "interval.every: None"),
+        ({"every": True}, "interval.every: True"),
+    ],
+)
+def test_wrong_intervals_are_refused_by_name(changes: dict[str, object], why: str) -> None:
+    """Units below a second, and lengths of nothing."""
+    assert why in why_refused(read(BY_INTERVAL, interval={**INTERVAL, **changes}))
+
+
+def test_a_beat_schedule() -> None:
+    """Seconds, crontabs and intervals, with options in their places."""
+    entries = {
+        "a": {"task": "x.y", "schedule": 30.0, "args": [16], "options": {"queue": "q", "expires": 15, "retry": False}},
+        "b": {"task": "x.y", "schedule": {"crontab": {"minute": 0, "hour": "*/3"}}, "timezone": "Asia/Tokyo"},
+        "c": {"task": "x.y", "schedule": {"every": 2, "period": "days"}, "relative": True},
+    }
+    first, second, third = (only(read_beat_schedule({name: each}, "f.json")) for name, each in entries.items())
+    assert said(first) == {
+        "function": "x:y",
+        "payload": "16",
+        "schedule": "every 30 seconds",
+        "anchored_on": "last run",
+        "time_zone": "UTC",
+        "queue": "q",
+        "grace": 15.0,
+        "max_running": 0,
+    }
+    assert (said(second)["schedule"], said(second)["time_zone"]) == ("0 */3 * * *", "Asia/Tokyo")
+    assert said(third)["schedule"] == "every 2 days"
+    assert third.warnings[0].startswith("relative: True: ")
+    assert len(list(read_beat_schedule({"beat_schedule": entries}, "f.json"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (5, "f.json, a: task: None"),
+        ({"task": "x.y"}, "schedule: None"),
+        ({"task": "x.y", "schedule": "* * * * *"}, "schedule: '* * * * *'"),
+        ({"task": "x.y", "schedule": 0.5}, "interval.every: 0.5"),
+        ({"task": "x.y", "schedule": {"solar": {}}}, "schedule: {'solar': {}}"),
+    ],
+)
+def test_wrong_entries_are_refused_by_name(entry: object, why: str) -> None:
+    """File, name, field and value are named."""
+    assert why in why_refused(read_beat_schedule({"a": entry}, "f.json"))

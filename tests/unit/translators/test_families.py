@@ -1,0 +1,32 @@
+"""Jobs that are bound to one another."""
+
+from tokimori.translators.families import MOST_TOGETHER, in_pages
+from tokimori.translators.moving import Entry, Moved, Refused, moved
+
+
+def job(name: str, *parents: str, on_failure: str | None = None) -> Moved:
+    """A job with these parents."""
+    fields = {"noop": True, "parents": [{"job": each} for each in parents] or None, "on_failure_job": on_failure}
+    return moved(f"row {name}", name, fields)
+
+
+def test_who_has_lost_a_parent_is_refused() -> None:
+    """So are those that follow him, and a job whose failure job is not there."""
+    entries: list[Entry] = [
+        Refused("row a", "broken"),
+        job("b", "a"),
+        job("c", "b"),
+        job("d", on_failure="a"),
+        job("e"),
+    ]
+    first, *rest = in_pages(entries)
+    assert [each.place for each in first] == ["row a", "row b", "row d", "row c"]
+    assert [each.job_id for page in rest for each in page if isinstance(each, Moved)] == ["e"]
+
+
+def test_a_family_is_in_one_page() -> None:
+    """Pages have a bound, and a child comes with its parent, wherever they stand."""
+    crowd = [job(f"j{number}") for number in range(MOST_TOGETHER - 1)]
+    pages = list(in_pages([job("child", "parent"), *crowd, job("parent")]))[1:]
+    assert [len(page) for page in pages] == [MOST_TOGETHER, 1]
+    assert {each.job_id for each in pages[0] if isinstance(each, Moved)} >= {"child", "parent"}
