@@ -27,7 +27,7 @@ _all = click.option("--all", "all_nodes", is_flag=True, help="All nodes that liv
 @_run
 def restart_run(run_id: str) -> None:
     """Restart a running run: its attempt is ended, counts for nothing, and the run begins anew on some node."""
-    _print_run(with_run(run_id, lambda service, whole: service.orders.restart(whole)), "to begin it anew")
+    _print_run(with_run(run_id, lambda service, whole: service.orders.restart(whole)), "begins it anew")
 
 
 @click.command("signal", cls=Command, examples=(('run signal 01a2141f reload --data \'{"level": "debug"}\'', ""),))
@@ -39,7 +39,7 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
     from tokimori.cli.channels import json_in
 
     value = None if data is None else json_in("data", data)
-    _print_run(with_run(run_id, lambda service, whole: service.orders.signal(whole, name, value)), f"to tell it {name}")
+    _print_run(with_run(run_id, lambda service, whole: service.orders.signal(whole, name, value)), f"tells it {name}")
 
 
 def _print_run(run: "Run", what: str) -> None:
@@ -48,7 +48,7 @@ def _print_run(run: "Run", what: str) -> None:
     if options().as_json:
         print_json(run_view(run))
     else:
-        print_lines(f"run {run.id} is {run.state}; its node was told {what}")
+        print_lines(f"run {run.id} is {run.state}; its node {what}")
 
 
 @click.command("cancel", cls=Command)
@@ -73,7 +73,7 @@ def restart_job(job_id: str) -> None:
     if options().as_json:
         print_json([run_view(run) for run in runs])
     else:
-        print_lines(*(f"run {run.id}: its node was told to begin it anew" for run in runs))
+        print_lines(*(f"run {run.id}: its node begins it anew" for run in runs))
         print_lines(f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {job_id} restarted")
 
 

@@ -140,19 +140,18 @@ class Channels:
         With a `name` it is kept how far this has got: a message is acknowledged when the next one is asked for, so that
         each comes at least once, also after a crash. Who has left off comes back to the message at which he did.
         """
-        position, done = await self._begin(check_topic("topic", topic), after, name), 0
+        done, found = 0, await self.read(topic, after, name)
         try:
             while True:
-                found = await self.read(topic, position, None, FOLLOW_WAIT)
                 if found.gap:
-                    log.warning("messages of %s behind number %d are not kept any more", topic, position)
+                    log.warning("there is a gap in %s: messages before these are not kept any more", topic)
                 for message in found.messages:
                     yield message
                     done = message.number
-                position = found.after
                 if name is not None and done:
                     await self.acknowledge(topic, name, done)
                     done = 0
+                found = await self.read(topic, found.after, None, FOLLOW_WAIT)
         finally:
             if name is not None and done:
                 await self.acknowledge(topic, name, done)
