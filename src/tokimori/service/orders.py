@@ -62,7 +62,7 @@ class Orders:
         self._now = now
         self._random = random
         self._author = author
-        self.rest: Callable[[float], Awaitable[object]] = asyncio.sleep
+        self._rest: Callable[[float], Awaitable[object]] = asyncio.sleep
         """Waits so many seconds."""
 
     # Runs
@@ -198,7 +198,7 @@ class Orders:
             for _ in range(round(LONGEST / LOOK)):
                 if not before:
                     return
-                await self.rest(LOOK)
+                await self._rest(LOOK)
                 beats = {node.id: node.beat for node in await self._store.list_nodes() if node.state is NodeState.ALIVE}
                 before = {each: beat for each, beat in before.items() if beats.get(each) == beat}
         finally:

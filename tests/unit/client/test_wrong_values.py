@@ -54,6 +54,8 @@ RIGHT: dict[str, object] = {
     "confirm": "not all",
     "new_id": "k",
     "queue": "q",
+    "topic": "t",
+    "message": {},
 }
 FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id"}
 """What the field of an error is called where it is not the argument's name."""
@@ -105,7 +107,8 @@ def called(method: Callable[..., object], arguments: dict[str, object]) -> objec
         for each in inspect.signature(method).parameters.values()
         if each.kind is each.POSITIONAL_ONLY and each.name in arguments
     ]
-    return method(*places, **arguments)
+    result = method(*places, **arguments)
+    return next(result) if isinstance(result, Iterator) else result
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: type(wrong).__name__)

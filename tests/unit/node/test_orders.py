@@ -17,7 +17,7 @@ from tokimori.service.service import Service
 def orders_of(world: World) -> Service:
     """Somebody elsewhere, who knows the store alone."""
     service = Service(world.store, world.clock, os.urandom, author="ada")
-    service.orders.rest = world.pass_time
+    service.orders._rest = world.pass_time
     return service
 
 
