@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import check_new_job_id
-from tokimori.schedules.fluent import parse_time, print_time
+from tokimori.schedules.fluent import every, parse_time, print_time
 from tokimori.service.imports import Start
 from tokimori.translators.moving import (
     Entry,
@@ -100,7 +100,7 @@ def _schedule(row: Row) -> str:
                 raise refusal("schedule_info.units", units, ", ".join(_UNITS))
             if isinstance(interval, bool) or interval != _whole(interval) or not 1 <= interval <= _MOST_INTERVAL:
                 raise refusal("schedule_info.interval", interval, f"a whole number, 1..{_MOST_INTERVAL}")
-            return f"every {int(interval)} {units}"
+            return str(getattr(every(int(interval)), units))
         case {"day": day, "time": time}:
             if day not in _DAYS:
                 raise refusal("schedule_info.day", day, ", ".join(_DAYS))

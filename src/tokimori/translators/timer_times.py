@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
+from tokimori.schedules.fluent import every
 from tokimori.schedules.parse import parse_schedule
 from tokimori.translators.moving import Warnings, told
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
@@ -114,10 +115,9 @@ def _interval(line: Assignment, starts: Sequence[Assignment], warnings: Warnings
         warnings.add(line.key, line.value, "it counts from the beginning of the last run here, not from its end")
     for each in starts:
         warnings.add(each.key, each.value, "left out: the first run comes one interval after the import")
-    for unit, of in (("hour", 3600), ("minute", 60)):
-        if seconds % of == 0:
-            return f"every {seconds // of} {unit}s"
-    return f"every {seconds} seconds"
+    if seconds % 3600 == 0:
+        return str(every(seconds // 3600).hours)
+    return str(every(seconds // 60).minutes if seconds % 60 == 0 else every(seconds).seconds)
 
 
 def _start(lines: Sequence[Assignment]) -> tuple[str, ...]:

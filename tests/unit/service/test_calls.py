@@ -12,10 +12,12 @@ import pytest
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.door import error_of, kinds_of
 from tokimori.client.over_http import HttpClient
+from tokimori.clock import Moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused, TokimoriError
 from tokimori.ports.store import RunFilter
 from tokimori.service.calls import NOT_OFFERED, Call, arguments, offered, result_of, written
 from tokimori.service.definitions import definition_from
+from tokimori.service.imports import Start
 
 HOLDS_ITSELF: dict[str, object] = {}
 HOLDS_ITSELF["a"] = HOLDS_ITSELF
@@ -71,6 +73,8 @@ def test_values_arrive_as_the_method_takes_them() -> None:
     jobs = [("a", definition_from({"noop": True, "queue": "q"}))]
     (given,), _ = sent("import_all", jobs)
     assert list(given) == jobs  # type: ignore[call-overload]
+    starts = {"a": Start(parked_because="it failed", since=Moment(5))}
+    assert sent("import_all", jobs, starts=starts)[1] == {"starts": starts}
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_task_keeps_what_keiji_knows_of_it() -> None:
         ({"day": "Sunday", "time": "9:05"}, "on sunday at 09:05AM"),
         ({"day": "Monday", "time": "00:30AM"}, "on monday at 12:30AM"),
         ({"units": "hours", "interval": 2.0}, "every 2 hours"),
-        (b'{"units":"minutes","interval":1}', "every 1 minutes"),
+        (b'{"units":"minutes","interval":1}', "every minute"),
     ],
 )
 def test_both_kinds_of_schedule(info: object, schedule: str) -> None:
