@@ -5,7 +5,6 @@ cron and time zones `tests/unit/schedules/test_cron_vectors.py`. Of the MySQL dr
 stores tell nobody: `tests/contract/stores/`.
 """
 
-import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from tests.unit.perfectsched.test_transcript import add, catch_up, poll, slot
 from tests.unit.perfectsched.world import START, World
 from tokimori import perfectsched
 from tokimori.perfectsched import ScheduleCollection, cron_time, next_time
+from tokimori.translators.moving import Moved
+from tokimori.translators.perfectsched import PerfectSched, read_perfectsched
 
-PAGE = Path(__file__).parents[3] / "docs/perfectsched.md"
 TOKYO = -9 * 3600
 """Midnight in Tokyo, in seconds from midnight UTC."""
 
@@ -214,20 +214,17 @@ def test_dst_gap_and_overlap() -> None:
     assert next_time("30 1 * * *", first, zone) == first + 3600
 
 
-def test_row_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program of our page moves a table, rows of older versions too: broken data is none, a key says the type."""
+def test_row_decoding(tmp_path: Path) -> None:
+    """The import moves a table, rows of older versions too: broken data is none, a key says the type."""
     rows = {"a": ('{"type": "t", "k": 1}', "Asia/Tokyo"), "n.b": ('{"type": "", "k": 2}', None)}
     rows |= {"n.c": ('{"k": ', None), "n.d": ("", None), "n.e": ("[1]", None)}
-    with sqlite3.connect(tmp_path / "perfectsched.db") as old:
-        old.execute("CREATE TABLE schedules (id, timeout, next_time, cron, delay, data, timezone)")
-        for key, (data, zone) in rows.items():
-            row = (key, START + 30, START, "0 0 1 1 *", 30, data.encode(), zone)
-            old.execute("INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-    old.close()
-    monkeypatch.chdir(tmp_path)
-    program = PAGE.read_text().rpartition("```py\n")[2].partition("```")[0]
-    exec(program.replace("/var/lib/app", str(tmp_path)), {})  # noqa: S102  it is ours
+    slot_of = {"timeout": START + 30, "next_time": START, "cron": "0 0 1 1 *", "delay": 30}
+    table = [{"id": key, "data": data.encode(), "timezone": zone, **slot_of} for key, (data, zone) in rows.items()]
+    moved = [each for each in read_perfectsched(table, PerfectSched("schedules")) if isinstance(each, Moved)]
     with perfectsched.open(f"sqlite:///{tmp_path}/tokimori.db") as schedules:
+        schedules.client.import_all(
+            [(each.job_id, each.definition) for each in moved], starts={each.job_id: each.start for each in moved}
+        )
         found = {each.key: (each.type, each.data, each.timezone) for each in schedules.list()}
     assert found == {
         "a": ("t", {"k": 1}, "Asia/Tokyo"),
