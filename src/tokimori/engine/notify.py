@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.notify_reading import Known, Reader
 from tokimori.engine.notify_standing import Standing
-from tokimori.errors import Conflict, NotFound, Refused
+from tokimori.errors import Conflict, NotFound, Refused, StoreError
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
 from tokimori.model.job import Job
@@ -79,19 +79,28 @@ class Messenger:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What fails is tried again, from what the document says."""
+        """See `Duty`. What fails hinders nothing else, and is tried again from what the document says."""
         if at < self.next_at:
             return False
         self.next_at = at + EVERY
         try:
             return await self._go_on(by, now, at)
         except Conflict:  # another node does it
-            self._forget()
-            self.next_at = at + ASIDE
-            return False
+            self._rest(at + ASIDE)
+        except StoreError as fault:
+            log.warning("nobody is notified for now: %s", fault)
+            self._rest(at + ASIDE)
+        except Exception:
+            log.exception("notifying failed")
+            self._rest(at + IDLE)
         except BaseException:
             self._forget()
             raise
+        return False
+
+    def _rest(self, until: float) -> None:
+        self._forget()
+        self.next_at = until
 
     def _forget(self) -> None:
         self._kept = self._state = None
