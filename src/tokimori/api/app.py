@@ -34,6 +34,7 @@ from tokimori.api.logs import Logs
 from tokimori.api.metrics import Figures, MetricsPath
 from tokimori.api.moving import Moving
 from tokimori.api.nodes import Nodes
+from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
 from tokimori.api.orders import Orders
@@ -62,7 +63,7 @@ log = logging.getLogger(__name__)
 
 PARTS = (
     *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks, Alarms, Channels, Orders),
+    *(Secrets, Audit, Tasks, Alarms, Channels, Orders, Notifiers),
 )
 """The parts of the API; each has its own operations."""
 

@@ -37,10 +37,12 @@ from tokimori.locks.holdings import Held
 from tokimori.model.backfill import Backfill
 from tokimori.model.calendar import Calendar
 from tokimori.model.dependents import Edge
+from tokimori.model.email import Email
 from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.message import Message
+from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
@@ -54,6 +56,7 @@ from tokimori.schedules.fluent import every, on
 from tokimori.service.arguments import (
     CalendarArguments,
     JobArguments,
+    NotifierArguments,
     PlainRequest,
     QueueArguments,
     RequestArguments,
@@ -103,6 +106,7 @@ __all__ = [
     "DeletedJobs",
     "Diagnosis",
     "Edge",
+    "Email",
     "Expectation",
     "Explanation",
     "FamilyChanged",
@@ -134,6 +138,9 @@ __all__ = [
     "Noop",
     "NotFound",
     "NotGranted",
+    "Notifier",
+    "NotifierArguments",
+    "NotifyOn",
     "Outdated",
     "Output",
     "Pause",

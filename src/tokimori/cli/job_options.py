@@ -14,6 +14,8 @@ from tokimori.cli.moment import AHEAD, told_ahead
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Join, On
+from tokimori.model.email import Tls
+from tokimori.model.notifier import TROUBLES
 from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
@@ -36,6 +38,7 @@ _OPTIONS = (
     click.option("--command", metavar="TEXT", help="A command line for the shell; or give a program after `--`."),
     click.option("--function", metavar="NAME", help="Run the handler of this name, which a node's app has."),
     click.option("--url", metavar="URL", help="Send a request to this address; see --method, --header, --body."),
+    click.option("--email", multiple=True, metavar="ADDRESS", help="Send an e-mail to it; see --smtp, --sender."),
     click.option("--build", metavar="TASK@DIGEST", help="Run this build of a task: `tokimori task builds`."),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
@@ -96,6 +99,12 @@ _OPTIONS = (
     click.option("--on-exhausted", type=_choice(OnExhausted), help="What to do when the attempts are used up."),
     click.option("--on-failure-job", metavar="ID", help="A job to run after a failure."),
     click.option(
+        "--notify",
+        multiple=True,
+        metavar="[EVENT=]NAME",
+        help="Tell this notifier: of failure, recovery, overdue, parked, held, success; or of all but success.",
+    ),
+    click.option(
         "--auto-complete-success/--no-auto-complete-success",
         default=None,
         help="Whether exit code 0 is enough for a success, or `tokimori run report` has to say so.",
@@ -124,8 +133,25 @@ _OPTIONS = (
     click.option(
         "--expect", type=int, multiple=True, metavar="STATUS", help="A status that is a success; by default all of 2xx."
     ),
+    click.option("--sign-with", metavar="SECRET", help="Sign the request with this secret (Standard Webhooks)."),
     _seconds("--callback-within", "callback_within", "After 202 the service says within this how the run ended."),
-    click.option("--mailto", metavar="ADDRESS", help="Kept for notifications; nothing is sent yet."),
+    click.option("--smtp", metavar="HOST[:PORT]", help="The server that takes the e-mail."),
+    click.option("--sender", metavar="ADDRESS", help="From whom the e-mail is."),
+    click.option("--tls", type=_choice(Tls), help="How it is encrypted on the way to the server; by default starttls."),
+    click.option("--smtp-user", metavar="NAME", help="The user that the server asks for."),
+    click.option("--smtp-password", metavar="SECRET", help="The secret that is his password, by its name."),
+    click.option("--mail-subject", metavar="TEMPLATE", help="By default the payload's: {{ part.subject }}."),
+    click.option("--mail-text", metavar="TEMPLATE", help="By default the payload's: {{ part.text }}."),
+    click.option("--subject", metavar="TEMPLATE", help="Of a notifier: the subject of its notifications."),
+    click.option("--text", metavar="TEMPLATE", help="Of a notifier: the text of its notifications."),
+    _seconds("--bundle", "bundle", "Of a notifier: what has one cause within this time is one notification."),
+    click.option(
+        "--quiet", multiple=True, metavar="HOURS", help="Of a notifier: they wait; 22:00-07:00, or sat 00:00-24:00."
+    ),
+    click.option(
+        "--elsewhere", is_flag=True, default=None, help="Of a notifier: tell of `tokimori expect` without a ping, too."
+    ),
+    click.option("--mailto", metavar="ADDRESS", help="Kept of crontabs: see --notify, `tokimori notifier add`."),
 )
 _RETRY = {
     "attempts": "attempts",
@@ -140,12 +166,28 @@ _RETRY = {
     "retry_wait": "wait",
 }
 """The fields of `Retry` by their options."""
+_NOTIFIER = ("subject", "text", "bundle", "quiet", "elsewhere")
+"""The fields of `Notifier`, which are their options."""
 
 
 SECTIONS = {
     "What it runs": (
-        *("command", "function", "build", "url", "noop", "payload", "env", "cwd", "user", "stdin", "shell_path"),
-        *("method", "headers", "body", "expect", "callback_within"),
+        *(
+            "command",
+            "function",
+            "build",
+            "url",
+            "email",
+            "noop",
+            "payload",
+            "env",
+            "cwd",
+            "user",
+            "stdin",
+            "shell_path",
+        ),
+        *("method", "headers", "body", "expect", "callback_within", "sign_with"),
+        *("smtp", "sender", "tls", "smtp_user", "smtp_password", "mail_subject", "mail_text"),
     ),
     "When": (
         *("schedule", "time_zone", "parents", "join", "calendars", "shift", "starts_at", "ends_at", "runs_remaining"),
@@ -158,8 +200,9 @@ SECTIONS = {
     "How it ends": (
         *("timeout", "timeout_grace", "attempts", "retry_delay", "retry_backoff", "retry_cap", "retry_jitter"),
         *("retry_epsilon", "lost_attempts", "asked_delay", "asked_retries", "retry_wait", "on_exhausted"),
-        *("on_failure_job", "on_lost_lease", "auto_complete_success", "expect_within"),
+        *("on_failure_job", "notify", "on_lost_lease", "auto_complete_success", "expect_within"),
     ),
+    "As a notifier": ("subject", "text", "bundle", "quiet", "elsewhere"),
     "For people": ("name", "description", "owner", "mailto", "retention", "keep_runs"),
 }
 """The options in the help, by what they are about."""
@@ -176,11 +219,15 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobFields` from these options and the program after `--`; only those that were given."""
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     retry = {field: given.pop(option) for option, field in _RETRY.items() if option in given}
+    if notifier := {option: given.pop(option) for option in _NOTIFIER if option in given}:
+        given["notifier"] = notifier
     for name in ("labels", "env"):
         if name in given:
             given[name] = _pairs(name, given[name])
     if "headers" in given:
         given["headers"] = dict(_header(text) for text in given["headers"])
+    if "notify" in given:
+        given["notify"] = _notify(given["notify"])
     if "parents" in given:
         given["parents"] = [_parent(text) for text in given["parents"]]
     if retry:
@@ -205,6 +252,16 @@ def _parent(text: str) -> dict[str, str]:
     """`ID` or `ID=ON`: no id holds an equals sign."""
     job, _, on = text.partition("=")
     return {"job": job, "on": on or On.SUCCESS.value}
+
+
+def _notify(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    """`EVENT=NAME`, or `NAME` for all events but each success."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        event, equals, name = text.rpartition("=")
+        for each in (event,) if equals else TROUBLES:
+            found.setdefault(str(each), []).append(name)
+    return found
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def show(job_id: str) -> None:
     """Show a job, its next moments and what was skipped lately."""
+    print_shown(job_id)
 
+
+def print_shown(job_id: str) -> None:
+    """Print all that is known of a job."""
     from tokimori.service.definitions import job_fields_of
     from tokimori.service.graph import direct, how
     from tokimori.service.views.jobs import job_view

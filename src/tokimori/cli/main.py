@@ -42,6 +42,7 @@ program = Group(
         "publish": ("tokimori.cli.channels:publish", "Publish a message to whoever subscribes to a topic."),
         "subscribe": ("tokimori.cli.channels:subscribe", "Print the messages of a topic; -f goes on with it."),
         "unsubscribe": ("tokimori.cli.channels:unsubscribe", "Forget how far a subscriber of a topic has got."),
+        "notifier": ("tokimori.cli.notifier:notifier", "Notifiers tell people of jobs: add, list, show, delete, test."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
@@ -62,7 +63,8 @@ program = Group(
     },
     sections={
         "Jobs and runs": (
-            *("job", "run", "logs", "events", "schedule", "calendar", "queue", "lock", "apply", "export", "verify"),
+            *("job", "run", "logs", "events", "schedule", "calendar", "queue", "notifier", "lock", "apply", "export"),
+            "verify",
         ),
         "Alarms": ("alarms", "expect", "ping"),
         "Tasks as code": ("init", "task"),

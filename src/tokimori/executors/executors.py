@@ -8,9 +8,11 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug
 from tokimori.executors.builds.executor import BuildExecutor
 from tokimori.executors.command import CommandExecutor
+from tokimori.executors.email.executor import EmailExecutor
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.noop import NoopExecutor
+from tokimori.model.email import Email
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
 from tokimori.ports.builds import Builds
@@ -68,13 +70,17 @@ def executors_of(
     builds: Builds | None = None,
     tasks_dir: Path | None = None,
 ) -> Executors:
-    """What runs the targets of a node with this folder. A new kind of target is a line here."""
+    """What runs the targets of a node with this folder. A new kind of target is a line here.
+
+    E-mails may go to the same networks as `requests`.
+    """
     commands = CommandExecutor(clock, runs_dir=state_dir / "runs", state_dir=state_dir)
     return Executors(
         {
             Noop: NoopExecutor(clock),
             Build: BuildExecutor(commands, builds, clock, state_dir=state_dir, tasks_dir=tasks_dir),
             Command: commands,
+            Email: EmailExecutor(clock, () if requests is None else requests.networks),
             Function: functions or FunctionExecutor(clock),
             Http: requests or HttpExecutor(clock),
         }

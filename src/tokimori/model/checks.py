@@ -6,6 +6,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
+from tokimori.model.notifier import check_notify, check_terms
 from tokimori.model.payload import check_payload
 from tokimori.model.policies import Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted
@@ -38,6 +39,9 @@ def check_definition(definition: Definition) -> Definition:
     check_payload(definition.payload)
     _check_waiting(definition)
     _check_dependents(definition)
+    check_notify(definition.notify)
+    if definition.notifier is not None:
+        check_terms(definition.notifier)
     wanted(definition.semaphores)
     check_concurrency_key(definition.concurrency_key)
     retention_of(definition.retention)

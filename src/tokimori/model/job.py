@@ -10,6 +10,7 @@ from tokimori.errors import InvalidSchedule
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId
+from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.policies import (
     DEFAULT_RETENTION,
     LONGEST,
@@ -39,8 +40,9 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     may wait beside those that run (`most_active`; None = any number). `labels` are those that a node must carry to run
     it. `grace` is how late an occurrence may be and still run. A job with `parents` has no schedule: it runs after
     them, after each or (`join`) after all. `on_exhausted` is what becomes of the job when the retries of a run are used
-    up, and `on_failure_job` a job that then runs. Without `auto_complete_success` an attempt has to report how it
-    ended: exit code 0 alone is a failure. `mailto` is kept for notifications.
+    up, and `on_failure_job` a job that then runs. `notify` names by event the notifiers that tell of it, and `notifier`
+    makes the job one (`tokimori.model.notifier`). Without `auto_complete_success` an attempt has to report how it
+    ended: exit code 0 alone is a failure. `mailto` is that of a crontab.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
     is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
@@ -86,6 +88,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     on_lost_lease: OnLostLease | None = None
     on_exhausted: OnExhausted = OnExhausted.FAIL
     on_failure_job: str | None = None
+    notify: dict[NotifyOn, tuple[str, ...]] = field(default_factory=dict)
+    notifier: Notifier | None = None
     auto_complete_success: bool = True
     payload: str | None = None
     parents: tuple[Parent, ...] = ()

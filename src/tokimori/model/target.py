@@ -9,9 +9,10 @@ from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
 from tokimori.model.build import check_build_name
+from tokimori.model.email import Email
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.policies import Seconds
-from tokimori.model.templates import OPENING, check_no_secret, check_secrets, check_template
+from tokimori.model.templates import OPENING, check_no_secret, check_secret_name, check_secrets, check_template, naming
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """What a request may be."""
@@ -26,6 +27,8 @@ _NOT_THEIRS = frozenset(
 """Headers that say how the request itself travels."""
 OUR_HEADERS = "tokimori-"
 """So begin the headers that say which run it is."""
+SIGNING = ("webhook-id", "webhook-timestamp", "webhook-signature")
+"""The headers of a signed request."""
 
 
 class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="command"):
@@ -136,7 +139,8 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     `url` behind the host, values of headers and `body` are templates (`tokimori.model.templates`). Without a `body`
     the run's payload is sent, where the method has one. `expect` are the statuses that are a success; none: every 2xx.
 
-    With `callback_within` a service that answers 202 says later how the run ended, within so many seconds.
+    With `callback_within` a service that answers 202 says later how the run ended, within so many seconds. `sign_with`
+    names a secret: with it the request is signed as Standard Webhooks has it (`webhook-signature`).
     """
 
     handler: ClassVar[str] = ""
@@ -148,6 +152,7 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     body: str | None = None
     expect: tuple[int, ...] = ()
     callback_within: Seconds | None = None
+    sign_with: str | None = None
 
     def check(self) -> None:
         """Raises `InvalidInput` for a request that no node could send."""
@@ -168,12 +173,22 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
         if self.callback_within == 0:
             message = "callback_within: nobody answers within 0 seconds"
             raise InvalidInput(message, field="callback_within", value=0, allowed="more than 0, or none")
+        if self.sign_with is not None:
+            self._check_signing(self.sign_with)
+
+    def _check_signing(self, secret: str) -> None:
+        check_secret_name("sign_with", secret)
+        for name in self.headers:
+            if name.casefold() in SIGNING:
+                message = f"headers: {name} is said by the node itself where it signs (sign_with)"
+                raise InvalidInput(message, field="headers", value=name, allowed="another header, or no sign_with")
 
     def texts(self) -> Iterator[str]:
         """The texts that may name secrets."""
         yield self.url
         yield from self.headers.values()
         yield self.body or ""
+        yield "" if self.sign_with is None else naming(self.sign_with)
 
 
 def _check_url(url: str) -> None:
@@ -214,7 +229,7 @@ def _check_header(name: str, value: str) -> None:
     check_template(f"headers.{name}", value)
 
 
-Target = Build | Command | Function | Http | Noop
+Target = Build | Command | Email | Function | Http | Noop
 """Every kind that this program runs."""
 
 

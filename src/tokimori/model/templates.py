@@ -1,11 +1,12 @@
 """Templates: texts with names between double braces, in whose places facts of the run are put. They hold no code.
 
-A request's texts are templates: they name facts of the run, and secrets. Of a command only secrets are looked for: all
-else between braces is the command's own.
+A request's and an e-mail's texts are templates: they name facts of the run, parts of its payload, and secrets. Of a
+command only secrets are looked for: all else between braces is the command's own.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from tokimori.errors import InvalidInput
@@ -25,30 +26,72 @@ FACTS = (
 )
 """What a template may name. `payload_json` is the payload as a string of JSON, with its quotes; null where there is
 none."""
+_OTHERS = ", part.KEY, part_json.KEY or secret.NAME"
 OPENING = "{{"
 SECRETS: Final = "secret."
 """So begins what names a secret: `{{ secret.NAME }}`."""
 SECRETS_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-_PLACE = re.compile(rf"\{{\{{(?:[ ]*(secret\.{SECRETS_NAME}|[a-z_]+)[ ]*\}}\}})?", re.ASCII)
+PART: Final = "part."
+"""So begins what names a part of a payload that is an object of JSON: `{{ part.subject }}`. What is no text stands
+there as JSON."""
+PART_JSON: Final = "part_json."
+"""The same, always as JSON: `{{ part_json.subject }}` is a string with its quotes, and null where there is none."""
+_PLACE = re.compile(rf"\{{\{{(?:[ ]*((?:secret|part|part_json)\.{SECRETS_NAME}|[a-z_]+)[ ]*\}}\}})?", re.ASCII)
 _SECRET = re.compile(rf"\{{\{{[ ]*secret\.(?:({SECRETS_NAME})[ ]*\}}\}})?", re.ASCII)
 
 
-def check_template(field: str, text: str) -> None:
-    """Check that the text names only facts and secrets. Raises `InvalidInput`."""
+def check_template(field: str, text: str, facts: Collection[str] = FACTS, what: str = "fact of a run") -> None:
+    """Check that the text names only these facts, parts of the payload, and secrets. Raises `InvalidInput`."""
     for place in _PLACE.finditer(text):
-        if place[1] not in FACTS and not (place[1] or "").startswith(SECRETS):
+        if place[1] not in facts and not (facts is FACTS and _is_part(place[1] or "")):
             shown = place[0] if place[1] else text[place.start() : place.start() + 20]
             raise InvalidInput(
-                f"{field}: {shown!r} names no fact of a run",
+                f"{field}: {shown!r} names no {what}",
                 field=field,
                 value=shown,
-                allowed=f"one of {', '.join(FACTS)}, or secret.NAME, between {{{{ and }}}}",
+                allowed=f"one of {', '.join(facts)}{_OTHERS if facts is FACTS else ''}, between {{{{ and }}}}",
             )
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith((SECRETS, PART, PART_JSON))
 
 
 def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str) -> str:
     """The text with the facts in their places, each as `written` gives it. What a fact holds is not looked into."""
-    return _PLACE.sub(lambda place: written(facts.get(place[1], "")) if place[1] else place[0], text)
+
+    def put(place: re.Match[str]) -> str:
+        name = place[1]
+        if not name:
+            return place[0]
+        return written(facts.get(name, "null" if name.startswith(PART_JSON) else ""))
+
+    return _PLACE.sub(put, text)
+
+
+def names_parts(texts: Iterable[str]) -> bool:
+    """Whether these texts may name parts of a payload."""
+    return any(OPENING in text and "part" in text for text in texts)
+
+
+def parts_of(payload: str | None) -> Mapping[str, str]:
+    """The parts of a payload under the names that templates have for them; none where it is no object."""
+    try:
+        values = json.loads(payload or "")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(values, dict):
+        return {}
+    texts = {name: json.dumps(value) for name, value in values.items()}
+    plain = {name: _whole(value) if isinstance(value, str) else texts[name] for name, value in values.items()}
+    return {PART + name: text for name, text in plain.items()} | {
+        PART_JSON + name: text for name, text in texts.items()
+    }
+
+
+def _whole(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can write and nothing else can."""
+    return text.encode(errors="replace").decode()
 
 
 def check_secrets(field: str, text: str) -> None:
@@ -58,6 +101,18 @@ def check_secrets(field: str, text: str) -> None:
             shown = text[place.start() : place.start() + 20]
             message = f"{field}: {shown!r} is not the name of a secret"
             raise InvalidInput(message, field=field, value=shown, allowed="such as {{ secret.NAME }}")
+
+
+def check_secret_name(field: str, name: str) -> None:
+    """Check that it is the name of a secret, without braces. Raises `InvalidInput`."""
+    if re.fullmatch(SECRETS_NAME, name, re.ASCII) is None:
+        message, allowed = f"{field}: {name!r} is not the name of a secret", "1 to 64 of A-Z a-z 0-9 . _ -"
+        raise InvalidInput(message, field=field, value=name, allowed=allowed)
+
+
+def naming(secret: str) -> str:
+    """The template that is this secret."""
+    return f"{{{{ {SECRETS}{secret} }}}}"
 
 
 def check_no_secret(field: str, text: str, instead: str) -> None:

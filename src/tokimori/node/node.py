@@ -12,6 +12,7 @@ from tokimori.engine.duty import Duty
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
+from tokimori.engine.notify import Messenger
 from tokimori.engine.orders import Orders
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.prune import Pruner
@@ -125,6 +126,7 @@ class Node:
         )
         self._saver = Saver(source, self._worker.work)
         self._overdue = Overdue(self._store, at, self._schedules)
+        self._messenger = Messenger(self._store, at, self._random)
         self._duties: tuple[Duty, ...] = (
             self._saver,
             Reaper(self._store, self._chance, self._meter),
@@ -132,6 +134,7 @@ class Node:
             Pruner(self._store, at, self._chance, self._executor.forget),
             self._overdue,
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
+            self._messenger,
             Trimmer(
                 self._store,
                 at,
@@ -199,6 +202,7 @@ class Node:
         """Something may have changed: look at once."""
         self._lookout.stale = True
         self._overdue.wake(self._clock.monotonic())
+        self._messenger.wake(self._clock.monotonic())
         if self._clock.monotonic() >= self._deaf_until:
             self._alarm.ring()
 

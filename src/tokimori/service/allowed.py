@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from tokimori.errors import Forbidden
 from tokimori.model.access_token import Role
+from tokimori.model.email import Email, server_of
 from tokimori.model.target import Build, Command, Http, Target, Unreadable
 
 
@@ -32,7 +33,9 @@ class Allowed(Struct, frozen=True, kw_only=True):
                 self._check_user(None, role)
                 self._check_builds()
             case Http():
-                self._check_host(target.url)
+                self._check_host("url", urlsplit(target.url).hostname or "")
+            case Email():
+                self._check_host("smtp", server_of(target.smtp, target.tls)[0].casefold())
             case _:
                 pass
 
@@ -81,12 +84,11 @@ class Allowed(Struct, frozen=True, kw_only=True):
                 allowed=f"a command that begins with one of {', '.join(self.commands)}",
             )
 
-    def _check_host(self, url: str) -> None:
-        host = urlsplit(url).hostname or ""
+    def _check_host(self, field: str, host: str) -> None:
         if self.hosts and not any(fnmatchcase(host, pattern.casefold()) for pattern in self.hosts):
             raise Forbidden(
-                f"url: {host!r} is not among the services of the setting http.job_hosts",
-                field="url",
+                f"{field}: {host!r} is not among the services of the setting http.job_hosts",
+                field=field,
                 value=host,
                 allowed=f"one of {', '.join(self.hosts)}",
             )

@@ -42,6 +42,16 @@ class ParentArguments(_Parent, total=False):
     on: str
 
 
+class NotifierArguments(TypedDict, total=False):
+    """What makes a job a notifier (`Notifier`)."""
+
+    subject: str | None
+    text: str | None
+    bundle: Span | None
+    quiet: Sequence[str] | None
+    elsewhere: bool | None
+
+
 class JobArguments(TypedDict, total=False):
     """What a user says of a job (`JobFields`)."""
 
@@ -75,6 +85,8 @@ class JobArguments(TypedDict, total=False):
     on_lost_lease: str | None
     on_exhausted: str | None
     on_failure_job: str | None
+    notify: Mapping[str, Sequence[str] | None] | None
+    notifier: NotifierArguments | None
     auto_complete_success: bool | None
     parents: Sequence[ParentArguments] | None
     join: str | None
@@ -89,6 +101,7 @@ class JobArguments(TypedDict, total=False):
     command: str | Sequence[Path] | None
     function: str | None
     url: str | None
+    email: Sequence[str] | None
     build: str | None
     noop: bool | None
     shell_path: Path | None
@@ -101,6 +114,14 @@ class JobArguments(TypedDict, total=False):
     body: str | None
     expect: Sequence[int] | None
     callback_within: Span | None
+    sign_with: str | None
+    smtp: str | None
+    sender: str | None
+    tls: str | None
+    smtp_user: str | None
+    smtp_password: str | None
+    mail_subject: str | None
+    mail_text: str | None
 
 
 class CalendarArguments(TypedDict, total=False):

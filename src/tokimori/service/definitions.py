@@ -11,6 +11,7 @@ from msgspec import Meta, field
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.build import build_name
 from tokimori.model.checks import check_definition
+from tokimori.model.email import Email, Tls
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry, Seconds
@@ -26,9 +27,10 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """The fields in which a user describes a job, target and terms side by side.
 
     `command` is a text for the shell, or a program and its arguments; instead of it `function` names a handler of an
-    app, `url` is where a request goes, `build` is TASK@DIGEST of a task as code, and `noop` runs nothing. `env`, `cwd`,
-    `user`, `stdin` and `shell_path` are those of the command, `method`, `headers`, `body`, `expect` and
-    `callback_within` those of the request (`Http`).
+    app, `url` is where a request goes, `email` who gets an e-mail, `build` is TASK@DIGEST of a task as code, and `noop`
+    runs nothing. `env`, `cwd`, `user`, `stdin` and `shell_path` are those of the command, `method`, `headers`, `body`,
+    `expect`, `callback_within` and `sign_with` those of the request (`Http`), `smtp`, `sender`, `tls`, `smtp_user`,
+    `smtp_password` (the name of a secret), `mail_subject` and `mail_text` those of the e-mail (`Email`).
     `runs_remaining` is not part of the definition: the job counts how many are left.
     """
 
@@ -36,6 +38,7 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     command: str | tuple[str, ...] | None = None
     function: str | None = None
     url: str | None = None
+    email: tuple[str, ...] | None = None
     build: str | None = None
     noop: bool = False
     shell_path: str = "/bin/sh"
@@ -48,14 +51,23 @@ class JobFields(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     body: str | None = None
     expect: tuple[int, ...] = ()
     callback_within: Seconds | None = None
+    sign_with: str | None = None
+    smtp: str | None = None
+    sender: str | None = None
+    tls: Tls = Tls.STARTTLS
+    smtp_user: str | None = None
+    smtp_password: str | None = None
+    mail_subject: str | None = None
+    mail_text: str | None = None
 
 
 _OF_KIND = {
     "command": ("shell_path", "env", "cwd", "user", "stdin"),
     "function": (),
-    "url": ("method", "headers", "body", "expect", "callback_within"),
+    "url": ("method", "headers", "body", "expect", "callback_within", "sign_with"),
     "build": (),
     "noop": (),
+    "email": ("smtp", "sender", "tls", "smtp_user", "smtp_password", "mail_subject", "mail_text"),
 }
 """The fields that say a kind of target, each with the others that the kind has."""
 _OF_A_TARGET = (*_OF_KIND, *(name for names in _OF_KIND.values() for name in names))
@@ -112,6 +124,8 @@ def target_fields(target: Target | Unreadable) -> dict[str, object]:
             return {"build": build_name(task, digest)}
         case Command():
             return {"command": target.argv if target.shell is None else target.shell, **_others("command", target)}
+        case Email():
+            return _email_fields(target)
         case Function(name=name):
             return {"function": name}
         case Http(url=url):
@@ -120,6 +134,33 @@ def target_fields(target: Target | Unreadable) -> dict[str, object]:
             return {"noop": True}
         case Unreadable():
             return {}
+
+
+_EMAIL = {
+    "smtp": "smtp",
+    "sender": "sender",
+    "tls": "tls",
+    "user": "smtp_user",
+    "password": "smtp_password",
+    "subject": "mail_subject",
+    "text": "mail_text",
+}
+"""The fields of `Email` with their names in `JobFields`, where other targets have theirs beside them."""
+
+
+def _email_fields(target: Email) -> dict[str, object]:
+    said: dict[str, object] = msgspec.to_builtins(target)
+    return {"email": target.to, **{name: said[field] for field, name in _EMAIL.items() if field in said}}
+
+
+def _email(fields: JobFields) -> Email:
+    """Raises `InvalidInput`."""
+    said = {field: value for field, name in _EMAIL.items() if (value := getattr(fields, name)) is not None}
+    for name in ("smtp", "sender"):
+        if name not in said:
+            message, allowed = f"{name}: an e-mail needs it", "smtp: HOST or HOST:PORT, and sender: an address"
+            raise InvalidInput(message, field=name, allowed=allowed)
+    return Email(to=fields.email or (), **said)
 
 
 def _others(kind: str, target: Target) -> dict[str, object]:
@@ -194,7 +235,8 @@ def _target(fields: JobFields) -> Target:
     kinds = [kind for kind in _OF_KIND if getattr(fields, kind) not in (None, False)]
     if len(kinds) != 1:
         raise InvalidInput(
-            "command: a job runs a command, a function or a build, or sends a request (url), or does nothing (noop)",
+            "command: a job runs a command, a function or a build, sends a request (url) or an email, or does nothing"
+            " (noop)",
             field="command",
             allowed=f"one of {', '.join(_OF_KIND)}",
         )
@@ -205,6 +247,8 @@ def _target(fields: JobFields) -> Target:
         method = None if fields.method is None else fields.method.upper()
         others = {name: getattr(fields, name) for name in _OF_KIND["url"] if name != "method"}
         return Http(url=fields.url, method=method, **others)
+    if fields.email is not None:
+        return _email(fields)
     if fields.build is not None:
         task, _, digest = fields.build.rpartition("@")
         return Build(task=task, digest=digest)
@@ -221,7 +265,7 @@ def _check_no_others(fields: JobFields, kind: str) -> None:
     for other, names in _OF_KIND.items():
         for name in names if other != kind else ():
             if (value := getattr(fields, name)) != _DEFAULTS[name]:
-                what = "command" if other == "command" else "request"
+                what = {"command": "command", "email": "email"}.get(other, "request")
                 raise InvalidInput(
                     f"{name}: only a {what} has this field", field=name, value=value, allowed=f"no value with {kind}"
                 )
@@ -245,7 +289,7 @@ def _convert(fields: Mapping[str, object]) -> JobFields:
 
 def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
     """Our error for one of msgspec: `Expected …, got …`, `Invalid enum value …`, `Object contains unknown field …`."""
-    said, _, place = fault.partition(" - at `$")
+    said, _, place = fault.replace("`key` in ", "").partition(" - at `$")
     place = place.strip("`.")
     path = _INDEX.sub("", place)
     value = _wrong(fields, place)

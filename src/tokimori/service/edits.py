@@ -11,6 +11,7 @@ from tokimori.model.checks import check_definition
 from tokimori.model.decide import Due, has_ended, next_look, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.notifier import check_notifier
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.sizes import check_sizes
 from tokimori.model.timing import decidable, look_at
@@ -59,6 +60,7 @@ def new_job(
 ) -> Job:
     """A new job. Raises `InvalidInput`, also if its schedule has no moment after now."""
     check_definition(definition)
+    check_notifier(job_id, definition.notifier, definition.notify)
     check_sizes(definition)
     schedule = schedule_of(definition, now, job_id, days_off)
     _check_moments(definition, schedule, now, runs_remaining)
@@ -100,6 +102,7 @@ def edited(
     """
     check_definition(definition)
     job = due.job
+    check_notifier(job.id, definition.notifier, definition.notify)
     check_sizes(definition, job.definition)
     anew = _times(definition) != _times(job.definition)
     last = look_at(job.definition, now) if anew else now

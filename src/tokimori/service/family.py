@@ -7,13 +7,15 @@ from tokimori.model.dependents import check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
 from tokimori.ports.store import Jobs
+from tokimori.service.notified import NotifiedStore, check_notified
 
 
-async def checked_family(store: Jobs, jobs: Sequence[Job]) -> int | None:
+async def checked_family(store: NotifiedStore, jobs: Sequence[Job]) -> int | None:
     """The version of the family with which these jobs agree; None if none of them has a parent or a failure job.
 
-    Raises `InvalidInput` for a parent that does not exist, and for a cycle.
+    Raises `InvalidInput` for a parent or a notifier that does not exist, and for a cycle.
     """
+    await check_notified(store, jobs)
     declared = [edge for job in jobs for edge in edges_of(job.id, job.definition)]
     if not declared:
         return None

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, edges_of
+from tokimori.model.notifier import notifier_id, notifiers_in
 from tokimori.model.target import Build
 from tokimori.service.access import Access, Sight, out_of_scope
 from tokimori.service.allowed import Allowed
@@ -27,5 +28,8 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[Jo
             for other in {edge.parent, edge.child} - {job_id}:
                 if not await sight.sees_id(other):
                     raise out_of_scope(f"{other!r}, before or after which it runs", other)
+        for name in notifiers_in(definition.notify):
+            if not await sight.sees_id(notifier_id(name)):
+                raise out_of_scope(f"notify: {name!r}, whose id is {notifier_id(name)!r}", name)
 
     return judge

@@ -65,6 +65,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "calendar show": "calendar_show",
         "calendar update": "calendar_update",
         "calendar delete": "calendar_delete",
+        **{f"notifier {what}": f"notifier_{what}" for what in ("add", "list", "show", "delete", "test")},
         "queue list": "queue_list",
         "queue pause": "queue_pause",
         "queue resume": "queue_resume",

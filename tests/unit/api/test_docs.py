@@ -101,6 +101,7 @@ async def test_an_example_works(each: Operation, world: World, door: Asker) -> N
     await world.service.calendars.add("holidays", dates=["12-25"])
     await world.service.semaphores.set("holidays", 2)
     await world.service.expectations.set("holidays", 60)
+    await world.service.add("notifier:holidays", noop=True, notifier={})
     await world.service.tokens.create("holidays", "read")
     await world.service.secrets.set("holidays", "correct horse")
     run = (await world.trigger("nightly-report")).id

@@ -5,7 +5,8 @@ import pytest
 
 from tokimori.cli.command import CommandWithArguments
 from tokimori.cli.ending import run
-from tokimori.cli.job_options import _RETRY, fields_given, job_options
+from tokimori.cli.job_options import _NOTIFIER, _RETRY, fields_given, job_options
+from tokimori.model.notifier import Notifier
 from tokimori.model.policies import Retry
 from tokimori.service.definitions import JobFields, definition_from
 
@@ -31,9 +32,10 @@ def test_every_field_has_an_option() -> None:
 
     options: list[click.Option] = say.__click_params__  # type: ignore[attr-defined]
     names = {option.name for option in options}
-    fields = set(JobFields.__struct_fields__) - {"retry"} | set(_RETRY)
+    fields = set(JobFields.__struct_fields__) - {"retry", "notifier"} | set(_RETRY) | set(_NOTIFIER)
     assert names == fields
     assert set(_RETRY.values()) == set(Retry.__struct_fields__)
+    assert set(_NOTIFIER) == set(Notifier.__struct_fields__)
 
 
 def test_only_what_was_given_is_said() -> None:
@@ -74,3 +76,11 @@ def test_bad_options_are_refused(line: tuple[str, ...], capsys: pytest.CaptureFi
     """With exit code 2 and what is allowed or wrong."""
     assert given(*line) == {"exit code": 2}
     assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_whom_a_job_tells() -> None:
+    """An event and a name, or a name for all but successes."""
+    assert given("--notify", "failure=ops", "--notify", "failure=mail") == {"notify": {"failure": ["ops", "mail"]}}
+    events = ("failure", "recovery", "overdue", "parked", "held")
+    assert given("--notify", "ops") == {"notify": {event: ["ops"] for event in events}}
+    assert given("--bundle", "1m", "--quiet", "22:00-07:00") == {"notifier": {"bundle": 60, "quiet": ("22:00-07:00",)}}

@@ -8,6 +8,7 @@ from tests.unit.examples import seconds
 from tokimori.clock import Moment
 from tokimori.errors import Bug
 from tokimori.executors.executors import Executors
+from tokimori.model.email import Email
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
 from tokimori.ports.executor import Report, StopReason, Task
@@ -67,7 +68,9 @@ def ignore(report: Report) -> None:
 async def test_tasks_go_where_their_target_is_run() -> None:
     """Builds, commands, functions, requests and no-ops are told apart; everything else is told to all."""
     build, command, function, http, noop = Recorder(), Recorder(), Recorder(), Recorder(), Recorder()
-    executors = Executors({Noop: noop, Build: build, Command: command, Function: function, Http: http})
+    executors = Executors(
+        {Noop: noop, Build: build, Command: command, Function: function, Http: http, Email: Recorder()}
+    )
     await executors.open(ignore)
     executors.start([task("a", Noop()), task("b", Command(argv=("true",))), task("c", Noop())])
     executors.start([task("d", Function(name="handler"))])
@@ -87,4 +90,4 @@ async def test_tasks_go_where_their_target_is_run() -> None:
 def test_a_kind_that_nothing_runs_is_found_at_once() -> None:
     """Where a kind of target has no executor no node starts: its runs would be claimed, and never end."""
     with pytest.raises(Bug, match="the kinds Noop"):
-        Executors({Build: Recorder(), Command: Recorder(), Function: Recorder(), Http: Recorder()})
+        Executors({Build: Recorder(), Command: Recorder(), Email: Recorder(), Function: Recorder(), Http: Recorder()})

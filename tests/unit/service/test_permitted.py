@@ -145,6 +145,7 @@ async def test_what_is_not_within_the_scope_is_not_changed(two: World, scope: Sc
         lambda: service.import_all([("other-3", two.define({"noop": True}))]),
         lambda: service.add("mail-2", noop=True, queue="web", parents=[{"job": "other"}]),
         lambda: service.add("mail-2", noop=True, queue="web", on_failure_job="other"),
+        lambda: service.add("mail-2", noop=True, queue="web", notify={"failure": ["other"]}),
         lambda: service.update("mail-in", parents=[{"job": "other"}], schedule=None),
         service.queues.pause,
         lambda: service.queues.pause("default"),

@@ -1,14 +1,12 @@
 """Runs HTTP targets: sends the request, and makes an outcome of the answer, or of the callback that comes later."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput, Refused
 from tokimori.executors.hiding import hidden_in
 from tokimori.executors.http.addresses import Network
@@ -16,125 +14,67 @@ from tokimori.executors.http.body import Body
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.request import request_of
 from tokimori.executors.http.response import Later, meaning_of
-from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.outcomes import stopped
-from tokimori.model.ids import RunId, Token
-from tokimori.model.lease import LEASE
-from tokimori.model.outcome import Failed, Outcome, Released, TimedOut
+from tokimori.executors.on_loop import Attempt, LoopExecutor
+from tokimori.model.outcome import Failed, Outcome, TimedOut
+from tokimori.model.run import Output
 from tokimori.model.target import Http
-from tokimori.ports.executor import Ended, Grew, Report, StopReason, Task
+from tokimori.ports.executor import Grew, Task
 
 if TYPE_CHECKING:
     from tokimori.executors.http.session import Session
 
-log = logging.getLogger(__name__)
-
 TIMEOUT = 30.0
 """Seconds that a request may take, answer and all, where its job says nothing."""
 GREW_EVERY = 1.0
-LEASE_IS_OVER = Released("its node's lease ran out")
 
 
-class Attempt:
-    """An attempt in hand. `ending` is what it ends with, whatever its request comes to."""
+class HttpAttempt(Attempt):
+    """An attempt in hand, and what came of the answer's body."""
 
     def __init__(self, task: Task, target: Http) -> None:
-        self.task = task
+        super().__init__(task)
         self.target = target
         self.body = Body(task.hidden)
-        self.work: asyncio.Task[Outcome] | None = None
-        self.began: Moment | None = None
-        self.ending: Outcome | None = None
         self.told = 0.0
 
-    def end(self, outcome: Outcome) -> bool:
-        """End it now, which closes its connection; whether it ends with this outcome. The first one counts."""
-        if self.ending is not None or self.work is None or self.work.done():
-            return False
-        self.ending = outcome
-        self.work.cancel()
-        return True
+    def output(self) -> Output | None:
+        """What came of the body."""
+        return self.body.output(self.task.run_id, self.task.attempt)
 
 
-class HttpExecutor:
+class HttpExecutor(LoopExecutor[HttpAttempt]):
     """Sends requests from the node itself: what a service says is data, and nothing of it is carried out.
 
     `networks` are those that may be asked though they are not public.
     """
 
+    what = "request"
+
     def __init__(self, clock: Clock, networks: Sequence[Network] = (), callbacks: Callbacks | None = None) -> None:
-        self._clock = clock
-        self._networks = networks
+        super().__init__(clock)
+        self.networks = networks
         self._callbacks = callbacks or Callbacks()
-        self._report: Callable[[Report], None] | None = None
-        self._attempts: dict[tuple[RunId, Token], Attempt] = {}
         self._session: asyncio.Task[Session] | None = None
-        self._lease_over: float | None = None
-        self._alarm: asyncio.TimerHandle | None = None
 
-    async def open(self, report: Callable[[Report], None]) -> None:
-        """From now on tell `report`."""
-        self._report = report
+    def _made(self, task: Task) -> HttpAttempt:
+        if not isinstance(task.target, Http):
+            raise Bug(f"a {type(task.target).__name__} was given to the executor of requests")
+        return HttpAttempt(task, task.target)
 
-    def start(self, tasks: Sequence[Task]) -> None:
-        """Send these requests."""
-        for task in tasks:
-            if not isinstance(task.target, Http):
-                raise Bug(f"a {type(task.target).__name__} was given to the executor of requests")
-            attempt = Attempt(task, task.target)
-            self._attempts[task.run_id, task.token] = attempt
-            attempt.work = asyncio.get_running_loop().create_task(self._carry_out(attempt))
-            attempt.work.add_done_callback(partial(self._ended, attempt))
-        self._watch_lease()
-
-    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """End an attempt at once: a service has no way to hear of it but the end of the connection."""
-        attempt = self._attempts.get((run_id, token))
-        if attempt is not None:
-            self._end(attempt, stopped(reason))
-
-    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
-        """End an attempt, which no callback does any more."""
+    def _let_go(self, attempt: HttpAttempt) -> None:
+        """No callback ends it any more."""
         self._callbacks.forget(attempt.task.run_id, attempt.task.token)
-        attempt.end(outcome)
-
-    def renew(self, sent: float) -> None:
-        """Move the lease's deadline."""
-        self._lease_over = sent + LEASE
-        self._watch_lease()
-
-    def _watch_lease(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._lease_over is not None and any(each.task.kill_on_lost_lease for each in self._attempts.values()):
-            delay = max(0.0, self._lease_over - boottime())
-            self._alarm = asyncio.get_running_loop().call_later(delay, self._lease_ran_out)
-
-    def _lease_ran_out(self) -> None:
-        for attempt in list(self._attempts.values()):
-            if attempt.task.kill_on_lost_lease:
-                self._end(attempt, LEASE_IS_OVER)
-
-    def forget(self, before: Moment) -> None:
-        """Nothing is left on this machine."""
 
     async def close(self) -> None:
         """End what is left, and close all connections."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        works = [each.work for each in self._attempts.values() if each.work is not None]
-        for attempt in list(self._attempts.values()):
-            self._end(attempt, stopped(StopReason.RELEASE))
-        if works:
-            await asyncio.wait(works)
+        await super().close()
         if self._session is not None:
             session = await self._session
             await session.close()
 
     # One attempt
 
-    async def _carry_out(self, attempt: Attempt) -> Outcome:
+    async def _carry_out(self, attempt: HttpAttempt) -> Outcome:
         """The outcome of the attempt. A callback ends it from outside, as an order to stop does."""
         task, target = attempt.task, attempt.target
         attempt.began, attempt.told = self._clock.now(), self._clock.monotonic()
@@ -153,12 +93,12 @@ class HttpExecutor:
         await asyncio.sleep(within)
         return TimedOut(f"the service did not say within {within:g} s how it ended")
 
-    async def _asked(self, attempt: Attempt) -> Outcome | Later:
+    async def _asked(self, attempt: HttpAttempt) -> Outcome | Later:
         task, target = attempt.task, attempt.target
         callback = None
         if target.callback_within is not None:
             callback = self._callbacks.expect(task.run_id, task.token, attempt.end)
-        request = request_of(task, target, callback)
+        request = request_of(task, target, callback, self._clock.now())
         session = await self._opened()
         answer = await session.send(request, attempt.body, lambda: self._grew(attempt))
         if isinstance(answer, Failed):
@@ -176,42 +116,13 @@ class HttpExecutor:
 
     async def _make_session(self) -> "Session":
         module = await asyncio.to_thread(import_module, "tokimori.executors.http.session")
-        session: Session = module.Session(self._networks)
+        session: Session = module.Session(self.networks)
         return session
 
-    def _grew(self, attempt: Attempt, *, last: bool = False) -> None:
+    def _grew(self, attempt: HttpAttempt, *, last: bool = False) -> None:
         """Tell what came so far, once a second."""
         now = self._clock.monotonic()
         if attempt.body.size and (last or now - attempt.told >= GREW_EVERY):
             attempt.told, task = now, attempt.task
             output = attempt.body.so_far(task.run_id, task.attempt)
             self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
-
-    def _ended(self, attempt: Attempt, work: "asyncio.Task[Outcome]") -> None:
-        """Tell how it ended, whatever ended it."""
-        task = attempt.task
-        self._attempts.pop((task.run_id, task.token), None)
-        self._callbacks.forget(task.run_id, task.token)
-        self._tell(
-            Ended(
-                run_id=task.run_id,
-                token=task.token,
-                outcome=_outcome(attempt, work),
-                at=self._clock.now(),
-                started=attempt.began,
-                output=attempt.body.output(task.run_id, task.attempt),
-            )
-        )
-
-    def _tell(self, report: Report) -> None:
-        if self._report is not None:
-            self._report(report)
-
-
-def _outcome(attempt: Attempt, work: "asyncio.Task[Outcome]") -> Outcome:
-    if work.cancelled():
-        return attempt.ending or stopped(StopReason.RELEASE)
-    if (fault := work.exception()) is not None:
-        log.error("the request of run %s failed in this program itself", attempt.task.run_id, exc_info=fault)
-        return Failed(f"the node could not send the request: {type(fault).__name__}; its log says more")
-    return attempt.ending or work.result()

@@ -1,18 +1,24 @@
 """The request that an attempt sends: its target with the facts of the run in their places. Pure."""
 
-import json
+import base64
+import hashlib
+import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tokimori.clock import format_moment
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
+from tokimori.executors.facts import facts_of
 from tokimori.model.target import MOST_HEADER, Http
 from tokimori.model.templates import SECRETS, rendered
 from tokimori.ports.executor import Task
 
 _TAKES_BODY = frozenset({"POST", "PUT", "PATCH"})
+_IN_BASE64 = "whsec_"
+_NO_TIME = Moment(0)
+"""Where nothing is signed."""
 _NO_LINE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _OWN_HEADERS = {
     "Tokimori-Job-Id": "job_id",
@@ -46,9 +52,9 @@ class Request:
     body: bytes | None
 
 
-def request_of(task: Task, target: Http, callback: Callback | None = None) -> Request:
-    """The request of this attempt. Raises `InvalidInput` where a fact can't stand in its place."""
-    facts = facts_of(task, callback)
+def request_of(task: Task, target: Http, callback: Callback | None = None, now: Moment = _NO_TIME) -> Request:
+    """The request of this attempt, signed at `now`. Raises `InvalidInput` where a fact can't stand in its place."""
+    facts = _facts(task, target, callback)
     method = target.method or ("GET" if target.body is None else "POST")
     body = None if target.body is None else rendered(target.body, facts)
     if body is None and method in _TAKES_BODY:
@@ -58,27 +64,45 @@ def request_of(task: Task, target: Http, callback: Callback | None = None) -> Re
     ours = {"User-Agent": "tokimori", **({} if body is None else {"Content-Type": "application/json"})}
     headers |= {name: value for name, value in ours.items() if name.casefold() not in said}
     headers |= {name: facts[fact] for name, fact in _OWN_HEADERS.items() if fact in facts}
-    url = rendered(target.url, facts, _in_address)
-    return Request(method, url, headers, None if body is None else body.encode())
+    url, sent = rendered(target.url, facts, _in_address), None if body is None else body.encode()
+    if target.sign_with is not None:
+        headers |= _signature(task, facts[SECRETS + target.sign_with], sent, now)
+    return Request(method, url, headers, sent)
 
 
-def facts_of(task: Task, callback: Callback | None = None) -> dict[str, str]:
-    """What templates may name (`tokimori.model.templates`), as far as the run has it."""
-    known = {
-        "job_id": task.job_id,
-        "run_id": task.run_id,
-        "attempt": str(task.attempt),
-        "token": str(task.token),
-        "nominal_time": format_moment(task.nominal),
-        "due_time": format_moment(task.due),
-        "parent_run_id": task.parent_id,
-        "payload": task.payload,
-        "payload_json": json.dumps(task.payload),
-        "callback": None if callback is None else callback.address,
-        "signature": None if callback is None else callback.signature,
+def _facts(task: Task, target: Http, callback: Callback | None) -> dict[str, str]:
+    facts = facts_of(task, target.texts())
+    if callback is not None:
+        facts |= {"callback": callback.address, "signature": callback.signature}
+    return facts
+
+
+def _signature(task: Task, secret: str, body: bytes | None, now: Moment) -> dict[str, str]:
+    """The headers by which a receiver knows who has sent this, and which message it is: the same at each attempt.
+
+    They are those of Standard Webhooks (https://www.standardwebhooks.com), which has a library in each language.
+    """
+    stamp = str(now // SECOND)
+    signed = b".".join([task.run_id.encode(), stamp.encode(), body or b""])
+    digest = hmac.new(_key(secret), signed, hashlib.sha256).digest()
+    return {
+        "Webhook-Id": task.run_id,
+        "Webhook-Timestamp": stamp,
+        "Webhook-Signature": f"v1,{base64.b64encode(digest).decode()}",
     }
-    secrets = {SECRETS + name: value for name, value in task.secrets.items()}
-    return {name: fact for name, fact in known.items() if fact is not None} | secrets
+
+
+def _key(secret: str) -> bytes:
+    """Standard Webhooks writes its keys in base64 behind `whsec_`; any other text is the key itself."""
+    if secret.startswith(_IN_BASE64):
+        try:
+            return base64.b64decode(secret.removeprefix(_IN_BASE64), validate=True)
+        except ValueError:
+            message = f"sign_with: what follows {_IN_BASE64} in the secret is not base64"
+            raise InvalidInput(
+                message, field="sign_with", allowed=f"{_IN_BASE64} and base64, or any other text"
+            ) from None
+    return secret.encode()
 
 
 def _in_address(fact: str) -> str:

@@ -1,5 +1,8 @@
 """The request that an attempt sends."""
 
+import base64
+import hashlib
+import hmac
 import json
 from typing import Any
 
@@ -157,3 +160,31 @@ def test_a_value_of_several_lines_is_no_header() -> None:
     with pytest.raises(InvalidInput) as fault:
         request_of(replace(task(target), secrets={"A": "one\r\nX-More: two"}), target)
     assert "two" not in str(fault.value.message)
+
+
+def test_parts_of_a_payload_stand_in_their_places() -> None:
+    """Texts as they are, or as JSON; what is not there is nothing, or null."""
+    body = '{"text": {{ part_json.text }}, "n": {{ part.n }}, "no": {{ part_json.no }}, "s": "{{ part.s }}"}'
+    request = asked(json.dumps({"text": 'say "hi"', "n": [1]}), body=body)
+    assert json.loads(request.body) == {"text": 'say "hi"', "n": [1], "no": None, "s": ""}
+    for payload in (None, "no JSON", "[1]", "[" * 100_000, '{"text": "\\ud800"}'):
+        assert asked(payload, body="{{ part.text }}").body in (b"", b"?")
+
+
+@pytest.mark.parametrize("key", ["a key", "whsec_YSBrZXk="])
+def test_a_request_is_signed_as_standard_webhooks_say(key: str) -> None:
+    """Over its id, which is the same at each attempt, its moment and its body; a key may be base64."""
+    target = Http(url="http://a.example/", body="{}", sign_with="KEY")
+    attempt = replace(task(target), secrets={"KEY": key})
+    headers = request_of(attempt, target, None, seconds(7)).headers
+    assert (headers["Webhook-Id"], headers["Webhook-Timestamp"]) == ("r1", str(seconds(7) // 1_000_000))
+    signed = f"r1.{headers['Webhook-Timestamp']}.{{}}".encode()
+    digest = hmac.new(b"a key", signed, hashlib.sha256).digest()
+    assert headers["Webhook-Signature"] == "v1," + base64.b64encode(digest).decode()
+
+
+def test_a_key_that_is_not_what_it_says() -> None:
+    """Nothing is sent under another one."""
+    target = Http(url="http://a.example/", sign_with="KEY")
+    with pytest.raises(InvalidInput):
+        request_of(replace(task(target), secrets={"KEY": "whsec_no base64"}), target)

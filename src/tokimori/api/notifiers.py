@@ -1,0 +1,103 @@
+"""The paths under `/api/v2/notifiers`: jobs that tell people what happens to other jobs."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Fields, Operation
+from tokimori.api.requests import NoRequest, requested
+from tokimori.model.ids import JobId
+from tokimori.model.notifier import PREFIX
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.definitions import JobFields
+from tokimori.service.finding import JobSearch
+from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
+from tokimori.service.views.jobs import JobView, job_view
+from tokimori.service.views.runs import RunView
+
+
+class NewNotifier(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A notifier: the fields of a job without a schedule, and its `name`. Its id is `notifier:NAME`."""
+
+    name: str
+
+
+class NotifierDeleted(Struct, frozen=True, kw_only=True):
+    """The notifier that was deleted."""
+
+    name: str
+    deleted: bool
+
+
+class Notifiers:
+    """The part of the API for notifiers."""
+
+    def __init__(self, service: ServiceFor) -> None:
+        self._service = service
+
+    def operations(self) -> Sequence[Operation]:
+        """The operations of this part."""
+        every, one = "/api/v2/notifiers", "/api/v2/notifiers/{name}"
+        return [
+            Operation("notifier_list", "GET", every, self.list, list[JobView]),
+            Operation(
+                "notifier_add",
+                "POST",
+                every,
+                self.add,
+                JobView,
+                sent=NewNotifier,
+                status=201,
+                answered=("Location",),
+                example={"name": "ops", "url": "https://example.org/hook", "notifier": {"bundle": 60}},
+            ),
+            Operation("notifier_show", "GET", one, self.show, JobView),
+            Operation("notifier_delete", "DELETE", one, self.delete, NotifierDeleted),
+            Operation(
+                "notifier_test",
+                "POST",
+                f"{one}/test",
+                self.test,
+                RunView,
+                status=201,
+                answered=("Location",),
+                example={},
+            ),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Notifiers by id, at most 1,000."""
+        found = await self._service(request).find_jobs(JobSearch(prefix=PREFIX, limit=MOST_LISTED))
+        return answer([job_view(each) for each in found.jobs])
+
+    async def add(self, request: Request, body: Fields) -> Response:
+        """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""
+        job_id = id_of(body.pop("name", None))
+        added = await self._service(request).add(job_id, **notifier_fields(body))
+        return answer(job_view(added), 201, location=f"/api/v2/notifiers/{job_id.removeprefix(PREFIX)}")
+
+    async def show(self, request: Request) -> Response:
+        """A notifier, as the job that it is."""
+        return answer(job_view(await self._service(request).get(_id(request))))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a notifier. Jobs that name it tell nobody by it any more."""
+        job_id = _id(request)
+        await self._service(request).delete(job_id)
+        return answer(NotifierDeleted(name=job_id.removeprefix(PREFIX), deleted=True))
+
+    async def test(self, request: Request, body: NoRequest) -> Response:
+        """Ask for a notification that tells of nothing, to try the notifier."""
+        service, job_id = self._service(request), _id(request)
+        job, now = await service.get(job_id), await service.now()
+        payload = trial_payload(job, job_id.removeprefix(PREFIX), now)
+        return requested(await service.ask(job_id, payload=payload))
+
+
+def _id(request: Request) -> JobId:
+    """The id of the notifier that the path names."""
+    return id_of(request.path_params["name"])

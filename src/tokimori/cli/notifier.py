@@ -1,0 +1,130 @@
+"""`tokimori notifier …`"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokimori.cli.command import Command, CommandWithArguments, Group, options
+from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.job_options import SECTIONS, fields_given, job_options
+from tokimori.cli.length import Length
+from tokimori.cli.output import print_json, print_lines
+from tokimori.cli.session import Absent, in_service
+from tokimori.cli.table import print_table
+
+if TYPE_CHECKING:
+    from tokimori.model.job import Job
+    from tokimori.model.run import Run
+    from tokimori.service.service import Service
+
+notifier = Group("notifier", help="Notifiers: jobs that tell people what happens to other jobs.")
+
+
+@notifier.command(
+    cls=CommandWithArguments,
+    sections=SECTIONS,
+    examples=(
+        ("notifier add ops --url https://example.org/hook --sign-with OPS_KEY", "a signed webhook"),
+        ("notifier add mail --email ops@example.org --smtp mail.example.org:587 --sender cron@example.org", ""),
+        ("notifier add pager --bundle 1m --quiet 22:00-07:00 -- ./page.sh", "the notification is $TOKIMORI_PAYLOAD"),
+    ),
+)
+@click.argument("notifier_name", metavar="NAME")
+@job_options
+def add(notifier_name: str, **values: Any) -> None:
+    """Add a notifier: a request, an e-mail, a command or a function. Jobs name it with --notify NAME."""
+    from tokimori.service.notifiers import id_of, notifier_fields
+
+    fields = notifier_fields(fields_given(values))
+
+    async def act(service: "Service") -> "Job":
+        return await service.add(id_of(notifier_name), **fields)
+
+    _print("added", notifier_name, in_service(act, Absent.MADE))
+
+
+@notifier.command("list")
+def list_notifiers() -> None:
+    """List all notifiers."""
+    from tokimori.model.target import kind_of
+    from tokimori.service.notifiers import name_in
+    from tokimori.service.views.jobs import job_view
+
+    found = in_service(_all)
+    if options().as_json:
+        print_json([job_view(each) for each in found])
+        return
+    rows = []
+    for each in found:
+        said = each.definition.notifier
+        quiet, bundle = ("", 0.0) if said is None else (", ".join(said.quiet), said.bundle)
+        rows.append(
+            (name_in(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state)
+        )
+    print_table(("NAME", "KIND", "BUNDLE", "QUIET", "STATE"), rows)
+
+
+async def _all(service: "Service") -> "Sequence[Job]":
+    from tokimori.model.notifier import PREFIX
+    from tokimori.service.finding import JobSearch
+
+    return (await service.find_jobs(JobSearch(prefix=PREFIX, limit=1_000))).jobs
+
+
+@notifier.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show a notifier, as the job that it is."""
+    from tokimori.cli.job_show import print_shown
+    from tokimori.service.notifiers import id_of
+
+    print_shown(id_of(name))
+
+
+@notifier.command()
+@click.argument("name")
+def delete(name: str) -> None:
+    """Delete a notifier. Jobs that name it tell nobody by it any more."""
+    from tokimori.service.notifiers import id_of
+
+    async def act(service: "Service") -> None:
+        await service.delete(id_of(name))
+
+    in_service(act)
+    if options().as_json:
+        print_json({"name": name, "deleted": True})
+    else:
+        print_lines(f"deleted {name}")
+
+
+@notifier.command(cls=Command, examples=(("notifier test ops", "the exit code is the run's"),))
+@click.argument("name")
+@click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait for its end.")
+def test(name: str, timeout: float | None) -> int:
+    """Send a notification that tells of nothing, and wait for its end; a node has to run."""
+    from tokimori.cli.waiting import end_of
+    from tokimori.model.transitions import RunState
+    from tokimori.service.notifiers import id_of, trial_payload
+    from tokimori.service.views.runs import run_view
+
+    async def act(service: "Service") -> "Run":
+        job, now = await service.get(id_of(name)), await service.now()
+        run = await service.trigger(job.id, payload=trial_payload(job, name, now))
+        return await end_of(service, run.id, timeout)
+
+    run = in_service(act)
+    if options().as_json:
+        print_json(run_view(run))
+    else:
+        print_lines(f"run {run.id} {run.state}" + (f": {run.error}" if run.error else ""))
+    return DONE if run.state is RunState.SUCCEEDED else RUN_FAILED
+
+
+def _print(what: str, name: str, found: "Job") -> None:
+    from tokimori.service.views.jobs import job_view
+
+    if options().as_json:
+        print_json(job_view(found))
+    else:
+        print_lines(f"{what} {name}")

@@ -1,0 +1,189 @@
+"""Notify: follow what becomes of runs, and ask for a run of a notifier for each notification.
+
+One node does so at a time. What it has read and what it is about to send is one document, written before anything is
+sent; so who takes over from a dead one sends the same notifications, under the same ids, and each is one run.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.notify_reading import Known, Reader
+from tokimori.engine.notify_standing import Standing
+from tokimori.errors import Conflict, NotFound, Refused, StoreError
+from tokimori.model.document import Document, new_version
+from tokimori.model.ids import NodeId, RandomBytes, uuid7
+from tokimori.model.job import Job
+from tokimori.model.lanes import lane_of, rank_of
+from tokimori.model.notifier import notifier_id
+from tokimori.model.notifying import (
+    KIND,
+    NAME,
+    Notification,
+    Notifying,
+    decode_notifying,
+    encode_notifying,
+    gathered_with,
+    is_news,
+    sending_what_is_due,
+)
+from tokimori.model.run import Run, manual_origin
+from tokimori.model.transitions import RunState
+from tokimori.ports.documents import Documents
+from tokimori.ports.ends import Endings
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.store import Jobs, Runs
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds from one look to the next."""
+IDLE, SOON = 75.0, 5.0
+"""While there is no notifier; and where something was written, which may be one."""
+ASIDE = 3.0
+"""While another node does it."""
+SILENT = 10 * SECOND
+"""A node that has not written for so long has died, or has enough to do (microseconds)."""
+WRITTEN = 4.0
+"""Seconds after which is written how far it is, though nothing has happened."""
+
+
+class NotifyingStore(Jobs, Runs, Documents, Endings, Protocol):
+    """What notifying asks of the store."""
+
+
+class Messenger:
+    """See the module. All times but moments are seconds of the caller's monotonic clock."""
+
+    def __init__(self, store: NotifyingStore, at: float, random: RandomBytes) -> None:
+        self._store = store
+        self._random = random
+        self._known = Known(store)
+        self._reader = Reader(store, self._known)
+        self._standing = Standing(store, self._known)
+        self._kept: tuple[Notifying, int] | None = None
+        """What the document says, and its version; None: it is to be read."""
+        self._state: Notifying | None = None
+        self._is_idle = False
+        self.next_at = at
+
+    def wake(self, at: float) -> None:
+        """Something was written by others: there may be a notifier."""
+        if self._is_idle:
+            self._is_idle, self.next_at = False, min(self.next_at, at + SOON)
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`. What fails hinders nothing else, and is tried again from what the document says."""
+        if at < self.next_at:
+            return False
+        self.next_at = at + EVERY
+        try:
+            return await self._go_on(by, now, at)
+        except Conflict:  # another node does it
+            self._rest(at + ASIDE)
+        except StoreError as fault:
+            log.warning("nobody is notified for now: %s", fault)
+            self._rest(at + ASIDE)
+        except Exception:
+            log.exception("notifying failed")
+            self._rest(at + IDLE)
+        except BaseException:
+            self._forget()
+            raise
+        return False
+
+    def _rest(self, until: float) -> None:
+        self._forget()
+        self.next_at = until
+
+    def _forget(self) -> None:
+        self._kept = self._state = None
+        self._standing.forget()
+
+    async def _go_on(self, by: NodeId, now: Moment, at: float) -> bool:
+        tellers = await self._known.tellers(at)
+        if not tellers:
+            self._forget()
+            self._is_idle, self.next_at = True, at + IDLE
+            return False
+        state = await self._taken(by, now)
+        if state is None:
+            self.next_at = at + ASIDE
+            return False
+        reading = await self._standing.read(await self._reader.read(state, now, at), now, at)
+        state = gathered_with(reading.state, reading.happened, tellers, now)
+        state = sending_what_is_due(state, tellers, now, lambda: uuid7(now, self._random))
+        await self._write(replace(state, owner=by, beat=now))
+        if reading.more or any(each.due <= now for each in state.gathered):
+            self.next_at = at
+        return await self._send(state.sending, now)
+
+    async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
+        """How far it is; None where another node does it."""
+        if self._state is None:
+            self._kept = await self._found()
+            self._state = Notifying(written=self._known.since) if self._kept is None else self._kept[0]
+            if self._state.owner not in ("", by) and abs(now - self._state.beat) < SILENT:
+                self._forget()
+                return None
+        if self._state.written < self._known.since:  # there was no notifier then
+            self._state = replace(self._state, written=self._known.since, tie="")
+        return self._state
+
+    async def _found(self) -> tuple[Notifying, int] | None:
+        try:
+            document = await self._store.get_document(KIND, NAME)
+        except NotFound:
+            return None
+        return decode_notifying(document.text), document.version
+
+    async def _write(self, state: Notifying) -> None:
+        """Raises `Conflict` where another node does it."""
+        self._state = state
+        if self._kept is not None and not is_news(state, self._kept[0], WRITTEN):
+            return
+        replaces = None if self._kept is None else self._kept[1]
+        version = new_version(self._random) if replaces is None else replaces + 1
+        document = Document(kind=KIND, name=NAME, text=encode_notifying(state), version=version)
+        await self._store.put_document(document, replaces)
+        self._kept = state, version
+
+    async def _send(self, notifications: Sequence[Notification], now: Moment) -> bool:
+        """Ask for the runs. Whoever asks for the same again gets the same runs."""
+        for name in sorted({each.notifier for each in notifications}):
+            await self._send_to(name, [each for each in notifications if each.notifier == name], now)
+        if notifications and self._state is not None:
+            self._state = replace(self._state, sending=())
+        return bool(notifications)
+
+    async def _send_to(self, name: str, notifications: Sequence[Notification], now: Moment) -> None:
+        try:
+            job = await self._store.get_job(notifier_id(name))
+            await self._store.add_runs([_run(job, each, now) for each in notifications], now)
+        except (NotFound, Refused) as fault:
+            log.warning("notifier %s: %d notifications are not sent: %s", name, len(notifications), fault)
+
+
+def _run(job: Job, notification: Notification, now: Moment) -> Run:
+    priority = job.definition.priority
+    return Run(
+        id=notification.id,
+        job_id=job.id,
+        incarnation=job.incarnation,
+        origin=manual_origin(f"notify:{notification.id}"),
+        nominal=now,
+        due=now,
+        state=RunState.READY,
+        priority=priority,
+        rank=rank_of(now, priority),
+        lane=lane_of(job.definition),
+        created=now,
+        payload=notification.payload,
+        concurrency_key=job.definition.concurrency_key,
+    )

@@ -1,0 +1,153 @@
+"""What notifying reads of the store: notifiers, jobs, and how their runs end."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.model.notification import Occasion, shortened
+from tokimori.model.notifier import PREFIX, is_notifier, name_of
+from tokimori.model.notifying import (
+    KIND,
+    SUCCESSES,
+    Notifying,
+    Teller,
+    Tellers,
+    Trouble,
+    events_at_end,
+    newest_of,
+    note_trouble,
+)
+from tokimori.model.transitions import RunState
+from tokimori.ports.documents import Documents
+from tokimori.ports.ends import LATEST, Ended, Endings, Place
+from tokimori.ports.store import Jobs
+
+PAGE = 500
+"""So many ends are read in one step."""
+MOST_TELLERS = 1_000
+"""So many notifiers are looked at."""
+FRESH = 5.0
+"""For so many seconds it is known which notifiers there are, and what a job is."""
+MOST_JOBS = 10_000
+
+
+class ReadStore(Jobs, Documents, Endings, Protocol):
+    """What reading asks of the store."""
+
+
+class Known:
+    """Notifiers and jobs, as they were a few seconds ago."""
+
+    def __init__(self, store: ReadStore) -> None:
+        self._store = store
+        self._tellers: Tellers = {}
+        self._looked = float("-inf")
+        self._jobs: dict[JobId, tuple[float, Job | None]] = {}
+        self.since = Moment(0)
+        """When the oldest notifier was added: of what was before that nobody is told."""
+        self.successes = False
+        """Whether there may be a job that tells of its successes."""
+
+    async def tellers(self, at: float) -> Tellers:
+        """The notifiers by name."""
+        if at >= self._looked + FRESH:
+            jobs = await self._store.list_jobs(after=JobId(PREFIX), limit=MOST_TELLERS)
+            notifiers = [job for job in jobs if is_notifier(job.id) and job.definition.notifier is not None]
+            self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
+            self.since = min((job.created for job in notifiers), default=Moment(0))
+            self.successes = self.successes or (bool(notifiers) and await self._are_successes_told())
+            self._looked = at
+        return self._tellers
+
+    async def _are_successes_told(self) -> bool:
+        try:
+            await self._store.get_document(KIND, SUCCESSES)
+        except NotFound:
+            return False
+        return True
+
+    async def job(self, job_id: JobId, at: float) -> Job | None:
+        """The job; None: it is gone."""
+        known = self._jobs.get(job_id)
+        if known is None or at >= known[0] + FRESH:
+            if len(self._jobs) >= MOST_JOBS:
+                self._jobs.clear()
+            known = self._jobs[job_id] = at, await self._found(job_id)
+        return known[1]
+
+    async def _found(self, job_id: JobId) -> Job | None:
+        try:
+            return await self._store.get_job(job_id)
+        except NotFound:
+            return None
+
+
+def _teller(job: Job) -> Teller | None:
+    notifier = job.definition.notifier
+    return None if notifier is None else Teller(notifier=notifier, time_zone=job.definition.time_zone)
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """What was read: how far, what happened and whom that is to be told, and whether there is more to read."""
+
+    state: Notifying
+    happened: Sequence[tuple[Occasion, Sequence[str]]]
+    more: bool = False
+
+
+class Reader:
+    """Reads the history in its order, and leaves nothing out."""
+
+    def __init__(self, store: ReadStore, known: Known) -> None:
+        self._store = store
+        self._known = known
+
+    async def read(self, state: Notifying, now: Moment, at: float) -> Reading:
+        """The next ends.
+
+        What was written in the last `LATEST` is read again and again, as something may appear before it, and what was
+        told of is remembered. Where that is more than a page nobody is told of anything before it is final.
+        """
+        bound, place = Moment(now - LATEST), Place(state.written, state.tie)
+        if place.written > now + LATEST:  # the clock was set back
+            place = Place(bound)
+        ends = await self._store.ended_since(place, PAGE)
+        final = [each for each in ends.found if each.written < bound]
+        is_all = ends.rest is None
+        found = ends.found if is_all else final
+        happened: list[tuple[Occasion, Sequence[str]]] = []
+        told, troubles = dict(state.told), dict(state.troubles)
+        for end in found:
+            if end.id not in told and (new := await self._occasions(end, troubles.get(end.job_id), at)):
+                happened += new
+                told[end.id] = end.written
+                for occasion, _ in new:
+                    note_trouble(troubles, occasion)
+        place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, Place(bound))
+        told = {run_id: written for run_id, written in told.items() if written >= place.written}
+        read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
+        return Reading(state=read, happened=happened, more=not is_all and bool(final))
+
+    async def _occasions(self, end: Ended, trouble: Trouble | None, at: float) -> list[tuple[Occasion, Sequence[str]]]:
+        if is_notifier(end.job_id) or not (
+            end.state is RunState.FAILED
+            or (end.state is RunState.SUCCEEDED and (trouble is not None or self._known.successes))
+        ):
+            return []
+        job = await self._known.job(end.job_id, at)
+        if job is None or job.incarnation != end.incarnation:
+            return []
+        moment, error = end.ended or end.written, shortened(end.error)
+        return [
+            (
+                Occasion(event=event, job_id=job.id, at=moment, run_id=end.id, error=error),
+                job.definition.notify.get(event, ()),
+            )
+            for event in events_at_end(job, end.state, moment, trouble)
+        ]

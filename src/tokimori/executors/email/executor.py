@@ -1,0 +1,83 @@
+"""Runs e-mail targets: sends the e-mail, and makes an outcome of what the server says."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tokimori.clock import Clock
+from tokimori.errors import Bug
+from tokimori.executors.http.addresses import Network
+from tokimori.executors.on_loop import Attempt, LoopExecutor
+from tokimori.model.email import Email
+from tokimori.model.outcome import Outcome, TimedOut
+from tokimori.ports.executor import Task
+
+if TYPE_CHECKING:
+    from tokimori.executors.email.sending import Delivery
+
+TIMEOUT = 60.0
+"""Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
+_AT_ONCE = 16
+"""So many e-mails are sent at a time; others wait."""
+
+
+class EmailAttempt(Attempt):
+    """An attempt in hand, and its e-mail on the way."""
+
+    def __init__(self, task: Task, target: Email) -> None:
+        super().__init__(task)
+        self.target = target
+        self.delivery: Delivery | None = None
+
+
+class EmailExecutor(LoopExecutor[EmailAttempt]):
+    """Sends e-mails from the node itself. `networks` are those that may be asked though they are not public."""
+
+    what = "e-mail"
+
+    def __init__(self, clock: Clock, networks: Sequence[Network] = ()) -> None:
+        super().__init__(clock)
+        self._networks = networks
+        self._threads: ThreadPoolExecutor | None = None
+
+    def _made(self, task: Task) -> EmailAttempt:
+        if not isinstance(task.target, Email):
+            raise Bug(f"a {type(task.target).__name__} was given to the executor of e-mails")
+        return EmailAttempt(task, task.target)
+
+    def _let_go(self, attempt: EmailAttempt) -> None:
+        """Its thread ends soon, and sends nothing that it has not sent."""
+        if attempt.delivery is not None:
+            attempt.delivery.abandon()
+
+    async def close(self) -> None:
+        """End what is left. Threads that still wait for a name are waited for by nobody."""
+        await super().close()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _carry_out(self, attempt: EmailAttempt) -> Outcome:
+        task = attempt.task
+        attempt.began = self._clock.now()
+        timeout = TIMEOUT if task.timeout is None else task.timeout
+        try:
+            async with asyncio.timeout(timeout):
+                attempt.delivery = await self._on_its_way(attempt, timeout)
+                return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
+        except TimeoutError:
+            return TimedOut(f"it took longer than {timeout:g} s")
+
+    async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
+        """A node that sends no e-mails does not load what they need."""
+        letters = await asyncio.to_thread(import_module, "tokimori.executors.email.letter")
+        sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
+        letter = letters.letter_of(attempt.task, attempt.target, self._clock.now())
+        delivery: Delivery = sending.Delivery(letter, self._networks, timeout)
+        return delivery
+
+    def _opened(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_AT_ONCE, "tokimori-email")
+        return self._threads

@@ -1,0 +1,153 @@
+"""Sends e-mails by smtplib, in a thread of its own for each. Loaded when the first is sent."""
+
+import smtplib
+import socket
+import ssl
+from collections.abc import Sequence
+from threading import Event
+
+from tokimori.executors.email.letter import Letter
+from tokimori.executors.http.addresses import Network, may_be_asked
+from tokimori.model.email import Tls
+from tokimori.model.outcome import Failed, Outcome, Succeeded
+
+_FINAL = 500
+"""From this code on the server refuses for good (RFC 5321, 4.2.1)."""
+
+
+class _Refused(Exception):
+    """The server's address is none that may be asked."""
+
+
+class Delivery:
+    """One e-mail on its way; `abandon` ends it from another thread."""
+
+    def __init__(self, letter: Letter, networks: Sequence[Network], timeout: float) -> None:
+        self._letter = letter
+        self._networks = networks
+        self._timeout = timeout
+        self._abandoned = Event()
+        self._smtp: smtplib.SMTP | None = None
+
+    def abandon(self) -> None:
+        """Close the connection: what was not sent by now will not be."""
+        self._abandoned.set()
+        if self._smtp is not None and (sock := self._smtp.sock) is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def deliver(self) -> Outcome:
+        """Send it; what the server says of it."""
+        letter = self._letter
+        where = f"{letter.host}:{letter.port}"
+        try:
+            return self._deliver()
+        except _Refused as fault:
+            return Failed(
+                f"the e-mail was not sent to {fault}, which is not public: the setting targets.private_addresses "
+                "says to which such addresses this node's requests may go",
+                final=True,
+            )
+        except smtplib.SMTPRecipientsRefused as fault:
+            said = list(fault.recipients.values())
+            return Failed(
+                f"{where} refused all recipients: {_words(*said[0])}", final=all(c >= _FINAL for c, _ in said)
+            )
+        except smtplib.SMTPResponseException as fault:
+            error = fault.smtp_error
+            words = _words(fault.smtp_code, error if isinstance(error, bytes) else str(error).encode())
+            return Failed(f"{where} refused the e-mail: {words}", final=fault.smtp_code >= _FINAL)
+        except smtplib.SMTPNotSupportedError as fault:
+            return Failed(f"{where} does not offer what the job asks for: {fault}", final=True)
+        except ssl.SSLCertVerificationError as fault:
+            return Failed(f"{where} is not who it says: {fault.verify_message}", final=True)
+        except (smtplib.SMTPException, OSError) as fault:
+            return Failed(f"{where} can't be reached: {fault or type(fault).__name__}")
+
+    def _deliver(self) -> Outcome:
+        letter = self._letter
+        smtp = self._smtp = _Connection(self._networks, letter.tls, self._timeout)
+        try:
+            smtp.connect(letter.host, letter.port)
+            if letter.tls is Tls.STARTTLS:
+                smtp.starttls(context=ssl.create_default_context())
+            if letter.login is not None:
+                smtp.login(*letter.login)
+            if self._abandoned.is_set():
+                return Failed("it was abandoned")
+            refused = smtp.sendmail(letter.sender, letter.to, letter.content)
+        finally:
+            smtp.leave()
+        if refused:  # the others have it: to try again would tell them twice
+            words = ", ".join(f"{address} ({_words(*said)})" for address, said in refused.items())
+            return Failed(
+                f"the server refused some recipients, and has taken the e-mail for the others: {words}", final=True
+            )
+        return Succeeded(None)
+
+
+class _Connection(smtplib.SMTP):
+    """A connection to a server at an address that may be asked: no name is looked up again in between."""
+
+    def __init__(self, networks: Sequence[Network], tls: Tls, timeout: float) -> None:
+        self._networks = networks
+        self._tls = tls
+        super().__init__(timeout=timeout, local_hostname=_own_name())
+
+    def connect(self, host: str = "localhost", port: int = 0, source_address: object = None) -> tuple[int, bytes]:
+        """Connect. Raises `SMTPConnectError` where the greeting is a refusal."""
+        self._host = host  # whose certificate is asked for
+        code, words = super().connect(host, port)
+        if code != 220:
+            self.close()
+            raise smtplib.SMTPConnectError(code, words)
+        return code, words
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        refused, fault = [], OSError(f"{host} has no address")
+        for family, kind, protocol, _, place in found:
+            address = str(place[0])
+            if not may_be_asked(address, self._networks):
+                refused.append(address)
+                continue
+            try:
+                return self._opened(socket.socket(family, kind, protocol), place, timeout)
+            except OSError as failed:
+                fault = failed
+        if refused and len(refused) == len(found):
+            raise _Refused(", ".join(dict.fromkeys(refused)))
+        raise fault
+
+    def _opened(self, sock: socket.socket, place: tuple[object, ...], timeout: float) -> socket.socket:
+        try:
+            sock.settimeout(timeout)
+            sock.connect(place)
+            if self._tls is not Tls.IMPLICIT:
+                return sock
+            return ssl.create_default_context().wrap_socket(sock, server_hostname=self._host)
+        except BaseException:
+            sock.close()
+            raise
+
+    def leave(self) -> None:
+        """Say goodbye, if there is anybody to hear it: what was taken is taken."""
+        try:
+            if self.sock is not None:
+                self.quit()
+        except (smtplib.SMTPException, OSError):
+            pass
+        finally:
+            self.close()
+
+
+def _own_name() -> str:
+    """smtplib would ask a server of names, which may be silent."""
+    name = socket.gethostname()
+    return name if name.isascii() and name else "localhost"
+
+
+def _words(code: int, said: bytes) -> str:
+    return f"{code} {' '.join(said.decode(errors='replace').split())}"

@@ -1,0 +1,152 @@
+"""Attempts that the node itself carries out on its loop: what requests and e-mails have in common."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
+
+from tokimori.clock import Clock, Moment
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.outcomes import stopped
+from tokimori.model.ids import RunId, Token
+from tokimori.model.lease import LEASE
+from tokimori.model.outcome import Failed, Outcome, Released
+from tokimori.model.run import Output
+from tokimori.ports.executor import Ended, Report, StopReason, Task
+
+log = logging.getLogger(__name__)
+
+LEASE_IS_OVER = Released("its node's lease ran out")
+
+
+class Attempt:
+    """An attempt in hand. `ending` is what it ends with, whatever its work comes to."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.work: asyncio.Task[Outcome] | None = None
+        self.began: Moment | None = None
+        self.ending: Outcome | None = None
+
+    def end(self, outcome: Outcome) -> bool:
+        """End it now; whether it ends with this outcome. The first one counts."""
+        if self.ending is not None or self.work is None or self.work.done():
+            return False
+        self.ending = outcome
+        self.work.cancel()
+        return True
+
+    def output(self) -> Output | None:
+        """What it leaves to be read, when it has ended."""
+        return None
+
+
+Made = TypeVar("Made", bound=Attempt)
+
+
+class LoopExecutor(ABC, Generic[Made]):
+    """Carries attempts out, each in a task of the loop, and tells how they ended. `what` is in hand, for the log."""
+
+    what: str
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._report: Callable[[Report], None] | None = None
+        self._attempts: dict[tuple[RunId, Token], Made] = {}
+        self._lease_over: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def _made(self, task: Task) -> Made:
+        """The attempt of a task. Raises `Bug` for a target of another kind."""
+
+    @abstractmethod
+    async def _carry_out(self, attempt: Made) -> Outcome:
+        """The outcome of the attempt. An order to stop cancels it."""
+
+    def _let_go(self, attempt: Made) -> None:
+        """It is over, or will be at once."""
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """From now on tell `report`."""
+        self._report = report
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """Begin these attempts."""
+        for task in tasks:
+            attempt = self._made(task)
+            self._attempts[task.run_id, task.token] = attempt
+            attempt.work = asyncio.get_running_loop().create_task(self._carry_out(attempt))
+            attempt.work.add_done_callback(partial(self._ended, attempt))
+        self._watch_lease()
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """End an attempt at once: who is asked has no way to hear of it but the end of the connection."""
+        attempt = self._attempts.get((run_id, token))
+        if attempt is not None:
+            self._end(attempt, stopped(reason))
+
+    def _end(self, attempt: Made, outcome: Outcome) -> None:
+        self._let_go(attempt)
+        attempt.end(outcome)
+
+    def renew(self, sent: float) -> None:
+        """Move the lease's deadline."""
+        self._lease_over = sent + LEASE
+        self._watch_lease()
+
+    def _watch_lease(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._lease_over is not None and any(each.task.kill_on_lost_lease for each in self._attempts.values()):
+            delay = max(0.0, self._lease_over - boottime())
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._lease_ran_out)
+
+    def _lease_ran_out(self) -> None:
+        for attempt in list(self._attempts.values()):
+            if attempt.task.kill_on_lost_lease:
+                self._end(attempt, LEASE_IS_OVER)
+
+    def forget(self, before: Moment) -> None:
+        """Nothing is left on this machine."""
+
+    async def close(self) -> None:
+        """End what is left."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        works = [each.work for each in self._attempts.values() if each.work is not None]
+        for attempt in list(self._attempts.values()):
+            self._end(attempt, stopped(StopReason.RELEASE))
+        if works:
+            await asyncio.wait(works)
+
+    def _ended(self, attempt: Made, work: "asyncio.Task[Outcome]") -> None:
+        """Tell how it ended, whatever ended it."""
+        task = attempt.task
+        self._attempts.pop((task.run_id, task.token), None)
+        self._let_go(attempt)
+        self._tell(
+            Ended(
+                run_id=task.run_id,
+                token=task.token,
+                outcome=self._outcome(attempt, work),
+                at=self._clock.now(),
+                started=attempt.began,
+                output=attempt.output(),
+            )
+        )
+
+    def _outcome(self, attempt: Made, work: "asyncio.Task[Outcome]") -> Outcome:
+        if work.cancelled():
+            return attempt.ending or stopped(StopReason.RELEASE)
+        if (fault := work.exception()) is not None:
+            log.error("the %s of run %s failed in this program itself", self.what, attempt.task.run_id, exc_info=fault)
+            return Failed(f"the node could not send the {self.what}: {type(fault).__name__}; its log says more")
+        return attempt.ending or work.result()
+
+    def _tell(self, report: Report) -> None:
+        if self._report is not None:
+            self._report(report)

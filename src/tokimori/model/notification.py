@@ -1,0 +1,197 @@
+"""Notifications: what notifiers tell. What happened is gathered by its cause, and becomes one of them. Pure."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import Moment, format_moment
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.notifier import DEFAULT_SUBJECT, DEFAULT_TEXT, Notifier, NotifyOn
+from tokimori.model.templates import rendered
+
+MOST_SHOWN = 5
+"""So many of what a notification tells of are named in it; the others are counted."""
+LONGEST_ERROR = 300
+"""Characters of an error that a notification quotes."""
+LONGEST_SUBJECT = 200
+OTHERS = "…"
+"""The cause of what found no room among other causes."""
+_VARYING = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
+
+
+class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happened to a job. `what` tells it from all else that happens, `at` is when it happened."""
+
+    event: NotifyOn
+    job_id: JobId
+    at: Moment
+    run_id: RunId | None = None
+    error: str | None = None
+
+    @property
+    def what(self) -> str:
+        """Another text for each occasion."""
+        return f"{self.event} {self.run_id or self.job_id} {self.at}"
+
+
+class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one notification will tell: occasions of one cause, some of them `shown`. It is sent when it is `due`."""
+
+    notifier: str
+    event: NotifyOn
+    cause: str
+    due: Moment
+    count: int
+    first: Moment
+    last: Moment
+    shown: tuple[Occasion, ...]
+    job_id: JobId | None = None
+    """The job, where it is always the same."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a notification tells of one of its occasions."""
+
+    job_id: str
+    run_id: str | None
+    at: str
+    error: str | None
+
+
+class Payload(Struct, frozen=True, kw_only=True):
+    """The payload of a notification's run."""
+
+    id: str
+    notifier: str
+    event: str
+    subject: str
+    text: str
+    count: int
+    first: str
+    last: str
+    job_id: str | None
+    run_id: str | None
+    error: str | None
+    runs: tuple[Told, ...]
+
+
+def cause_of(occasion: Occasion, *, bundled: bool) -> str:
+    """The same text for occasions that belong into one notification; numbers and ids in errors do not count."""
+    if not bundled:
+        return occasion.what
+    said = occasion.job_id if occasion.error is None else _VARYING.sub("#", occasion.error)
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+
+
+def begun(notifier: str, occasion: Occasion, cause: str, due: Moment) -> Gathered:
+    """What a notification will tell, with its first occasion."""
+    return Gathered(
+        notifier=notifier,
+        event=occasion.event,
+        cause=cause,
+        due=due,
+        count=1,
+        first=occasion.at,
+        last=occasion.at,
+        shown=(occasion,),
+        job_id=occasion.job_id,
+    )
+
+
+def joined(gathered: Gathered, occasion: Occasion) -> Gathered:
+    """With one more occasion."""
+    return replace(
+        gathered,
+        count=gathered.count + 1,
+        first=min(gathered.first, occasion.at),
+        last=max(gathered.last, occasion.at),
+        shown=(*gathered.shown, occasion)[:MOST_SHOWN],
+        job_id=gathered.job_id if gathered.job_id == occasion.job_id else None,
+    )
+
+
+def shortened(error: str | None, longest: int = LONGEST_ERROR) -> str | None:
+    """As much of an error as a notification quotes."""
+    return error if error is None or len(error) <= longest else f"{error[: longest - 1]}…"
+
+
+def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
+    """The payload of the notification's run, as JSON."""
+    first = gathered.shown[0]
+    facts = {
+        "event": str(gathered.event),
+        "summary": summary_of(gathered),
+        "job_id": gathered.job_id or "",
+        "run_id": first.run_id or "",
+        "error": first.error or "",
+        "count": str(gathered.count),
+        "first": format_moment(gathered.first),
+        "last": format_moment(gathered.last),
+        "details": _details(gathered),
+        "notifier": gathered.notifier,
+    }
+    subject = rendered(DEFAULT_SUBJECT if notifier.subject is None else notifier.subject, facts)
+    told = Payload(
+        id=new_id,
+        notifier=gathered.notifier,
+        event=gathered.event,
+        subject=" ".join(subject.split())[:LONGEST_SUBJECT],
+        text=rendered(DEFAULT_TEXT if notifier.text is None else notifier.text, facts),
+        count=gathered.count,
+        first=facts["first"],
+        last=facts["last"],
+        job_id=gathered.job_id,
+        run_id=first.run_id,
+        error=first.error,
+        runs=tuple(map(_told, gathered.shown)),
+    )
+    return msgspec.json.encode(told).decode()
+
+
+_DID = {
+    NotifyOn.FAILURE: ("has failed", "have failed"),
+    NotifyOn.RECOVERY: ("has recovered", "have recovered"),
+    NotifyOn.OVERDUE: ("is overdue", "are overdue"),
+    NotifyOn.PARKED: ("is parked", "are parked"),
+    NotifyOn.HELD: ("has a held run", "are held"),
+    NotifyOn.SUCCESS: ("has succeeded", "have succeeded"),
+}
+
+
+def summary_of(gathered: Gathered) -> str:
+    """What happened, in a few words."""
+    one, many = _DID[gathered.event]
+    what = "jobs" if gathered.event in (NotifyOn.OVERDUE, NotifyOn.PARKED, NotifyOn.RECOVERY) else "runs"
+    if gathered.count == 1:
+        return f"{gathered.shown[0].job_id} {one}"
+    if gathered.job_id is not None:
+        return f"{gathered.job_id} {one}, {gathered.count} times"
+    return f"{gathered.count} {what} {many}"
+
+
+def _details(gathered: Gathered) -> str:
+    lines = [_line(occasion) for occasion in gathered.shown]
+    more = gathered.count - len(lines)
+    return "\n".join([*lines, *([f"and {more} more"] if more else [])])
+
+
+def _line(occasion: Occasion) -> str:
+    error = " ".join((occasion.error or "").split())
+    said = [format_moment(occasion.at), occasion.job_id, occasion.run_id, error]
+    return "  ".join(each for each in said if each)
+
+
+def _told(occasion: Occasion) -> Told:
+    return Told(job_id=occasion.job_id, run_id=occasion.run_id, at=format_moment(occasion.at), error=occasion.error)
+
+
+def shown_fewer(gathered: Sequence[Gathered], most: int, longest: int) -> tuple[Gathered, ...]:
+    """The same, with at most so many occasions of each shown, and so many characters of an error."""
+    return tuple(
+        replace(each, shown=tuple(replace(one, error=shortened(one.error, longest)) for one in each.shown[:most]))
+        for each in gathered
+    )

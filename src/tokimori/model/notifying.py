@@ -1,0 +1,200 @@
+"""How far notifying is: one value, which is kept as one document. Pure.
+
+What was read of the history, what is gathered, and which notifications are to be sent change together, in one write. So
+whoever takes over goes on exactly where the last one was, and a notification that was sent twice is the same run.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.document import LARGEST_TEXT
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.job import Job, JobState
+from tokimori.model.notification import (
+    LONGEST_ERROR,
+    OTHERS,
+    Gathered,
+    Occasion,
+    begun,
+    cause_of,
+    joined,
+    payload_of,
+    shown_fewer,
+)
+from tokimori.model.notifier import Notifier, NotifyOn
+from tokimori.model.quiet import quiet_until
+from tokimori.model.transitions import RunState
+
+KIND = "notifying"
+"""Of the document."""
+NAME = "state"
+SUCCESSES = "successes"
+"""The name of the document that is there once a job tells of its successes: only then all of them are looked at."""
+MOST_GATHERED = 200
+"""So many notifications are gathered at a time, each for a cause of its own. What is more joins one for each event."""
+MOST_TROUBLES = 1_000
+"""So many jobs in trouble are known. Of those that were told of before them no recovery is told."""
+_MOST_SENT = 32 * 1024
+"""Characters of notifications that are sent together: they have to fit into the document."""
+_MOST_IDS = 40 * 1024
+"""Characters of the ids of jobs in trouble."""
+
+
+class Notification(Struct, frozen=True, kw_only=True):
+    """A notification that is to be sent: a run of its notifier, with this id."""
+
+    id: RunId
+    notifier: str
+    payload: str
+
+
+class Trouble(Struct, frozen=True, omit_defaults=True):
+    """The last trouble of a job that somebody was told of: when, which, and whether it was told that it is parked."""
+
+    at: Moment
+    event: NotifyOn = NotifyOn.FAILURE
+    parked: bool = False
+
+
+class Teller(Struct, frozen=True, kw_only=True):
+    """A notifier, and the time zone of its quiet hours."""
+
+    notifier: Notifier
+    time_zone: str = "UTC"
+
+
+class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far notifying is.
+
+    All ends that were written before `written` (`tie`: among those of that moment) were looked at, and of the later
+    ones those in `told`. `overdue` and `held` are what was told of and still lasts. `owner` is the node that does it,
+    and did so last at `beat`: who is late only does in vain what another one does.
+    """
+
+    written: Moment
+    tie: str = ""
+    told: Mapping[RunId, Moment] = field(default_factory=dict)
+    gathered: tuple[Gathered, ...] = ()
+    sending: tuple[Notification, ...] = ()
+    troubles: Mapping[JobId, Trouble] = field(default_factory=dict)
+    overdue: Mapping[JobId, str] = field(default_factory=dict)
+    held: Mapping[RunId, int] = field(default_factory=dict)
+    owner: str = ""
+    beat: Moment = Moment(0)
+
+
+Tellers = Mapping[str, Teller]
+_decoder = msgspec.json.Decoder(Notifying)
+
+
+def encode_notifying(state: Notifying) -> str:
+    """The text of the document. Where it would be too large less of each notification that is gathered is shown."""
+    for most, longest in ((5, LONGEST_ERROR), (2, LONGEST_ERROR), (1, LONGEST_ERROR), (1, 40)):
+        text = msgspec.json.encode(replace(state, gathered=shown_fewer(state.gathered, most, longest))).decode()
+        if len(text.encode()) <= LARGEST_TEXT:
+            break
+    return text
+
+
+def decode_notifying(text: str) -> Notifying:
+    """Read the document."""
+    return _decoder.decode(text)
+
+
+def is_news(after: Notifying, before: Notifying, every: float) -> bool:
+    """Whether it is to be written: something happened, or for `every` seconds nothing was."""
+    same = replace(after, written=before.written, tie=before.tie, beat=before.beat, told=before.told) == before
+    return not same or bool(after.told.keys() - before.told.keys()) or after.beat >= before.beat + every * SECOND
+
+
+def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None) -> list[NotifyOn]:
+    """What happened to a job when a run of it has ended like this, of what the job tells.
+
+    The end of trouble is always among it, so that it is noted.
+    """
+    match state:
+        case RunState.FAILED:
+            parked = job.state is JobState.PARKED and not (trouble and trouble.parked)
+            found = [NotifyOn.FAILURE, *([NotifyOn.PARKED] if parked else [])]
+        case RunState.SUCCEEDED:
+            recovers = trouble is not None and trouble.at < at
+            found = [NotifyOn.SUCCESS, *([NotifyOn.RECOVERY] if recovers else [])]
+        case _:
+            found = []
+    return [each for each in found if each in job.definition.notify or each is NotifyOn.RECOVERY]
+
+
+def gathered_with(
+    state: Notifying, happened: Iterable[tuple[Occasion, Sequence[str]]], tellers: Tellers, now: Moment
+) -> Notifying:
+    """With these occasions, each for notifiers of these names; those that are gone are left out."""
+    gathered = {(each.notifier, each.event, each.cause): each for each in state.gathered}
+    for occasion, names in happened:
+        for name in names:
+            if name in tellers:
+                _join(gathered, name, tellers[name], occasion, now)
+    return replace(state, gathered=tuple(gathered.values()))
+
+
+def _join(
+    gathered: dict[tuple[str, NotifyOn, str], Gathered], name: str, teller: Teller, occasion: Occasion, now: Moment
+) -> None:
+    quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
+    bundle = Moment(now + round(teller.notifier.bundle * SECOND))
+    key = (name, occasion.event, cause_of(occasion, bundled=bundle > now or quiet is not None))
+    if key not in gathered and len(gathered) >= MOST_GATHERED:
+        key = (name, occasion.event, OTHERS)
+    known = gathered.get(key)
+    if known is None:
+        gathered[key] = begun(name, occasion, key[2], max(bundle, quiet or bundle))
+    else:
+        gathered[key] = joined(known, occasion)
+
+
+def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
+    """Note that somebody is told of trouble, or of its end."""
+    known = troubles.pop(occasion.job_id, None)
+    match occasion.event:
+        case NotifyOn.SUCCESS | NotifyOn.HELD if known is not None:
+            troubles[occasion.job_id] = known
+        case NotifyOn.FAILURE | NotifyOn.OVERDUE | NotifyOn.PARKED:
+            parked = occasion.event is NotifyOn.PARKED or (known is not None and known.parked)
+            at = occasion.at if known is None else max(known.at, occasion.at)
+            troubles[occasion.job_id] = Trouble(at, occasion.event, parked)
+        case _:
+            pass
+
+
+def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
+    """As many of those that were told of last as there is room for."""
+    size = sum(map(len, troubles))
+    while len(troubles) > MOST_TROUBLES or size > _MOST_IDS:
+        oldest = next(iter(troubles))
+        size -= len(oldest)
+        del troubles[oldest]
+    return troubles
+
+
+def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id: Callable[[], str]) -> Notifying:
+    """With notifications made of what is due, as many as are sent together. In quiet hours it waits for their end."""
+    sending, left, size = list(state.sending), [], sum(len(each.payload) for each in state.sending)
+    for each in state.gathered:
+        teller = tellers.get(each.notifier)
+        if teller is None:
+            continue
+        quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now) if each.due <= now else None
+        if each.due > now or quiet is not None or size > _MOST_SENT:
+            left.append(each if quiet is None else replace(each, due=quiet))
+            continue
+        notification = _notification(each, new_id(), teller.notifier)
+        size += len(notification.payload)
+        sending.append(notification)
+    return replace(state, sending=tuple(sending), gathered=tuple(left))
+
+
+def _notification(gathered: Gathered, new_id: str, notifier: Notifier) -> Notification:
+    return Notification(id=RunId(new_id), notifier=gathered.notifier, payload=payload_of(gathered, new_id, notifier))

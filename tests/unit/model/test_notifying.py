@@ -1,0 +1,82 @@
+"""How far notifying is, as one document."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.examples import NEW_YEAR
+from tokimori.model.document import LARGEST_TEXT
+from tokimori.model.ids import JobId, RunId
+from tokimori.model.notification import Occasion, begun, cause_of, joined, payload_of
+from tokimori.model.notifier import Notifier, NotifyOn
+from tokimori.model.notifying import (
+    MOST_GATHERED,
+    Notifying,
+    Teller,
+    Trouble,
+    decode_notifying,
+    encode_notifying,
+    gathered_with,
+    newest_of,
+    sending_what_is_due,
+)
+
+TELLERS = {"ops": Teller(notifier=Notifier(bundle=60)), "all": Teller(notifier=Notifier())}
+
+
+def an_occasion(number: int, error: str | None = None, job: str = "job") -> Occasion:
+    """A failure."""
+    run_id = RunId(f"00000000-0000-7000-8000-{number:012}")
+    return Occasion(event=NotifyOn.FAILURE, job_id=JobId(job), at=NEW_YEAR, run_id=run_id, error=error)
+
+
+def test_it_fits_into_a_document() -> None:
+    """With as many causes as there may be, whose errors are long."""
+    happened = [
+        (an_occasion(n, f"{chr(0x4E00 + n)}" * 300, f"{n}{'j' * 50}"), ("ops", "all")) for n in range(500) for _ in "ab"
+    ]
+    state = gathered_with(Notifying(written=NEW_YEAR), happened, TELLERS, NEW_YEAR)
+    assert MOST_GATHERED <= len(state.gathered) <= MOST_GATHERED + 2
+    assert sum(each.count for each in state.gathered) == 2_000
+    text = encode_notifying(state)
+    assert len(text.encode()) <= LARGEST_TEXT
+    assert [each.count for each in decode_notifying(text).gathered] == [each.count for each in state.gathered]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, "boom 1", "boom 2", "full"])), max_size=30))
+def test_nothing_is_lost_on_the_way_into_messages(given_: list[tuple[int, str | None]]) -> None:
+    """Each occasion is counted once for each notifier, whatever is gathered, written, read and sent."""
+    happened = [(an_occasion(n, error, f"job{job}"), ("ops", "all", "gone")) for n, (job, error) in enumerate(given_)]
+    state, ids, sent = Notifying(written=NEW_YEAR), iter(range(10_000)), 0
+    for each in happened:
+        state = decode_notifying(encode_notifying(gathered_with(state, [each], TELLERS, NEW_YEAR)))
+        state = sending_what_is_due(state, TELLERS, NEW_YEAR, lambda: str(next(ids)))
+    waiting = sum(each.count for each in state.gathered)
+    sent = sum(payload.count('"run_id":"0') for payload in (each.payload for each in state.sending)) // 2
+    assert (waiting, sent) == (len(happened), len(happened))
+
+
+def test_a_cause_is_an_error_without_its_numbers() -> None:
+    """Of what has no error it is the job; without a bundle each occasion is one."""
+    errors = ("host 10.0.0.7 is away", "host 10.0.0.12 is away", "run 0197a3b2-11aa-7bbb is away")
+    first, second, other = (cause_of(an_occasion(1, error), bundled=True) for error in errors)
+    assert first == second != other
+    assert cause_of(an_occasion(1), bundled=True) == cause_of(an_occasion(2), bundled=True)
+    assert cause_of(an_occasion(1), bundled=False) != cause_of(an_occasion(2), bundled=False)
+
+
+def test_a_subject_is_one_short_line() -> None:
+    """Whatever the template and an error bring."""
+    gathered = joined(begun("ops", an_occasion(1, "a\r\nBcc: b" * 100), "", NEW_YEAR), an_occasion(2, job="other"))
+    payload = payload_of(gathered, "id", Notifier(subject="{{ error }}\n{{ job_id }}"))
+    assert '"job_id":null' in payload
+    subject = payload.partition('"subject":"')[2].partition('"')[0]
+    assert len(subject) == 200
+    assert "\\" not in subject
+
+
+def test_of_trouble_the_newest_is_known() -> None:
+    """As much as there is room for."""
+    troubles = {JobId(f"{n:0250}"): Trouble(NEW_YEAR) for n in range(2_000)}
+    kept = newest_of(dict(troubles))
+    assert sum(map(len, kept)) <= 40 * 1024
+    assert list(kept)[-1] == list(troubles)[-1]

@@ -1,0 +1,83 @@
+"""Whom jobs tell must be there, also where both are added together."""
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import InvalidInput, NotFound
+from tokimori.model.notifier import NotifyOn
+from tokimori.model.notifying import KIND, SUCCESSES
+from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
+
+HOOK = {"url": "https://example.org/hook"}
+
+
+async def test_a_job_names_notifiers_that_are_there(world: World) -> None:
+    """When it is added and when it is edited; the error says how to make one."""
+    with pytest.raises(InvalidInput) as refused:
+        await world.service.add("bad", noop=True, notify={"failure": ["ops"]})
+    assert (refused.value.field, refused.value.value) == ("notify.failure", "ops")
+    assert "tokimori notifier add ops" in refused.value.message
+    await world.service.add(id_of("ops"), **notifier_fields(HOOK))
+    await world.service.add("bad", noop=True, notify={"failure": ["ops"]})
+    with pytest.raises(InvalidInput):
+        await world.service.update("bad", notify={"held": ["nobody"]})
+    job = await world.service.update("bad", notify={"failure": None, "parked": ["ops"]})
+    assert job.definition.notify == {NotifyOn.PARKED: ("ops",)}
+
+
+async def test_both_may_be_declared_together(world: World) -> None:
+    """By a set, as `export` writes them."""
+    notifier = {**HOOK, "notifier": {"bundle": 60, "quiet": ["22:00-07:00"]}}
+    jobs = {"bad": {"noop": True, "notify": {"failure": ["ops"]}}, "notifier:ops": notifier}
+    await world.service.apply("crew", jobs)  # type: ignore[arg-type]
+    job = await world.service.get("notifier:ops")
+    said = fields_of(job.definition)
+    assert said["notifier"] == {"bundle": 60.0, "quiet": ("22:00-07:00",)}
+    assert definition_from(said).notifier == job.definition.notifier
+    assert (await world.service.apply("crew", jobs)).unchanged == ("bad", "notifier:ops")  # type: ignore[arg-type]
+
+
+async def test_it_is_noted_that_a_job_tells_of_successes(world: World) -> None:
+    """Once, and never taken back: nodes look at successes from then on."""
+    await world.service.add(id_of("ops"), **notifier_fields(HOOK))
+    await world.service.add("a", noop=True, notify={"failure": ["ops"]})
+    with pytest.raises(NotFound):
+        await world.store.get_document(KIND, SUCCESSES)
+    for name in ("b", "c"):
+        await world.service.add(name, noop=True, notify={"success": ["ops"]})
+    assert await world.store.get_document(KIND, SUCCESSES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"notifier": {}, "noop": True}, "notifier"),
+        ({"noop": True, "notify": {"fire": ["ops"]}}, "notify"),
+        ({"noop": True, "notify": {"failure": "ops"}}, "notify"),
+        ({"email": ["a@example.org"], "sender": "b@example.org"}, "smtp"),
+        ({"email": ["a@example.org"], "smtp": "h", "sender": "b@example.org", "method": "GET"}, "method"),
+        ({"noop": True, "smtp": "h"}, "smtp"),
+        ({**HOOK, "sign_with": "a b"}, "sign_with"),
+        ({**HOOK, "sign_with": "KEY", "headers": {"Webhook-Id": "1"}}, "headers"),
+    ],
+)
+async def test_what_is_wrong_is_named(world: World, fields: dict[str, object], field: str) -> None:
+    """By its field."""
+    with pytest.raises(InvalidInput) as refused:
+        await world.service.add("job", **fields)  # type: ignore[arg-type]
+    assert str(refused.value.field).startswith(field)
+
+
+async def test_a_message_that_tries_a_notifier(world: World) -> None:
+    """Only a notifier has one."""
+    job = await world.service.add(id_of("ops"), **notifier_fields({**HOOK, "notifier": {"subject": "[{{ event }}]"}}))
+    assert '"subject":"[failure]"' in trial_payload(job, "ops", job.created)
+    with pytest.raises(NotFound):
+        trial_payload(await world.service.add("job", noop=True), "job", job.created)
+
+
+def test_a_notifier_has_no_schedule() -> None:
+    """It runs when there is something to tell."""
+    with pytest.raises(InvalidInput):
+        notifier_fields({**HOOK, "schedule": "@daily"})

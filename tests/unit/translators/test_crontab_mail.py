@@ -1,0 +1,30 @@
+"""Who is named by MAILTO gets e-mails."""
+
+from tests.unit.examples import a_definition
+from tokimori.model.email import Email, Tls
+from tokimori.model.notifier import TROUBLES, notifiers_in
+from tokimori.translators.crontab_mail import with_mail
+
+
+def test_each_address_has_one_notifier() -> None:
+    """Which its jobs name; users of the machine and jobs without MAILTO are left as they are."""
+    mailto = {"a": "ops@example.org", "b": "ops@example.org", "c": "x@h.org, y@h.org", "d": "root", "e": None, "f": ""}
+    jobs = [(name, a_definition(mailto=to)) for name, to in mailto.items()]
+    found = dict(with_mail(jobs, "mail.example.org", "cron@example.org", Tls.STARTTLS))
+    told = {name: notifiers_in(found[name].notify) for name in mailto}
+    assert told["a"] == told["b"] == ["mail-ops-example.org"]
+    assert set(found["a"].notify) == set(TROUBLES)
+    assert [told[name] for name in "def"] == [[], [], []]
+    (name,) = told["c"]
+    target = found[f"notifier:{name}"].target
+    assert isinstance(target, Email)
+    assert target.to == ("x@h.org", "y@h.org")
+    assert len(found) == len(jobs) + 2
+
+
+def test_other_addresses_have_other_notifiers() -> None:
+    """Also where their words would be the same."""
+    jobs = [
+        (name, a_definition(mailto=to)) for name, to in (("a", "x+y@h.org"), ("b", "x=y@h.org"), ("c", "x-y@h.org"))
+    ]
+    assert len(with_mail(jobs, "h", "c@h.org", Tls.NONE)) == 6
