@@ -6,11 +6,26 @@ from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast
 
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.door import Door, address_of
 from tokimori.client.opening import this_program
+from tokimori.client.parts_over_http import (
+    HttpAudit,
+    HttpCalendars,
+    HttpChannels,
+    HttpClaims,
+    HttpEvents,
+    HttpExpectations,
+    HttpOrders,
+    HttpQueues,
+    HttpSecrets,
+    HttpSemaphores,
+    HttpTasks,
+    HttpTokens,
+    asked,
+)
 from tokimori.config.settings import load_settings
 from tokimori.errors import Refused, TokimoriError
 from tokimori.locks.holdings import Held, Owner, Wanted
@@ -20,21 +35,8 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
-from tokimori.service.audit import Audit
-from tokimori.service.calendars import Calendars
-from tokimori.service.calls import Method
-from tokimori.service.channels.channels import Channels
-from tokimori.service.claims import Claims
-from tokimori.service.events.events import Events
-from tokimori.service.expectations import Expectations
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
-from tokimori.service.orders import Orders
-from tokimori.service.queues import Queues
-from tokimori.service.secrets import Secrets
-from tokimori.service.semaphores import Semaphores
-from tokimori.service.tasks import Tasks
-from tokimori.service.tokens import Tokens
 
 POLL = 0.25
 """Seconds between two looks at a run for which somebody waits."""
@@ -42,23 +44,6 @@ POLL = 0.25
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Behind = TypeVar("_Behind")
-
-
-class _Calling(Protocol):
-    async def _call(self, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any: ...
-
-
-def asked(
-    method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
-) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
-    """The same method, carried out by a node."""
-
-    @wraps(method)
-    async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        result: _T = await cast(_Calling, behind)._call(method, args, kwargs)
-        return result
-
-    return call
 
 
 def not_offered(
@@ -80,161 +65,6 @@ def needs_the_store(what: str) -> Refused:
         field="url",
         allowed="the URL of a store, such as sqlite:///PATH or postgresql://HOST/NAME",
     )
-
-
-class HttpCalendars(Calendars):
-    """See `Calendars`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("calendars")
-
-    add = asked(Calendars.add)
-    get = asked(Calendars.get)
-    list = asked(Calendars.list)
-    update = asked(Calendars.update)
-    delete = asked(Calendars.delete)
-    jobs = asked(Calendars.jobs)
-
-
-class HttpChannels(Channels):
-    """See `Channels`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("channels")
-
-    publish = asked(Channels.publish)
-    read = asked(Channels.read)
-    acknowledge = asked(Channels.acknowledge)
-    forget = asked(Channels.forget)
-
-
-class HttpClaims(Claims):
-    """See `Claims`: the place is the node's door."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("claims")
-
-    claim = asked(Claims.claim)
-    heartbeat = asked(Claims.heartbeat)
-    finish = asked(Claims.finish)
-    fail = asked(Claims.fail)
-    retry = asked(Claims.retry)
-    release = asked(Claims.release)
-    hold = asked(Claims.hold)
-
-
-class HttpOrders(Orders):
-    """See `Orders`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("orders")
-
-    restart = asked(Orders.restart)
-    signal = asked(Orders.signal)
-    restart_job = asked(Orders.restart_job)
-    cancel_job = asked(Orders.cancel_job)
-    drain = asked(Orders.drain)
-    resume = asked(Orders.resume)
-    stop = asked(Orders.stop)
-
-
-class HttpQueues(Queues):
-    """See `Queues`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("queues")
-
-    list = asked(Queues.list)
-    get = asked(Queues.get)
-    pauses = asked(Queues.pauses)
-    pause = asked(Queues.pause)
-    resume = asked(Queues.resume)
-
-
-class HttpSecrets(Secrets):
-    """See `Secrets`: the keys are the node's."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("secrets")
-
-    set = asked(Secrets.set)
-    list = asked(Secrets.list)
-    delete = asked(Secrets.delete)
-    rotate = asked(Secrets.rotate)
-
-
-class HttpSemaphores(Semaphores):
-    """See `Semaphores`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("semaphores")
-
-    list = asked(Semaphores.list)
-    get = asked(Semaphores.get)
-    set = asked(Semaphores.set)
-    delete = asked(Semaphores.delete)
-
-
-class HttpAudit(Audit):
-    """See `Audit`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("audit")
-
-    list = asked(Audit.list)
-
-
-class HttpTasks(Tasks):
-    """See `Tasks`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("tasks")
-
-    put_piece = asked(Tasks.put_piece)
-    build = asked(Tasks.build)
-    builds = asked(Tasks.builds)
-    rollback = asked(Tasks.rollback)
-    list = asked(Tasks.list)
-    get = asked(Tasks.get)
-    state = asked(Tasks.state)
-    disable = asked(Tasks.disable)
-    enable = asked(Tasks.enable)
-    resolve = asked(Tasks.resolve)
-    restart = asked(Tasks.restart)
-    delete = asked(Tasks.delete)
-    log = asked(Tasks.log)
-
-
-class HttpEvents(Events):
-    """See `Events`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("events")
-
-    read = asked(Events.read)
-
-
-class HttpExpectations(Expectations):
-    """See `Expectations`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("expectations")
-
-    set = asked(Expectations.set)
-    get = asked(Expectations.get)
-    list = asked(Expectations.list)
-    delete = asked(Expectations.delete)
-
-
-class HttpTokens(Tokens):
-    """See `Tokens`."""
-
-    def __init__(self, door: Door) -> None:
-        self._call = door.part("tokens")
-
-    create = asked(Tokens.create)
-    list = asked(Tokens.list)
-    revoke = asked(Tokens.revoke)
 
 
 class _NoSession:

@@ -27,15 +27,15 @@ from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
-from tokimori.model.order import DrainNode, Order, RestartRun, ResumeNode, SignalRun, StopNode
 from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
+from tokimori.node.obeying import Hearer, obey
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
-from tokimori.ports.executor import Executor, Report, Signal, Signalling, StopReason, unheard
+from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
@@ -327,33 +327,9 @@ class Node:
                 log.warning("node %s has fallen silent; its runs are taken over", peer)
                 self._tell_duties(replace(heard.pulse, orphans=True))
         await self._worker.compare(heard.pulse)
+        us = Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
         for order in await self._orders.heard(heard.pulse, heard.sent, busy=self._worker.work.busy):
-            self._obey(order)
-
-    def _obey(self, order: Order) -> None:
-        """Do what people order, if it concerns this node."""
-        match order:
-            case RestartRun(run_id=run_id, token=token):
-                self._worker.restart((run_id, token))
-            case SignalRun(run_id=run_id, token=token) if self._worker.work.owns((run_id, token)):
-                self.signalling(run_id, token, Signal(order.name, order.data))
-            case DrainNode(node_id=node_id) if node_id in (None, self.id):
-                log.info("the node takes no new runs, as it was ordered")
-                self._stopping.drained = True
-                self._worker.hand_back_backlog()
-            case ResumeNode(node_id=node_id) if node_id in (None, self.id):
-                log.info("the node takes runs again, as it was ordered")
-                self._stopping.drained, self._lookout.stale = False, True
-            case StopNode(node_id=node_id, now=now) if node_id in (None, self.id):
-                self._stop_as_ordered(now=now)
-            case _:
-                pass
-
-    def _stop_as_ordered(self, *, now: bool) -> None:
-        if self._stopping.working:
-            log.info("%s", self.stop())
-        if now and self.phase is Phase.DRAINING:
-            log.info("%s", self.stop())
+            obey(order, us)
 
     def _tell_duties(self, pulse: Pulse) -> None:
         for duty in self._duties:
