@@ -8,6 +8,7 @@ import click
 from tokimori.cli.command import Command
 from tokimori.cli.moving import Pages, Wish, move, with_move_options
 from tokimori.cli.parameters import parameters_of, with_parameters
+from tokimori.clock import SystemClock
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -38,6 +39,8 @@ def apscheduler(
 
 
 def _pages(source: str, table: str, parameters: Mapping[str, Sequence[str]]) -> Pages:
+    now = SystemClock().now()
+
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
         from tokimori.sources.tables import check_there, opened
         from tokimori.sources.tables import pages as pages_of
@@ -46,6 +49,6 @@ def _pages(source: str, table: str, parameters: Mapping[str, Sequence[str]]) -> 
         async with opened(source) as tables:
             await check_there(tables, (table,))
             async for rows in pages_of(tables, table, KEY):
-                yield read_apscheduler(rows, parameters)
+                yield read_apscheduler(rows, now, parameters)
 
     return pages

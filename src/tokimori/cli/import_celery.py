@@ -9,6 +9,7 @@ from tokimori.cli.command import Command
 from tokimori.cli.importing import name_of, text_of
 from tokimori.cli.moving import Pages, Wish, at_once, move, with_move_options
 from tokimori.cli.parameters import parameters_of, with_parameters
+from tokimori.clock import SystemClock
 from tokimori.errors import InvalidFile
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ def _of_file(source: str, parameters: Mapping[str, Sequence[str]]) -> Pages:
     said = read_mapping(text_of(source), name_of(source))
 
     async def read() -> "Iterable[Entry]":
-        return read_beat_schedule(said, name_of(source), parameters)
+        return read_beat_schedule(said, name_of(source), SystemClock().now(), parameters)
 
     return at_once(read)
 
 
 def _of_tables(source: str, parameters: Mapping[str, Sequence[str]]) -> Pages:
+    now = SystemClock().now()
+
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
         from tokimori.sources.tables import check_there, opened
         from tokimori.sources.tables import pages as pages_of
@@ -69,6 +72,6 @@ def _of_tables(source: str, parameters: Mapping[str, Sequence[str]]) -> Pages:
                 for kind, table in OTHERS.items()
             }
             async for rows in pages_of(tables, TASKS):
-                yield read_celery(rows, others, parameters)
+                yield read_celery(rows, others, now, parameters)
 
     return pages

@@ -69,13 +69,14 @@ def _kojo(said: KojoRequest) -> Read:
 def _apscheduler(said: ApschedulerRequest) -> Read:
     from tokimori.translators.apscheduler import from_base64, read_apscheduler  # noqa: PLC0415
 
-    return _read(read_apscheduler(map(from_base64, said.rows), said.parameters))
+    return _read(read_apscheduler(map(from_base64, said.rows), SystemClock().now(), said.parameters))
 
 
 def _celery(said: CeleryRequest) -> Read:
     from tokimori.translators.celery import OTHERS, read_celery  # noqa: PLC0415
 
-    return _read(read_celery(said.periodictask, {kind: getattr(said, kind) for kind in OTHERS}, said.parameters))
+    others = {kind: getattr(said, kind) for kind in OTHERS}
+    return _read(read_celery(said.periodictask, others, SystemClock().now(), said.parameters))
 
 
 def _read(entries: "Iterable[Entry]") -> Read:

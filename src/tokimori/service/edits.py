@@ -57,13 +57,14 @@ def new_job(
     runs_remaining: int | None = None,
     *,
     days_off: str | None = None,
+    since: Moment | None = None,
 ) -> Job:
-    """A new job. Raises `InvalidInput`, also if its schedule has no moment after now."""
+    """A new job. Raises `InvalidInput`, also if its schedule has no moment after now, or from `since` on."""
     check_definition(definition)
     check_notifier(job_id, definition.notifier, definition.notify)
     check_sizes(definition)
     schedule = schedule_of(definition, now, job_id, days_off)
-    _check_moments(definition, schedule, now, runs_remaining)
+    _check_moments(definition, schedule, now if since is None else Moment(since - 1), runs_remaining)
     return Job(
         id=job_id,
         incarnation=incarnation,

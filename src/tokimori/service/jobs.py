@@ -138,7 +138,13 @@ class JobService(RunService):
         return await self._kept(job, days)
 
     async def _new(
-        self, job_id: JobId, said: Definition, now: Moment, runs_remaining: int | None = None
+        self,
+        job_id: JobId,
+        said: Definition,
+        now: Moment,
+        runs_remaining: int | None = None,
+        *,
+        since: Moment | None = None,
     ) -> tuple[Job, DaysOff]:
         """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
@@ -146,7 +152,7 @@ class JobService(RunService):
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         life = new_incarnation(self._random)
-        job = new_job(job_id, definition, life, now, runs_remaining, days_off=days.text)
+        job = new_job(job_id, definition, life, now, runs_remaining, days_off=days.text, since=since)
         await self.expectations._of_job(job_id, definition)
         return job, days
 
@@ -191,10 +197,11 @@ class JobService(RunService):
                 raise _taken(job_id)
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
             try:
-                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id))
+                start = begun.get(job_id, Start())
+                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id), since=start.since)
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None
-            new[job_id] = started(job, begun.get(job_id), now, self._author)
+            new[job_id] = started(job, start, now, self._author)
         try:
             await self._add_jobs(list(new.values()))
             added: Collection[JobId] = new

@@ -4,11 +4,24 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tokimori.clock import Moment
 from tokimori.service.imports import Start
 from tokimori.translators.apscheduler_triggers import read_trigger
 from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.inert_pickle import Record, read_pickle
-from tokimori.translators.moving import AT_ONCE, Entry, Moved, Row, Warnings, entries, id_of, moved, refusal, shown
+from tokimori.translators.moving import (
+    AT_ONCE,
+    Entry,
+    Moved,
+    Row,
+    Warnings,
+    entries,
+    id_of,
+    lasting,
+    moved,
+    refusal,
+    shown,
+)
 
 TABLE, KEY = "apscheduler_jobs", "id"
 _VERSION = 1
@@ -28,13 +41,13 @@ def from_base64(row: Row) -> Row:
         return row
 
 
-def read_apscheduler(rows: Iterable[Row], parameters: Parameters | None = None) -> Iterator[Entry]:
+def read_apscheduler(rows: Iterable[Row], now: Moment, parameters: Parameters | None = None) -> Iterator[Entry]:
     """The jobs of these rows. `parameters` are the names of the arguments that a job gives by place."""
     for row in rows:
         place = f"{TABLE}, id {shown(row.get(KEY))}"
 
         def translate(row: Row = row, place: str = place) -> Iterator[Entry]:
-            yield _job(row, place, parameters or {})
+            yield lasting(_job(row, place, parameters or {}), now)
 
         yield from entries(place, translate)
 

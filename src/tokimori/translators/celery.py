@@ -6,12 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.schedules.zones import check_zone
 from tokimori.service.imports import Start
 from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.cron_sets import Times, schedule_of
-from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Row, Warnings, entries, id_of, moved, refusal
+from tokimori.translators.moving import (
+    AT_ONCE,
+    Entry,
+    LeftOut,
+    Moved,
+    Row,
+    Warnings,
+    entries,
+    id_of,
+    lasting,
+    moved,
+    refusal,
+)
 
 TASKS, CRONTABS, INTERVALS, CLOCKS, SOLAR = (
     f"django_celery_beat_{name}"
@@ -36,30 +49,33 @@ _OPTIONS = {"queue": "queue", "priority": "priority", "expires": "expire_seconds
 
 
 def read_celery(
-    tasks: Iterable[Row], others: Mapping[str, Iterable[Row]], parameters: Parameters | None = None
+    tasks: Iterable[Row],
+    others: Mapping[str, Iterable[Row]],
+    now: Moment,
+    parameters: Parameters | None = None,
 ) -> Iterator[Entry]:
     """The jobs of django-celery-beat's rows; `others` are the rows of schedules by kind, as in `OTHERS`."""
     known = {kind: {row.get("id"): row for row in rows} for kind, rows in others.items()}
     for row in tasks:
-        yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), parameters or {})
+        yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), now, parameters or {})
 
 
-def read_beat_schedule(said: Row, file: str, parameters: Parameters | None = None) -> Iterator[Entry]:
+def read_beat_schedule(said: Row, file: str, now: Moment, parameters: Parameters | None = None) -> Iterator[Entry]:
     """The jobs of a `beat_schedule`: by name `task`, `schedule`, and perhaps `args`, `kwargs` and `options`.
 
     `schedule` is a number of seconds, or a table: `{crontab = {minute = "0"}}`, `{every = 10, period = "seconds"}`.
     """
     inner = said.get("beat_schedule")
     for name, task in (inner if isinstance(inner, Mapping) else said).items():
-        yield from _entries(f"{file}, {name}", _task_of(name, task), parameters or {})
+        yield from _entries(f"{file}, {name}", _task_of(name, task), now, parameters or {})
 
 
-def _entries(place: str, row: Row, parameters: Parameters) -> Iterator[Entry]:
+def _entries(place: str, row: Row, now: Moment, parameters: Parameters) -> Iterator[Entry]:
     def translate() -> Iterator[Entry]:
         if row.get("task") == _OWN:
             yield LeftOut(place, f"task: {_OWN} is work of Celery itself")
         else:
-            yield _job(place, row, parameters)
+            yield lasting(_job(place, row, parameters), now)
 
     return entries(place, translate)
 
@@ -96,7 +112,7 @@ def _task_of(name: str, said: object) -> dict[str, Any]:
     return row
 
 
-def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Entry:
+def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Moved:
     warnings = Warnings()
     name, function = _text(row, "name"), _function(_text(row, "task"))
     args, kwargs = _json(row, "args", list), _json(row, "kwargs", dict)

@@ -176,7 +176,8 @@ def _waiting(
         "priority": _priority(row.get("priority"), warnings),
         "auto_complete_success": _flag(types.get(code, {}), "auto_complete_success", default=False),
     }
-    return moved(place, id_of(f"{code}-kojo-{row.get(JOB_KEY)}"), fields, warnings=warnings.all())
+    job_id = id_of(f"{code}-kojo-{row.get(JOB_KEY)}")
+    return moved(place, job_id, fields, start=Start(since=at), warnings=warnings.all())
 
 
 def _is_named(cron: object, at: Moment) -> bool:

@@ -138,6 +138,14 @@ def checked(job: Moved) -> Moved:
     return job
 
 
+def lasting(job: Moved, now: Moment) -> Entry:
+    """The job; it is left out if its schedule names no moment any more."""
+    schedule = job.definition.schedule
+    if schedule is None or schedule_of(job.definition, now, job.job_id).next_after(now) is not None:
+        return job
+    return LeftOut(job.place, f"schedule: {shown(schedule)}: it names no moment any more")
+
+
 def id_of(name: str) -> str:
     """A name as an id: `_` stands for what no id can hold."""
     return _NOT_IN_AN_ID.sub("_", name)[:_LONGEST_ID]

@@ -56,6 +56,7 @@ INSERT INTO kojo_job_type (type_code, name, worker_uri, worker_method, can_work_
 INSERT INTO kojo_job (type_code, name, worker_uri, worker_method, can_work_in_parallel, importance, priority,
     work_at_date_time, assigned_state, next_state_request, previous_state) VALUES
     ('dynamic', 'Dynamic', '\\Acme\\Mail', 'send', {yes}, 0, 0, '2030-01-01 10:00:00', 'waiting', 'working', 'new'),
+    ('dynamic', 'Dynamic', '\\Acme\\Mail', 'send', {yes}, 0, 0, '2020-01-01 10:00:00', 'waiting', 'working', 'new'),
     ('reader', 'Queue reader', '\\Acme\\Reader', 'work', {yes}, 10, 10, '2030-01-01 10:00:00',
         'new', 'working', 'none'),
     ('reader', 'Queue reader', '\\Acme\\Reader', 'work', {yes}, 10, 10, '2020-01-01 10:00:00', 'complete_success',
@@ -78,7 +79,7 @@ def kojo_postgres() -> str:
 KOJO_SQLITE = (_KOJO_TYPES + _KOJO_ROWS).format(
     key="INTEGER PRIMARY KEY AUTOINCREMENT", bool="BOOLEAN", time="DATETIME", yes=1, no=0
 )
-KOJO_JOBS = ["dynamic enabled", "dynamic-kojo-1 enabled", "reader enabled", "single paused"]
+KOJO_JOBS = ["dynamic enabled", "dynamic-kojo-1 enabled", "dynamic-kojo-2 enabled", "reader enabled", "single paused"]
 
 CELERY = """
 CREATE TABLE django_celery_beat_intervalschedule (id INTEGER NOT NULL PRIMARY KEY, every INTEGER NOT NULL,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.clock import MINUTE, Moment
+from tokimori.clock import MINUTE, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import JobState
 from tokimori.service.imports import Start
@@ -37,6 +37,16 @@ async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
     job = await imported(world, Start(since=Moment(now - 3 * MINUTE), not_before=Moment(now + MINUTE)), misfire="all")
     assert job.fired_through == now - 3 * MINUTE - 1
     assert job.next_due == now + MINUTE
+
+
+async def test_what_is_past_comes_in_where_it_is_to_be_decided(world: World) -> None:
+    """A job for one moment that has passed is refused, unless it goes on since then: it is due at once."""
+    passed = Moment(await world.service.now() - MINUTE)
+    schedule = f"at {format_moment(passed)}"
+    with pytest.raises(InvalidInput, match="names no moment after"):
+        await imported(world, Start(), schedule=schedule)
+    job = await imported(world, Start(since=passed), schedule=schedule)
+    assert (job.state, job.next_due) == (JobState.ENABLED, passed)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_refused
+from tests.unit.translators.moving import only, said, why_left_out, why_refused
 from tokimori.clock import format_moment, parse_moment
 from tokimori.model.job import schedule_of
 from tokimori.schedules.schedule import next_moments
@@ -17,6 +17,7 @@ from tokimori.translators.apscheduler import read_apscheduler
 
 JOBS: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("apscheduler_jobs.json").read_text())
 PYTZ, ZONEINFO, OLD = "3.10, pytz", "3.11, zoneinfo", "3.11, UTC, protocol 2"
+NOW = parse_moment("2026-06-01T00:00:00Z")
 STATE: dict[str, Any] = {
     "version": 1,
     "id": "a",
@@ -84,19 +85,19 @@ def changed(**changes: object) -> dict[str, object]:
 )
 def test_every_trigger_and_policy_has_its_field(job_id: str, fields: dict[str, object]) -> None:
     """A job of the real library has the schedule, the arguments and the policies that it had there."""
-    job = only(read_apscheduler([row(job_id)]))
+    job = only(read_apscheduler([row(job_id)], NOW))
     assert job.job_id == job_id.replace(" ", "_")
     assert {name: said(job).get(name) for name in fields} == fields
 
 
 def test_no_grace_is_no_grace() -> None:
     """`misfire_grace_time=None` lets a run be as late as it is."""
-    assert "grace" not in said(only(read_apscheduler([row("month-end")])))
+    assert "grace" not in said(only(read_apscheduler([row("month-end")], NOW)))
 
 
 def test_fridays_the_thirteenth() -> None:
     """APScheduler asks for both fields, and so does the schedule here."""
-    definition = only(read_apscheduler([row("friday-13")])).definition
+    definition = only(read_apscheduler([row("friday-13")], NOW)).definition
     now = parse_moment("2026-01-01T00:00:00Z")
     found = [format_moment(each)[:10] for each in next_moments(schedule_of(definition, now), now, 3)]
     assert found == ["2026-02-13", "2026-03-13", "2026-11-13"]
@@ -114,26 +115,26 @@ def test_fridays_the_thirteenth() -> None:
 )
 def test_zones_of_each_library_and_protocol(kind: str, job_id: str, zone: str, schedule: str) -> None:
     """Zones of pytz, of zoneinfo and `datetime.timezone.utc` are read, by every protocol."""
-    fields = said(only(read_apscheduler([row(job_id, kind)])))
+    fields = said(only(read_apscheduler([row(job_id, kind)], NOW)))
     assert (fields["time_zone"], fields["schedule"]) == (zone, schedule)
 
 
 def test_a_paused_job_comes_in_paused() -> None:
     """A job without a next time was paused."""
-    assert only(read_apscheduler([row("paused")])).start.paused_because == "paused in APScheduler"
-    assert only(read_apscheduler([row("every90")])).start.paused_because is None
+    assert only(read_apscheduler([row("paused")], NOW)).start.paused_because == "paused in APScheduler"
+    assert only(read_apscheduler([row("every90")], NOW)).start.paused_because is None
 
 
 def test_what_json_does_not_know_is_told() -> None:
     """Dates become texts, lengths become seconds, and each is told with its name and value."""
-    assert "to: '2030-01-01T00:00:00'" in only(read_apscheduler([row("a-date")])).warnings[0]
-    assert "to: 86400.0" in only(read_apscheduler([row("a-length")])).warnings[0]
+    assert "to: '2030-01-01T00:00:00'" in only(read_apscheduler([row("a-date")], NOW)).warnings[0]
+    assert "to: 86400.0" in only(read_apscheduler([row("a-length")], NOW)).warnings[0]
 
 
 def test_arguments_without_names_need_them() -> None:
     """Functions here take arguments by name: an option gives the names, and without it the job is refused."""
-    assert "--parameters jobs_mod:add=NAME,NAME" in why_refused(read_apscheduler([row("positional")]))
-    job = only(read_apscheduler([row("positional")], {"jobs_mod:add": ("x", "y")}))
+    assert "--parameters jobs_mod:add=NAME,NAME" in why_refused(read_apscheduler([row("positional")], NOW))
+    job = only(read_apscheduler([row("positional")], NOW, {"jobs_mod:add": ("x", "y")}))
     assert job.definition.payload == '{"x":1,"y":2}'
 
 
@@ -143,7 +144,7 @@ def test_arguments_without_names_need_them() -> None:
 )
 def test_what_has_no_equal_is_refused(job_id: str, why: str) -> None:
     """Weeks of the year, and triggers of which all must agree, are refused by name."""
-    assert why in why_refused(read_apscheduler([row(job_id)]))
+    assert why in why_refused(read_apscheduler([row(job_id)], NOW))
 
 
 class _Mine:
@@ -174,19 +175,26 @@ class _Mine:
 def test_wrong_states_are_refused_by_name(changes: dict[str, object], why: str) -> None:
     """A state of another version, or with values of a wrong kind, names field and value."""
     found = state(**changes) if "trigger" in changes else changed(**changes)
-    assert why in why_refused(read_apscheduler([found]))
+    assert why in why_refused(read_apscheduler([found], NOW))
 
 
 @pytest.mark.parametrize("data", [None, "text", 5, b"", b"junk", pickle.dumps(5), pickle.dumps({1: 2})])
 def test_what_is_no_state_is_refused(data: object) -> None:
     """NULL, texts, and pickles of something else are refused, with the id of the row."""
-    assert why_refused(read_apscheduler([{"id": "x", "job_state": data}])).startswith("apscheduler_jobs, id 'x': ")
+    assert why_refused(read_apscheduler([{"id": "x", "job_state": data}], NOW)).startswith("apscheduler_jobs, id 'x': ")
 
 
 def test_one_bad_job_stops_no_other() -> None:
     """Each row is read by itself."""
-    found = list(read_apscheduler([{"id": "x", "job_state": b"junk"}, row("nightly")]))
+    found = list(read_apscheduler([{"id": "x", "job_state": b"junk"}, row("nightly")], NOW))
     assert [type(each).__name__ for each in found] == ["Refused", "Moved"]
+
+
+def test_what_is_over_is_left_out() -> None:
+    """A date that has passed, and a trigger behind its end, run there no more either."""
+    late = parse_moment("2036-01-01T00:00:00Z")
+    for job_id in ("once", "patch-tuesday"):
+        assert "names no moment any more" in why_left_out(read_apscheduler([row(job_id)], late))
 
 
 def test_what_holds_itself_is_refused() -> None:
@@ -197,4 +205,4 @@ def test_what_holds_itself_is_refused() -> None:
     for _ in range(15):
         doubled = [doubled] * 10
     for value in (endless, doubled):
-        assert "holds too much" in why_refused(read_apscheduler([changed(kwargs={"a": value})]))
+        assert "holds too much" in why_refused(read_apscheduler([changed(kwargs={"a": value})], NOW))

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tokimori.clock import parse_moment
 from tokimori.translators.celery import read_beat_schedule, read_celery
 from tokimori.translators.moving import Entry
 
+NOW = parse_moment("2026-06-01T00:00:00Z")
 TASK: dict[str, object] = {
     "id": 1,
     "name": "Send mails",
@@ -49,7 +51,7 @@ INTERVAL = {"id": 1, "every": 10, "period": "minutes"}
 def read(task: dict[str, object], **others: dict[str, object]) -> Iterable[Entry]:
     """The job of a task, with rows of its schedules."""
     rows = {"crontab": [CRONTAB], "interval": [INTERVAL], **{kind: [row] for kind, row in others.items()}}
-    return read_celery([{**TASK, **task}], rows)
+    return read_celery([{**TASK, **task}], rows, NOW)
 
 
 BY_INTERVAL: dict[str, object] = {"crontab_id": None, "interval_id": 1}
@@ -97,6 +99,13 @@ def test_a_clocked_task() -> None:
     clocked = {"id": 1, "clocked_time": "2030-01-01 10:00:00"}
     job = only(read({"crontab_id": None, "clocked_id": 1, "one_off": True}, clocked=clocked))
     assert (said(job)["schedule"], job.runs_remaining) == ("at 2030-01-01T10:00:00Z", None)
+
+
+def test_what_is_over_is_left_out() -> None:
+    """A time that has passed, and a task that has expired."""
+    clocked = {"id": 1, "clocked_time": "2020-01-01 10:00:00"}
+    assert "no moment any more" in why_left_out(read({"crontab_id": None, "clocked_id": 1}, clocked=clocked))
+    assert "no moment any more" in why_left_out(read({"expires": "2020-01-01 00:00:00"}))
 
 
 def test_a_disabled_task_and_one_for_once() -> None:
@@ -202,7 +211,7 @@ def test_a_beat_schedule() -> None:
         "b": {"task": "x.y", "schedule": {"crontab": {"minute": 0, "hour": "*/3"}}, "timezone": "Asia/Tokyo"},
         "c": {"task": "x.y", "schedule": {"every": 2, "period": "days"}, "relative": True},
     }
-    first, second, third = (only(read_beat_schedule({name: each}, "f.json")) for name, each in entries.items())
+    first, second, third = (only(read_beat_schedule({name: each}, "f.json", NOW)) for name, each in entries.items())
     assert said(first) == {
         "function": "x:y",
         "payload": "16",
@@ -216,7 +225,7 @@ def test_a_beat_schedule() -> None:
     assert (said(second)["schedule"], said(second)["time_zone"]) == ("0 */3 * * *", "Asia/Tokyo")
     assert said(third)["schedule"] == "every 2 days"
     assert third.warnings[0].startswith("relative: True: ")
-    assert len(list(read_beat_schedule({"beat_schedule": entries}, "f.json"))) == 3
+    assert len(list(read_beat_schedule({"beat_schedule": entries}, "f.json", NOW))) == 3
 
 
 @pytest.mark.parametrize(
@@ -231,4 +240,4 @@ def test_a_beat_schedule() -> None:
 )
 def test_wrong_entries_are_refused_by_name(entry: object, why: str) -> None:
     """File, name, field and value are named."""
-    assert why in why_refused(read_beat_schedule({"a": entry}, "f.json"))
+    assert why in why_refused(read_beat_schedule({"a": entry}, "f.json", NOW))

@@ -5,6 +5,7 @@ from datetime import datetime
 import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tokimori.clock import parse_moment
 from tokimori.errors import InvalidFile
 from tokimori.translators.kojo import read_types, read_waiting, rows_of_file
 
@@ -161,6 +162,7 @@ def test_a_job_that_was_asked_for_runs_once(state: str, at: object) -> None:
     job = only(read_waiting(waiting(assigned_state=state, work_at_date_time=at), [("here", TYPE)]))
     assert job.job_id == "mail_sender-kojo-7"
     assert (said(job)["schedule"], said(job)["priority"]) == ("at 2030-01-01T00:03:00Z", 9)
+    assert job.start.since == parse_moment("2030-01-01T00:03:00Z")
 
 
 def test_what_the_schedule_names_comes_by_the_schedule() -> None:
