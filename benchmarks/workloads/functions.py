@@ -1,7 +1,7 @@
 """W14: Python functions. How fast no-ops are drained beside peers, how well CPU is used, how soon one starts.
 
 The peers call their no-op in the process of their worker; Tokimori in worker processes, as many as there are cores.
-Peers whose worker is one process are measured with as many of them, too, where one alone comes near to Tokimori.
+PgQueuer and those on Redis are measured in as many processes, too.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from tokimori.service.service import Service
 RATE, ADDED, MIDDLE, LATE = "drained", "bulk add", "p50", "p99"
 RATE_ALONE = (Quantity(RATE, "runs/s", more=True),)
 MULTIPROCESSING = "bare multiprocessing"
-SIZES: Mapping[int, int] = {10_000: 100, 100_000: 2}
-"""So many no-ops, and the rounds of them that are enough."""
+SIZES: Mapping[int, int] = {10_000: 100, 100_000: 1}
+"""So many no-ops, and how many rounds of them are enough: more would take too long."""
 FEW, FEW_OF_HUEY = 2_000, 10_000
 """Peers that commit each run alone get no more than so many: their rate does not rise with more."""
 LONGEST_ADD = 50.0
@@ -52,9 +52,11 @@ POSTGRES: Mapping[str, Program] = {
 }
 ONE_BY_ONE = (*postgres_drain.ONE_BY_ONE, SAQ)
 ARQ, CELERY = "arq", "Celery, 4 threads"
+SHARED = [name for name in on_redis.FIELD.python if name != "taskiq, stream"]
+"""Not the stream: before its worker reads, nothing of it tells that there is work."""
 TWICE_AS_FAST = {
     **on_redis.FIELD.python,
-    **{name + EACH: each.in_processes(function_node.PROCESSES) for name, each in on_redis.FIELD.python.items()},
+    **{name + EACH: on_redis.FIELD.python[name].in_processes(function_node.PROCESSES) for name in SHARED},
 }
 AS_FAST = {ARQ: python_program("redis_peers.arq_worker"), CELERY: python_program("redis_peers.celery_worker")}
 REDIS: Mapping[str, Program] = {**TWICE_AS_FAST, **AS_FAST, **on_redis.FIELD.others}
@@ -217,6 +219,7 @@ def _latency(triggers: int) -> Trial:
         quantities=[Quantity(MIDDLE, "ms"), Quantity(LATE, "ms")],
         targets=[AtMost(MIDDLE, 10), AtMost(LATE, 50)],
         measure=each_on_its_own(postgres_server, {TOKIMORI: partial(latency, triggers)}),
+        most_rounds=1,
     )
 
 
@@ -242,7 +245,7 @@ def trials(quick: bool) -> Sequence[Trial]:
     return [
         *(kind(runs) for kind in kinds for runs in sizes),
         _cpu(10_000 // small, 0.001),
-        _cpu(2_000 // small, 0.01),
+        _cpu(1_000 // small, 0.01),
         _latency(TRIGGERS // small),
         _added(20_000 // small),
     ]
