@@ -52,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     all_met = True
     for workload in options.workload:
         for trial in workload.trials(options.quick):
+            if options.trial not in trial.title:
+                continue
             say = round_json if options.json else round_line
             result = _measured(workload, trial, options.rounds, say)
             lines = json_lines(workload, result) if options.json else [table(workload, result) + "\n"]
@@ -75,6 +77,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     described = ", ".join(f"{each.name} {each.title}" for each in WORKLOADS)
     parser.add_argument("--workload", type=_workloads, default=WORKLOADS, metavar="W1,W8", help=described)
+    parser.add_argument("--trial", default="", metavar="TEXT", help="only trials whose title has this text")
     parser.add_argument("--rounds", type=_positive, default=5, help="how often everybody is measured (default: 5)")
     parser.add_argument("--quick", action="store_true", help="smaller, and so less to be trusted")
     parser.add_argument("--json", action="store_true", help="print JSON lines")

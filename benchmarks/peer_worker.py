@@ -1,9 +1,10 @@
 """What the Python peers on Redis, MariaDB and PostgreSQL have in common: their command line, and how they are watched.
 
 `fill URL RUNS` stores due no-ops. `drain URL RUNS` prints in how many seconds a worker ends them, and the seconds of
-CPU of its process. `late URL JOBS MOMENT` stores no-ops for a moment in seconds, and prints how many milliseconds later
-the worker called each. `idle URL JOBS MOMENT` stores them, says `up` when the worker has begun, and goes on until it is
-told to stop.
+CPU of its process. `share URL RUNS` is one of several workers that drain together: it says `up`, waits for a line, ends
+what it gets until nothing is left, and prints as well how many no-ops it called. `late URL JOBS MOMENT` stores no-ops
+for a moment in seconds, and prints how many milliseconds later the worker called each. `idle URL JOBS MOMENT` stores
+them, says `up` when the worker has begun, and goes on until it is told to stop.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import Protocol
 
 from benchmarks.postgres_peers.program import Watch
 
-VERBS = ("fill", "drain", "late", "idle")
+VERBS = ("fill", "drain", "share", "late", "idle")
 LOOK_EVERY = 0.02
 """Seconds between two looks at whether the work is done."""
 
@@ -67,6 +68,8 @@ async def _do(verb: str, peer: Peer, called: Called, runs: int, at: float | None
             await peer.add(runs, None)
         case "drain":
             await _drain(peer, called, runs)
+        case "share":
+            await _share(peer, called)
         case "late" if at is not None:
             await _late(peer, called, runs, at)
         case "idle":
@@ -81,6 +84,17 @@ async def _drain(peer: Peer, called: Called, runs: int) -> None:
         await _until_done(peer, called, runs)
         drained = called.watch.drained()
     sys.stdout.write(f"{drained.seconds} {drained.cpu}\n")
+
+
+async def _share(peer: Peer, called: Called) -> None:
+    print("up", flush=True)
+    sys.stdin.readline()
+    called.begin()
+    async with peer.working():
+        while not await peer.is_done():  # noqa: ASYNC110  the worker is watched from outside
+            await asyncio.sleep(LOOK_EVERY)
+        drained = called.watch.drained()
+    print(drained.seconds, drained.cpu, len(called.times))
 
 
 async def _late(peer: Peer, called: Called, runs: int, at: float) -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.postgres_peers.program import Drained
@@ -16,10 +16,18 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A peer's program, to be called with a verb, a URL, a number of runs and, for some verbs, a moment."""
+    """A peer's program, to be called with a verb, a URL, a number of runs and, for some verbs, a moment.
+
+    A drain is shared by so many `processes`.
+    """
 
     runner: Path
     arguments: Sequence[str]
+    processes: int = 1
+
+    def in_processes(self, processes: int) -> "Program":
+        """The same, its drains shared by so many."""
+        return replace(self, processes=processes)
 
     def command(self, verb: str, url: str, runs: int, *at: int) -> list[str]:
         """How it is started, in `ROOT`."""
@@ -34,8 +42,29 @@ class Program:
 
     def drained(self, url: str, runs: int) -> Drained:
         """What it says of its drain."""
+        if self.processes > 1:
+            return self._shared(url, runs)
         seconds, cpu = self.call("drain", url, runs).split()
         return Drained(float(seconds), float(cpu))
+
+    def _shared(self, url: str, runs: int) -> Drained:
+        """Several begin together; the last one tells how long it took."""
+        command = self.command("share", url, runs)
+        workers = [
+            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(self.processes)
+        ]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "up\n", f"{command} failed"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        told = [worker.communicate(timeout=PATIENCE)[0].split() for worker in workers]
+        called = sum(int(calls) for _, _, calls in told)
+        assert called == runs, f"{called} no-ops were called for {runs} runs"
+        return Drained(max(float(seconds) for seconds, _, _ in told), sum(float(cpu) for _, cpu, _ in told))
 
 
 def python_program(module: str, *arguments: str, runner: Path = Path(sys.executable)) -> Program:

@@ -11,6 +11,8 @@ from tokimori.ports.executor import StopReason
 
 _TIMES = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
 """The first and the last that an end may name."""
+_SUCCEEDED = Succeeded()
+"""Most ends bring no result; of those there may be thousands a second."""
 
 
 def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
@@ -23,6 +25,8 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
         return TimedOut(f"it took longer than {timeout:g} s")
     if reason is not None:
         return stopped(reason)
+    if ended.end == wire.SUCCEEDED and ended.text is None:
+        return _SUCCEEDED
     text = ended.text or ""
     if fault := _nonsense(ended):
         return Failed(f"its worker process said what can't be kept: {fault}")
