@@ -21,7 +21,9 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
 
-PARTS = ("calendars", "expectations", "queues", "semaphores")
+    "topic": "t",
+    "message": {},
+    "number": 1,
 
 
 class NoMore(TypedDict):
@@ -55,9 +57,11 @@ RIGHT: dict[str, object] = {
     "new_id": "k",
     "queue": "q",
     "topic": "t",
+    "topic": "t",
     "message": {},
+    "number": 1,
 }
-FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id"}
+FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id", "node_id": "node"}
 """What the field of an error is called where it is not the argument's name."""
 WRONG = (object(), b"j", [object()], {"a": object()}, datetime(2030, 1, 1), 10**30, float("nan"))
 LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not iterable|NoneType|\bobject expected\b")
