@@ -21,9 +21,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
 
-    "topic": "t",
-    "message": {},
-    "number": 1,
+PARTS = ("calendars", "channels", "expectations", "orders", "queues", "semaphores")
 
 
 class NoMore(TypedDict):
@@ -56,7 +54,6 @@ RIGHT: dict[str, object] = {
     "confirm": "not all",
     "new_id": "k",
     "queue": "q",
-    "topic": "t",
     "topic": "t",
     "message": {},
     "number": 1,
