@@ -32,6 +32,14 @@ def started(url: str, name: str, folder: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, str(PROGRAM), url, role, name, str(folder / name)])
 
 
+def until_it_grows(file: Path) -> None:
+    """Wait until a program notes something more."""
+    before, ends = len(lines(file)), time.monotonic() + PATIENCE
+    while len(lines(file)) <= before:
+        assert time.monotonic() < ends, file
+        time.sleep(0.05)
+
+
 def lines(file: Path) -> list[str]:
     """The whole lines of a file: the last one may have been cut off."""
     return file.read_text().split("\n")[:-1] if file.exists() else []
@@ -47,13 +55,15 @@ def test_nothing_acknowledged_is_lost_whoever_is_killed(store: str, tmp_path: Pa
         client.migrate()
     programs = {name: started(url, name, tmp_path) for name in (*PUBLISHERS, *SUBSCRIBERS)}
     try:
+        for name in programs:
+            until_it_grows(tmp_path / name)
         for _ in range(KILLS):
-            time.sleep(chance.uniform(1.0, 3.0))
             name = chance.choice(list(programs))
+            time.sleep(chance.uniform(0.0, 0.5))
             programs[name].kill()
             programs[name].wait()
             programs[name] = started(url, name, tmp_path)
-        time.sleep(2)
+            until_it_grows(tmp_path / name)
         for name in PUBLISHERS:
             programs[name].kill()
             programs[name].wait()

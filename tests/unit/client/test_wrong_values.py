@@ -21,7 +21,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
 
-PARTS = ("calendars", "expectations", "queues", "semaphores")
+PARTS = ("calendars", "channels", "expectations", "orders", "queues", "semaphores")
 
 
 class NoMore(TypedDict):
@@ -56,8 +56,9 @@ RIGHT: dict[str, object] = {
     "queue": "q",
     "topic": "t",
     "message": {},
+    "number": 1,
 }
-FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id"}
+FIELDS = {"job_id": "id", "run_id": "run", "queue": "queue", "new_id": "id", "node_id": "node"}
 """What the field of an error is called where it is not the argument's name."""
 WRONG = (object(), b"j", [object()], {"a": object()}, datetime(2030, 1, 1), 10**30, float("nan"))
 LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not iterable|NoneType|\bobject expected\b")
