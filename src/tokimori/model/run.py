@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -127,6 +128,31 @@ class Run(Struct, frozen=True, gc=False):
     result: str | None = None
     concurrency_key: str | None = None
     blocked_on: str | None = None
+
+
+LONG = "(long)"
+"""Stands in a list of runs for a text that is longer than its reader wants."""
+
+
+LONGEST_ERROR = 4 * 64 * 1024
+"""Bytes: an error or a result has at most 64 Ki characters."""
+
+
+def brief(run: Run, longest: int | None) -> Run:
+    """The run without its texts of more bytes than so; 0: without any; None: as it is."""
+    if longest is None:
+        return run
+    texts = {"payload": run.payload, "error": run.error, "details": encode_details(run.details), "result": run.result}
+    long = [name for name, text in texts.items() if text is not None and (not longest or len(text.encode()) > longest)]
+    instead: dict[str, Any] = dict.fromkeys(long, LONG if longest else None)
+    if "details" in instead:
+        instead["details"] = decode_details(instead["details"])
+    return replace(run, **instead)
+
+
+def is_brief(run: Run) -> bool:
+    """Whether a text of it was left out, or says the same."""
+    return LONG in (run.payload, run.error, run.result, run.details.as_kept)
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -120,7 +120,7 @@ class LedgerOf:
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
             return Kept(fired=fired, backfilled={}, skips=())
-        made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
+        made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without], 0)
         skips, skips_from = await _skips(store, job, without[0])
         known_from = max(filter(None, (runs_from, skips_from)), default=None)
         return Kept(fired=fired, backfilled=by_moment(made), skips=skips, known_from=known_from)

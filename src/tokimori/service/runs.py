@@ -39,6 +39,7 @@ POLL = 0.1
 """Seconds between two looks at a run for which somebody waits."""
 _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
+_LONGEST = 2**31 - 1
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100
@@ -223,8 +224,12 @@ class RunService:
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return structs.replace(run, details=shown_of(run, notes))
 
-    async def last_runs(self, job_ids: Sequence[str], limit: int = 1) -> Mapping[JobId, Sequence[Run]]:
+    async def last_runs(
+        self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
+    ) -> Mapping[JobId, Sequence[Run]]:
         """The newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
+
+        `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
 
         Raises `InvalidInput` where they may be over 1,000 together.
         """
@@ -232,8 +237,9 @@ class RunService:
         checked("job_ids", max(1, len(ids)), MOST_LISTED)
         checked("limit", limit, MOST_LISTED // max(1, len(ids)))
         found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
+        bound = _bound(longest)
         for first in range(0, len(ids), _AT_ONCE):
-            for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit):
+            for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit, bound):
                 found[run.job_id].append(run)
         return found
 
@@ -295,7 +301,7 @@ class RunService:
 
     async def _cancel_running(self, job: Job, reason: str) -> None:
         """Cancel the running runs of a job that is paused, so that no more are claimed."""
-        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
             for run in runs:
                 if run.incarnation == job.incarnation:
@@ -368,7 +374,12 @@ def _checked_filter(wanted: object) -> RunFilter:
         states=frozenset(chosen(RunState, "states", each) for each in states),
         before=None if wanted.before is None else _run_id(wanted.before, field="before"),
         limit=checked("limit", wanted.limit, MOST_LISTED),
+        longest=_bound(wanted.longest),
     )
+
+
+def _bound(longest: int | None) -> int | None:
+    return None if longest is None else checked("longest", longest, _LONGEST, least=0)
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:
