@@ -50,8 +50,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
     is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
     was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
-    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats. `as_kept` is
-    the text itself where a program of another version wrote more, or something else, than this one can read.
+    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats.
+    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`). `as_kept` is the text itself
+    where a program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
@@ -61,6 +62,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress_text: str | None = None
     checkpoint: str | None = None
     retry_of: RunId | None = None
+    traceparent: str | None = None
     as_kept: str | None = None
 
 

@@ -64,13 +64,14 @@ class JobService(RunService):
         time_zone: str = "UTC",
         author: str | None = None,
         parent: str | None = None,
+        traceparent: Callable[[], str | None] = lambda: None,
         semaphore_store: StoreOnDemand | None = None,
         now: Now | None = None,
         cipher: Cipher | None = None,
         trusts_time: Callable[[], bool] = lambda: True,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._parent, weights = parent, Weights(self._store_of_semaphores)
+        self._parent, self._traceparent, weights = parent, traceparent, Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
         self._semaphore_store = semaphore_store
         self._cipher, self._trusts_time = cipher, trusts_time

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES

@@ -1,7 +1,7 @@
 """Runs as people and programs use them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Unpack
@@ -79,9 +79,13 @@ class RunDetails(RunSummary):
 
 
 class RunService:
-    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one."""
+    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one.
+
+    `traceparent` tells where the program stands in a trace right now.
+    """
 
     _parent: str | None
+    _traceparent: Callable[[], str | None]
 
     def __init__(
         self,
@@ -142,7 +146,8 @@ class RunService:
         runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
         that of those which name none. Raises what `trigger` does.
         """
-        checked_id, wanted = check_job_id(job_id), read_many(requests, self._parent if parent is None else parent)
+        checked_id, by = check_job_id(job_id), self._parent if parent is None else parent
+        wanted = read_many(requests, by, self._traceparent())
         answers: list[Run] = []
         for batch in batches(wanted):
             try:
@@ -165,6 +170,7 @@ class RunService:
     ) -> tuple[Request, Job, Run]:
         """The request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
         fields.setdefault("parent", self._parent)
+        fields.setdefault("traceparent", self._traceparent())
         request = read_request(key, payload, fields)
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
