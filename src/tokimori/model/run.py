@@ -141,12 +141,12 @@ LONGEST_ERROR = 4 * 64 * 1024
 
 
 def brief(run: Run, longest: int | None) -> Run:
-    """The run without its texts of more bytes than so; 0: without any; None: as it is."""
+    """The run without its texts of more bytes than so; 0 or below: without any; None: as it is."""
     if longest is None:
         return run
     texts = {"payload": run.payload, "error": run.error, "details": encode_details(run.details), "result": run.result}
-    long = [name for name, text in texts.items() if text is not None and (not longest or len(text.encode()) > longest)]
-    instead: dict[str, Any] = dict.fromkeys(long, LONG if longest else None)
+    long = [name for name, text in texts.items() if text is not None and (longest <= 0 or len(text.encode()) > longest)]
+    instead: dict[str, Any] = dict.fromkeys(long, LONG if longest > 0 else None)
     if "details" in instead:
         instead["details"] = decode_details(instead["details"])
     return replace(run, **instead)

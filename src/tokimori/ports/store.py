@@ -180,6 +180,12 @@ Most = int | None
 """Of texts in a list of runs those of more bytes are left out: see `RunFilter.longest`."""
 
 
+OCCURRENCES: Most = -1
+"""As `RunFilter.longest`, of who only wants to know which runs there are: no text is read, and of the rest perhaps only
+id, job, incarnation, origin, nominal time, state, and when it was made. All else may be missing.
+"""
+
+
 class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs to list: the newest ones whose ids are smaller than `before`.
 

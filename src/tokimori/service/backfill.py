@@ -47,7 +47,7 @@ class Backfills:
         parts = [backfill_of(job, first, last, (), ())]
         while page:
             origins = [backfill_origin(moment) for moment in page]
-            made = await self._store.runs_of(job.incarnation, origins, longest=len(CANCELLED))
+            made = await self._store.runs_of(job.incarnation, origins, len(CANCELLED))
             parts.append(
                 backfill_of(job, first, last, page, [*made, *(fired[moment] for moment in page if moment in fired)])
             )

@@ -8,7 +8,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter, Runs
+from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
 PAGE = 1_000
 MOST_LOOKED_AT = 200_000
@@ -44,7 +44,9 @@ async def pages_of_runs(
     """
     oldest, left = first_id_at(first), likely + LOOKED_AT
     before = await _behind(store, job, last, now)
-    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=_limit(left), longest=0)):
+    while page := await store.list_runs(
+        RunFilter(job_id=job.id, before=before, limit=_limit(left), longest=OCCURRENCES)
+    ):
         yield page
         before, left = page[-1].id, left - len(page)
         if before < oldest:
@@ -68,7 +70,7 @@ async def _behind(store: Runs, job: Job, last: Moment, now: Moment) -> RunId | N
     """
     away = MINUTE
     while last + away < now:
-        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT, longest=0)
+        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT, longest=OCCURRENCES)
         later = [run for run in await store.list_runs(newest) if _is_scheduled(run, job) and run.nominal > last]
         if later:
             return first_id_at(Moment(later[-1].created + MINUTE))

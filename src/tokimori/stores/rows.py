@@ -53,6 +53,7 @@ NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, sta
 
 TEXTS = ("payload", "error", "details", "result")
 """The columns of a run that may be long."""
+_UNSEEN = set(RUN.split(", ")) - {"id", "job_id", "incarnation", "origin", "nominal", "state", "created"}
 
 
 def prefixed(columns: str, table: str) -> str:
@@ -79,8 +80,9 @@ def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
     """The columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
     if longest is None:
         return RUN
-    text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest else "NULL AS {0}"
-    return ", ".join(text.format(column) if column in TEXTS else column for column in RUN.split(", "))
+    left_out = TEXTS if longest >= 0 else _UNSEEN
+    text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"
+    return ", ".join(text.format(column) if column in left_out else column for column in RUN.split(", "))
 
 
 def names_of(columns: str) -> list[str]:

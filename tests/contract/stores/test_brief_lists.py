@@ -12,7 +12,7 @@ from tokimori.model.job import Job
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Details, Run, brief
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Most, RunFilter, Store
+from tokimori.ports.store import OCCURRENCES, Most, RunFilter, Store
 from tokimori.service.scheduled import pages_of_runs
 from tokimori.stores.memory.store import MemoryStore
 
@@ -52,6 +52,23 @@ async def test_long_texts_are_left_out(store: Store, worker: Worker) -> None:
         assert await store.last_runs([job.id], 50, longest) == [brief(run, longest) for run in last]
         origins = [run.origin for run in last]
         assert await _of(store, job, origins, longest) == [brief(run, longest) for run in last]
+
+
+async def test_who_only_wants_to_know_which_runs_there_are(store: Store, worker: Worker) -> None:
+    """Gets which occurrences they are of, and how they stand; texts are never there."""
+    job = await _runs_with_texts(store, worker)
+    for wanted in FILTERS:
+        runs = await store.list_runs(wanted)
+        found = await store.list_runs(replace(wanted, longest=OCCURRENCES))
+        assert list(map(_facts, found)) == list(map(_facts, runs))
+    found = await store.last_runs([job.id], 50, OCCURRENCES)
+    assert list(map(_facts, found)) == list(map(_facts, await store.last_runs([job.id], 50)))
+    assert await _of(store, job, [run.origin for run in found], OCCURRENCES) == found
+    assert not any(brief(run, 0) != run for run in found)
+
+
+def _facts(run: Run) -> tuple[object, ...]:
+    return run.id, run.job_id, run.incarnation, run.origin, run.nominal, run.state, run.created
 
 
 async def _of(store: Store, job: Job, origins: Sequence[str], longest: Most) -> list[Run]:

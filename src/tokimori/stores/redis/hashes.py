@@ -58,13 +58,13 @@ def run_of(flat: Flat) -> Run:
 
 def as_brief(longest: Most) -> dict[str, object]:
     """What scripts are asked of each run in a list with this bound."""
-    texts = TEXTS if longest else ()
+    texts = TEXTS if longest and longest > 0 else ()
     return {} if longest is None else {"short": _SHORT, "texts": texts, "longest": longest, "long": LONG}
 
 
 def listed_run(found: Flat, longest: Most) -> Run:
     """A run of such a list."""
-    return run_of(found) if longest is None else run_of(_flat((*_SHORT, *(TEXTS if longest else ())), tuple(found)))
+    return run_of(found) if longest is None else run_of(_flat((*_SHORT, *TEXTS)[: len(found)], tuple(found)))
 
 
 def node_hash(node: NodeRecord) -> Flat:
