@@ -21,13 +21,15 @@ from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, 
 from tokimori.api.turns import in_steps
 from tokimori.clock import format_moment
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
-from tokimori.model.ids import check_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
 from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked
 from tokimori.service.definitions import JobFields, is_said
 from tokimori.service.deleting import MOST_DELETED
 from tokimori.service.edits import check_tag, tag_of
-from tokimori.service.finding import JobSearch
+from tokimori.service.finding import LONGEST, JobSearch, all_whole
+from tokimori.service.service import Service
 from tokimori.service.shown import MOST_KEPT, Shown
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView
@@ -225,7 +227,7 @@ class Jobs:
         service = self._service(request)
         found = await service.find_jobs(query.search())
         jobs = found.jobs
-        last = await service.last_runs([job.id for job in jobs], query.last_runs) if query.last_runs else {}
+        last = await _last_runs(service, jobs, query.last_runs) if query.last_runs else {}
         views = await in_steps(lambda job: job_view(job, last_runs=last.get(job.id)), jobs)
         return page_of(request, members_of(views, JobView, query.fields), more=found.next is not None, after=found.next)
 
@@ -318,6 +320,15 @@ def job_id_of(request: Request) -> str:
     """The id of the job that the path names."""
     job_id: str = request.path_params["job_id"]
     return job_id
+
+
+async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[JobId, list[Run]]:
+    """The last runs of each of the jobs, newest first. Raises `Refused` where their payloads are too long together."""
+    found = await service.last_runs([job.id for job in jobs], limit, longest=LONGEST)
+    last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
+    for run in await all_whole(service.list_runs, [run for runs in found.values() for run in runs]):
+        last[run.job_id].append(run)
+    return last
 
 
 def _etag(job: Job) -> str:

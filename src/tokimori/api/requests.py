@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from tokimori.api.answers import answer
 from tokimori.errors import InvalidInput
+from tokimori.model.trace import HEADER, traceparent_in
 from tokimori.service.requests import Asked, Became
 from tokimori.service.service import Service
 from tokimori.service.views.runs import run_view
@@ -32,7 +33,7 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     The same `key` again gives the same run. `priority` is that of the job unless given. `parent` is the run whose code
     asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds) and `replace` let runs share
-    the key.
+    the key. `traceparent` (W3C Trace Context) goes before the header of this name.
     """
 
     key: str | None = None
@@ -45,6 +46,7 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     throttle: float | None = None
     replace: bool = False
     concurrency_key: str | None = None
+    traceparent: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The request as the service takes it."""
@@ -61,6 +63,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
     """Ask for a run. The response is 201 with the path of a new run, or 200 with the run that answers."""
     fields = wanted.arguments()
     fields["key"] = key_of(request, wanted.key)
+    fields["traceparent"] = wanted.traceparent or traceparent_in(request.headers.get(HEADER))
     return requested(await service.ask(job_id, **fields))
 
 

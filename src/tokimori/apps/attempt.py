@@ -5,11 +5,12 @@ import ctypes
 import inspect
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of
@@ -23,6 +24,11 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper.output import Output
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
+from tokimori.traces.ambient import go_on_from
+from tokimori.traces.spans import span_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
@@ -46,8 +52,10 @@ class Attempt:
         grew: "Callable[[Attempt], None]",
         *,
         told: "Callable[[Attempt], None]" = lambda _: None,
+        tracer: "Tracer | None" = None,
     ) -> None:
         self.begin = begin
+        self._tracer = tracer
         self._act = act
         self._began = boottime()
         self._grew = grew
@@ -75,7 +83,8 @@ class Attempt:
                 self._thread = get_ident()
             try:
                 take_in_hand(self.task)
-                end = self._said(self._act(self.task))
+                with self._in_span():
+                    end = self._said(self._act(self.task))
             finally:
                 with self._lock:
                     self._thread = None
@@ -89,10 +98,19 @@ class Attempt:
         """Call a coroutine function, on the loop."""
         try:
             take_in_hand(self.task)
-            end = self._said(await self._act(self.task))
+            with self._in_span():
+                end = self._said(await self._act(self.task))
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
             end = self._fallen(fault)
         return self.ended(end)
+
+    def _in_span(self) -> AbstractContextManager[None]:
+        """What it asks for goes on from its span, or without one from where the run stands."""
+        go_on_from(self.begin.traceparent)
+        if self._tracer is None:
+            return nullcontext()
+        about = {"tokimori.job.id": self.begin.job_id, "tokimori.run.id": self.begin.run_id}
+        return span_of(self._tracer, self.begin.handler, self.begin.traceparent, about)
 
     def end_because(self, why: str, *, lost: bool) -> None:
         """It is to end: it is told, and interrupted."""
@@ -278,6 +296,7 @@ def _facts(begin: wire.Begin, now: int) -> Facts:
         due_at=Moment(begin.due),
         deadline=None if deadline is None else Moment(now + int((deadline - boottime()) * SECOND)),
         parent_run_id=begin.parent_id,
+        traceparent=begin.traceparent,
     )
 
 

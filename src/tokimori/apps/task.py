@@ -50,6 +50,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     checkpoint: str | None = None
     deadline: Moment | None = None
     parent_run_id: str | None = None
+    traceparent: str | None = None
 
 
 class Task:
@@ -124,6 +125,11 @@ class Task:
         """When its time is over (UTC)."""
         deadline = self._facts.deadline
         return None if deadline is None else to_datetime(deadline)
+
+    @property
+    def traceparent(self) -> str | None:
+        """Where the run stands in a trace (W3C Trace Context), for what is called from here; None: in none."""
+        return self._facts.traceparent
 
     @property
     def parent_run_id(self) -> str | None:

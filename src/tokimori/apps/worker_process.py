@@ -42,6 +42,7 @@ from tokimori.executors.functions.wire import (
     frame,
 )
 from tokimori.executors.keeper.kernel import name_myself
+from tokimori.traces.spans import tracer_here
 
 TELL_EVERY = 1.0
 """Seconds between two reports on one attempt's growing output."""
@@ -71,6 +72,7 @@ class WorkerProcess(asyncio.Protocol):
         self._runs_dir = Path(told.runs_dir)
         self._waits = lru_cache(maxsize=1024)(iscoroutinefunction)  # asked once a run, it is a tenth of a no-op
         self._clock = SystemClock()
+        self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
         self._threads = Threads[Attempt](told.concurrency, self._run, self._flush_soon)
@@ -118,7 +120,8 @@ class WorkerProcess(asyncio.Protocol):
     def _begin(self, begin: Begin) -> None:
         try:
             act = self._app.act_of(begin.handler)
-            attempt = Attempt(begin, act, self._runs_dir, self._clock.now(), self._grew, told=self._noted)
+            now, tracer = self._clock.now(), self._tracer()
+            attempt = Attempt(begin, act, self._runs_dir, now, self._grew, told=self._noted, tracer=tracer)
         except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(failed(begin, fault))
             return

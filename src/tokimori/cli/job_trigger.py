@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     "--concurrency-key", metavar="TEXT", help="Limits how many runs of one key run at a time; instead of the job's."
 )
 @click.option("--parent", metavar="RUN", envvar="TOKIMORI_RUN_ID", help="The run that asks for this one.")
+@click.option("--traceparent", metavar="TEXT", help="Where the run goes on in a trace; else where $TRACEPARENT says.")
 @click.option("--no-parent", is_flag=True, help="No run asks for it, even if this is called within one.")
 @click.option("--wait", is_flag=True, help="Wait for the run's end; exit code 1 if it did not succeed.")
 @click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait.")
@@ -56,6 +57,8 @@ def trigger(job_id: str, *, wait: bool, timeout: float | None, no_parent: bool, 
     _check_waiting(job_id, wait=wait, timeout=timeout)
     if no_parent:
         asked["parent"] = None
+    if asked["traceparent"] is None:
+        del asked["traceparent"]
     if is_pattern(job_id):
         return for_each_matching(job_id, "trigger", "triggered", lambda s, each: _ask(s, each, asked), yes=yes)
     return _one(job_id, asked, wait=wait, timeout=timeout)

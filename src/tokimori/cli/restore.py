@@ -140,7 +140,7 @@ async def _first_of(store: "Store") -> str | None:
 
     for job in await store.list_jobs(limit=1):
         return f"the job {job.id}"
-    for run in await store.list_runs(RunFilter(limit=1)):
+    for run in await store.list_runs(RunFilter(limit=1, longest=0)):
         return f"the run {run.id}"
     for document in await store.export_rows(Kind.DOCUMENTS, None, 1):
         return f"the document {document}"[:80]

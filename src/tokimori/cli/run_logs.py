@@ -55,7 +55,7 @@ def job_logs(job_id: str, *, follow: bool, raw: bool) -> int:
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
         job = (await service.get(job_id)).id
-        for run in (await service.last_runs([job]))[job]:
+        for run in (await service.last_runs([job], longest=0))[job]:
             print_notice(f"run {run.id} {run.state}")
             return await act(service, run.id)
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")

@@ -152,6 +152,7 @@ async def _with_service(
     from tokimori.config.secrets import keyring_of
     from tokimori.service.audited import audited
     from tokimori.service.service import Service
+    from tokimori.traces.ambient import ambient
 
     clock = SystemClock()
     store, semaphore_store = _stores(loaded, clock, absent)
@@ -163,6 +164,7 @@ async def _with_service(
             os.urandom,
             time_zone=loaded.settings.time_zone,
             author=user_name(),
+            traceparent=ambient(os.environ),
             semaphore_store=semaphore_store,
             cipher=keyring_of(loaded.settings.secrets, os.environ),
         )

@@ -141,9 +141,11 @@ class _Followed:
 
     async def _runs(self) -> "Sequence[Run]":
         from tokimori.model.ids import JobId
+        from tokimori.model.run import LONGEST_ERROR
         from tokimori.ports.store import RunFilter
 
-        return await self._service.list_runs(RunFilter(job_id=JobId(self._name), limit=MOST_FOLLOWED))
+        wanted = RunFilter(job_id=JobId(self._name), limit=MOST_FOLLOWED, longest=LONGEST_ERROR)
+        return await self._service.list_runs(wanted)
 
     async def _last_event(self) -> int:
         events = (await self._service.tasks.get(self._name)).record.events

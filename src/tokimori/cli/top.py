@@ -77,12 +77,14 @@ async def _keys(typed: "asyncio.Queue[str]") -> list[str]:
 
 
 async def _look(service: "Service", state: State) -> Seen:
+    from tokimori.model.run import LONGEST_ERROR
     from tokimori.model.transitions import RunState
     from tokimori.ports.nodes import NodeState
     from tokimori.ports.store import RunFilter
     from tokimori.service.outputs import whole
 
-    running = await service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN))
+    failed = RunFilter(states=frozenset({RunState.FAILED}), limit=20, longest=LONGEST_ERROR)
+    running = await service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN, longest=0))
     told = [(await service.get_run(run.id)).run for run in running[:20]]  # how far they are is noted beside them
     output = None if state.followed is None else await service.output(state.followed)
     return Seen(
@@ -91,7 +93,7 @@ async def _look(service: "Service", state: State) -> Seen:
         nodes=[node for node in await service.nodes() if node.state is NodeState.ALIVE and node.runs_jobs],
         running=[*told, *running[20:]],
         upcoming=await service.upcoming(5),
-        failed=await service.list_runs(RunFilter(states=frozenset({RunState.FAILED}), limit=20)),
+        failed=await service.list_runs(failed),
         output=None if output is None else whole(output),
     )
 

@@ -40,6 +40,7 @@ from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.stores.open import open_store
+from tokimori.traces.ambient import ambient
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class AsyncClient(Service, Locking[Lock]):
             time_zone=time_zone,
             author=author,
             parent=program.run_id,
+            traceparent=ambient(os.environ),
             semaphore_store=stores.semaphore,
             cipher=cipher,
         )

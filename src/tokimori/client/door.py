@@ -67,11 +67,20 @@ def _kept(state_dir: Path, where: str) -> str:
 class Door:
     """Calls methods of the service at a node. It is opened by `open`; a copy for another author shares what is open."""
 
-    def __init__(self, address: Address, *, author: str | None, time_zone: str | None, parent: str | None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        author: str | None,
+        time_zone: str | None,
+        parent: str | None,
+        traceparent: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self.author = author
         self.time_zone = time_zone
         self._address = address
         self._parent = parent
+        self.traceparent = traceparent
         self._sessions: list[aiohttp.ClientSession] = []
 
     def acting_as(self, author: str | None) -> Self:
@@ -102,6 +111,8 @@ class Door:
         async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
             if method.__name__ in ("ask", "trigger", "trigger_many") and not part and self._parent is not None:
                 kwargs.setdefault("parent", self._parent)
+            if method.__name__ in ("ask", "trigger") and not part and (at := self.traceparent()) is not None:
+                kwargs.setdefault("traceparent", at)
             body = written(method, args, kwargs, author=self.author, time_zone=self.time_zone)
             name = f"{part}.{method.__name__}" if part else method.__name__
             return self._read(method, *await self._post(PATH + quote(name), body))

@@ -37,6 +37,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
+from tokimori.traces.ambient import ambient
 
 POLL = 0.25
 """Seconds between two looks at a run for which somebody waits."""
@@ -179,10 +180,12 @@ class HttpClient(AsyncClient):
     ) -> Sequence[Run]:
         """See `RunService.trigger_many`. All are checked here, and sent in parts: no door reads a large body."""
         given = many("requests", requests, "requests")
-        wanted = read_many(given, parent)
+        wanted, at = read_many(given, parent), self._door.traceparent()
+        usual: PlainRequest = {} if at is None else {"traceparent": at}
         answers: list[Run] = []
         for batch in batches(wanted):
-            part = cast("Sequence[PlainRequest]", [given[number] for number, _ in batch])
+            said = cast("Sequence[PlainRequest]", [given[number] for number, _ in batch])
+            part: Sequence[PlainRequest] = [{**usual, **each} for each in said]
             try:
                 answers += await self._trigger_many(job_id, part, parent=parent)
             except TokimoriError as fault:
@@ -234,4 +237,5 @@ def new_door(url: str, time_zone: str | None, author: str | None) -> Callable[[]
     given = {} if time_zone is None else {"time_zone": check_zone(time_zone)}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
     address, parent = address_of(url, loaded.settings.state_dir), this_program(os.environ).run_id
-    return lambda: Door(address, author=author, time_zone=time_zone, parent=parent)
+    place = ambient(os.environ)
+    return lambda: Door(address, author=author, time_zone=time_zone, parent=parent, traceparent=place)

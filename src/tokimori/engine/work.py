@@ -325,6 +325,7 @@ def task_of(claimed: Claimed) -> Task | None:
         checkpoint=run.details.checkpoint,
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,
+        traceparent=run.details.traceparent,
     )
 
 

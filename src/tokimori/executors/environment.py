@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tokimori.clock import format_moment
 from tokimori.errors import Refused
 from tokimori.model.target import Command
+from tokimori.model.trace import VARIABLE
 from tokimori.ports.executor import Task
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -74,6 +75,7 @@ def environment_of(
         "TOKIMORI_DUE_TIME": format_moment(task.due),
         **({} if not task.permits else {"TOKIMORI_PERMITS": task.permits}),
         **({} if task.parent_id is None else {"TOKIMORI_PARENT_RUN_ID": task.parent_id}),
+        **({} if task.traceparent is None else {VARIABLE: task.traceparent}),
         **exchange,
     }
 

@@ -72,6 +72,12 @@ def stored_definition(text: str) -> Definition:
         return Definition(target=Unreadable(text=text, why=fault.message), **_limits_in(text))
 
 
+def definition_of(text: str | None) -> Definition | None:
+    """The definition with which a node works on a claimed run: none where the job is gone, or can't be read."""
+    found = None if text is None else stored_definition(text)
+    return None if found is None or isinstance(found.target, Unreadable) else found
+
+
 def _limits_in(text: str) -> dict[str, Any]:
     try:
         limits = msgspec.json.decode(text, type=_Limits)

@@ -57,7 +57,7 @@ class Line(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class KeptRun(Struct, frozen=True):
+class KeptRun(Struct, frozen=True, gc=False):
     """What a ledger tells of a run: not what it got and gave, which thousands of them would keep in memory."""
 
     id: RunId

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -49,8 +50,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
     is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
     was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
-    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats. `as_kept` is
-    the text itself where a program of another version wrote more, or something else, than this one can read.
+    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats.
+    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`). `as_kept` is the text itself
+    where a program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
@@ -60,6 +62,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress_text: str | None = None
     checkpoint: str | None = None
     retry_of: RunId | None = None
+    traceparent: str | None = None
     as_kept: str | None = None
 
 
@@ -127,6 +130,31 @@ class Run(Struct, frozen=True, gc=False):
     result: str | None = None
     concurrency_key: str | None = None
     blocked_on: str | None = None
+
+
+LONG = "(long)"
+"""Stands in a list of runs for a text that is longer than its reader wants."""
+
+
+LONGEST_ERROR = 4 * 64 * 1024
+"""Bytes: an error or a result has at most 64 Ki characters."""
+
+
+def brief(run: Run, longest: int | None) -> Run:
+    """The run without its texts of more bytes than so; 0 or below: without any; None: as it is."""
+    if longest is None:
+        return run
+    texts = {"payload": run.payload, "error": run.error, "details": encode_details(run.details), "result": run.result}
+    long = [name for name, text in texts.items() if text is not None and (longest <= 0 or len(text.encode()) > longest)]
+    instead: dict[str, Any] = dict.fromkeys(long, LONG if longest > 0 else None)
+    if "details" in instead:
+        instead["details"] = decode_details(instead["details"])
+    return replace(run, **instead)
+
+
+def is_brief(run: Run) -> bool:
+    """Whether a text of it was left out, or says the same."""
+    return LONG in (run.payload, run.error, run.result, run.details.as_kept)
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

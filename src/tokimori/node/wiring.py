@@ -62,6 +62,7 @@ from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
+from tokimori.traces.spans import traced
 from tokimori.web.page import Page
 
 log = logging.getLogger(__name__)
@@ -166,7 +167,7 @@ def _executors(
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
     builds, tasks_dir = Builds(store, os.urandom), settings.tasks_dir
     inner = executors_of(clock, settings.state_dir, functions, requests, builds=builds, tasks_dir=tasks_dir)
-    return SecretExecutor(inner, Vault(service.secrets), clock, hide)
+    return traced(SecretExecutor(inner, Vault(service.secrets), clock, hide))
 
 
 def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:

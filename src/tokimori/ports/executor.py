@@ -21,6 +21,7 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     attempt has kept. Without `auto_complete_success` the attempt has to report how it ended. `permits` are the units
     that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of
     those that its target names; `hidden` is what of them is to be hidden in all that is told of the attempt.
+    `traceparent` is where in a trace the attempt goes on (`tokimori.model.trace`).
     """
 
     run_id: RunId
@@ -41,6 +42,7 @@ class Task(Struct, frozen=True, kw_only=True, gc=False):
     permits: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
+    traceparent: str | None = None
 
 
 class StopReason(StrEnum):

@@ -176,13 +176,28 @@ class Jobs(Protocol):
         ...
 
 
+Most = int | None
+"""Of texts in a list of runs those of more bytes are left out: see `RunFilter.longest`."""
+
+
+OCCURRENCES: Most = -1
+"""As `RunFilter.longest`, of who only wants to know which runs there are: no text is read, and of the rest perhaps only
+id, job, incarnation, origin, nominal time, state, and when it was made. All else may be missing.
+"""
+
+
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs to list: the newest ones whose ids are smaller than `before`."""
+    """Which runs to list: the newest ones whose ids are smaller than `before`.
+
+    Each may have a payload of a megabyte. `longest`: of payloads, results, errors and details those of more bytes are
+    not read (`tokimori.model.run.LONG` stands for them); 0: none of them is, and all are None; None: all are.
+    """
 
     job_id: JobId | None = None
     states: frozenset[RunState] = frozenset()
     before: RunId | None = None
     limit: int = 100
+    longest: Most = None
 
 
 class Runs(Protocol):
@@ -213,12 +228,18 @@ class Runs(Protocol):
         """Live and ended runs, newest first (by id)."""
         ...
 
-    async def last_runs(self, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-        """The newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id)."""
+    async def last_runs(self, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+        """The newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id).
+
+        `longest`: as in `RunFilter`.
+        """
         ...
 
-    async def runs_of(self, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
-        """The runs of a job's life that have these origins; scheduled ones may be missing once they have ended."""
+    async def runs_of(self, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+        """The runs of a job's life that have these origins; scheduled ones may be missing once they have ended.
+
+        `longest`: as in `RunFilter`.
+        """
         ...
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:

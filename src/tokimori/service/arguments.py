@@ -154,6 +154,7 @@ class PlainRequest(TypedDict, total=False):
     priority: int | None
     parent: str | None
     concurrency_key: str | None
+    traceparent: str | None
 
 
 class RequestArguments(TypedDict, total=False):
@@ -167,3 +168,4 @@ class RequestArguments(TypedDict, total=False):
     throttle: Span | None
     replace: bool
     concurrency_key: str | None
+    traceparent: str | None

@@ -46,7 +46,8 @@ class Backfills:
         fired = await scheduled_runs(self._store, job, page[0], last, await self._now()) if page else {}
         parts = [backfill_of(job, first, last, (), ())]
         while page:
-            made = await self._store.runs_of(job.incarnation, [backfill_origin(moment) for moment in page])
+            origins = [backfill_origin(moment) for moment in page]
+            made = await self._store.runs_of(job.incarnation, origins, len(CANCELLED))
             parts.append(
                 backfill_of(job, first, last, page, [*made, *(fired[moment] for moment in page if moment in fired)])
             )

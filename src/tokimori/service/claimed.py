@@ -13,7 +13,8 @@ class ClaimedRun(Struct, frozen=True, kw_only=True):
 
     `type` is the name of the function that its job wants; `schedule`, `delay` and `time_zone` are those of the job when
     the run was claimed. Where the worker says nothing for `alive_time` seconds, or
-    works beyond the `deadline` (the job's time-out), the run is taken away.
+    works beyond the `deadline` (the job's time-out), the run is taken away. `traceparent` is where the run stands in a
+    trace (W3C Trace Context).
     """
 
     run_id: RunId
@@ -28,6 +29,7 @@ class ClaimedRun(Struct, frozen=True, kw_only=True):
     delay: float = 0
     time_zone: str
     parent_id: RunId | None
+    traceparent: str | None = None
     alive_time: float
     deadline: Moment | None
 
@@ -57,6 +59,7 @@ def view_of(held: InHand) -> ClaimedRun:
         delay=0 if definition is None else definition.delay,
         time_zone="UTC" if definition is None else definition.time_zone,
         parent_id=run.parent_id,
+        traceparent=run.details.traceparent,
         alive_time=held.alive_time,
         deadline=None if timeout is None else Moment(held.since + round(timeout * SECOND)),
     )

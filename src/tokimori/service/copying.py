@@ -110,7 +110,7 @@ async def _check_idle(source: Store, target: Store) -> None:
                     value=node.id,
                     allowed="a store without living nodes",
                 )
-    running = RunFilter(states=frozenset({RunState.RUNNING}), limit=1)
+    running = RunFilter(states=frozenset({RunState.RUNNING}), limit=1, longest=0)
     for run in await source.list_runs(running):
         raise Refused(
             f"FROM: the run {run.id} of {run.job_id!r} was left running by a node that is gone: start a node there, "

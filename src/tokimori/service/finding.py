@@ -6,15 +6,16 @@ What a store finds by an index (the job of a run, its state, where to begin) it 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
+from uuid import UUID
 
 from msgspec import Struct, structs
 
 from tokimori.clock import MILLISECOND, Moment
-from tokimori.errors import InvalidInput, NotFound
+from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import first_id_at
-from tokimori.model.run import Run
+from tokimori.model.run import Run, is_brief
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.ends import Ended
@@ -26,10 +27,12 @@ PAGE = 200
 """So many rows are read at once: others have their turn between two pages."""
 MOST_LOOKED_AT = 20_000
 """So many jobs or runs are looked at for one answer."""
-FIRST_RUNS = 100
-"""So many runs are read at first, which may have payloads of a megabyte."""
+MOST_PAGES = 20
+"""So many pages of runs are looked through for those within a scope."""
 MOST_TEXT = 8_000_000
 """The runs of one answer, and those that were looked at for it, have payloads and results of so many characters."""
+LONGEST = 20_000
+"""Texts of more bytes are read for those runs alone that are found, one by one: a payload may have a megabyte."""
 MOST_JOBS = 1_000
 """The jobs of so many runs are looked at for one answer: each is asked for by itself."""
 _LABEL = "KEY=VALUE, or KEY for any value"
@@ -154,23 +157,74 @@ async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: See
     wanted = _checked_runs(given)
     jobs = JobsOfRuns(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
-    size = min(FIRST_RUNS, PAGE, wanted.limit)
+    size = min(PAGE, wanted.limit)
+    asked = RunFilter(job_id=wanted.job_id, states=wanted.state, longest=LONGEST)
     found: list[Run] = []
     written = 0
     for _ in range(MOST_LOOKED_AT // PAGE):
-        page = await list_runs(RunFilter(job_id=wanted.job_id, states=wanted.state, before=before, limit=size))
+        page = await list_runs(structs.replace(asked, before=before, limit=size))
         for run in page:
             if oldest is not None and run.id < oldest:
                 return FoundRuns(runs=found)
             before = run.id
-            written += _size_of(run)
-            found += [run] if _is_within(run, wanted) and await jobs.admit(run) else []
+            shown = [run] if _is_within(run, wanted) and await jobs.admit(run) else []
+            found += [await whole(list_runs, each) for each in shown]
+            written += _size_of(found[-1] if shown else run)
             if len(found) == wanted.limit or jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
                 return FoundRuns(runs=found, next=before)
         if len(page) < size:
             return FoundRuns(runs=found)
         size = PAGE
     return FoundRuns(runs=found, next=before)
+
+
+async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesId) -> list[Run]:
+    """The runs of a list, newest first, of jobs that somebody sees.
+
+    Raises `Refused` where too many runs of others lie between.
+    """
+    limit, known = checked("limit", wanted.limit, MOST_LISTED), dict[str, bool]()
+    asked = structs.replace(wanted, limit=MOST_LISTED, longest=LONGEST if wanted.longest is None else wanted.longest)
+    found: list[Run] = []
+    for _ in range(MOST_PAGES):
+        page = await list_runs(asked)
+        for run in page:
+            if run.job_id not in known:
+                known[run.job_id] = await sees(run.job_id)
+            if known[run.job_id] and len(found) < limit:
+                found.append(run if wanted.longest is not None else await whole(list_runs, run))
+        if len(page) < MOST_LISTED or len(found) >= limit:
+            return found
+        asked = structs.replace(asked, before=page[-1].id)
+    raise Refused(
+        f"job_id: of the newest {MOST_PAGES * MOST_LISTED} runs too few are within the scope of this token",
+        field="job_id",
+        allowed="the id of a job",
+    )
+
+
+async def whole(list_runs: ListRuns, run: Run) -> Run:
+    """The run of a list, with its long texts. One that was pruned meanwhile stays without."""
+    if not is_brief(run):
+        return run
+    behind = RunId(str(UUID(int=UUID(run.id).int + 1)))
+    found = await list_runs(RunFilter(job_id=run.job_id, before=behind, limit=1))
+    return found[0] if [each.id for each in found] == [run.id] else run
+
+
+async def all_whole(list_runs: ListRuns, runs: Sequence[Run]) -> list[Run]:
+    """These runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
+    found, written = [], 0
+    for run in runs:
+        found.append(await whole(list_runs, run))
+        written += _size_of(found[-1]) if found[-1] is not run else 0
+        if written > MOST_TEXT:
+            raise Refused(
+                f"the last runs of these jobs have payloads and results of over {MOST_TEXT:,} characters",
+                field="last_runs",
+                allowed="fewer of them, fewer jobs at a time (`limit`), or `GET /api/v2/runs`, which has pages",
+            )
+    return found
 
 
 class JobsOfRuns:

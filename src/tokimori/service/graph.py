@@ -1,13 +1,29 @@
 """The graph of jobs that run after others, drawn as a tree of lines or as DOT for Graphviz. Pure."""
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 
+from tokimori.errors import Refused
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId
 
+MOST_EDGES = 10_000
+"""So many edges are shown at once."""
 SHOWN_ABOVE = "…"
 """The mark of a job whose children were drawn further up already."""
+
+
+def check_few(edges: Sequence[Edge]) -> None:
+    """Check that so many edges can be shown at once. Raises `Refused`."""
+    if len(edges) > MOST_EDGES:
+        raise Refused(
+            f"{len(edges):,} times a job runs after another one, which is too much for one answer: "
+            "`tokimori job graph ID` shows those before and after one",
+            field="id",
+            allowed="the id of a job",
+        )
 
 
 def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
@@ -15,23 +31,27 @@ def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
     return [edge for edge in edges if job_id in (edge.parent, edge.child)]
 
 
-def around(edges: Sequence[Edge], job_id: JobId) -> list[Edge]:
-    """The edges above and below this job, however many other jobs are between."""
-    above = _reached(edges, job_id, lambda edge: (edge.child, edge.parent))
-    below = _reached(edges, job_id, lambda edge: (edge.parent, edge.child))
-    return [edge for edge in edges if edge.child in above or edge.parent in below]
+def around(edges: Sequence[Edge], job_id: JobId, most: int = MOST_EDGES) -> list[Edge]:
+    """The edges above and below this job, in order, however many other jobs are between: of over `most` the nearest."""
+    above = _by_distance(edges, job_id, lambda edge: (edge.child, edge.parent))
+    below = _by_distance(edges, job_id, lambda edge: (edge.parent, edge.child))
+    in_turn = chain.from_iterable(zip_longest(above, below))
+    return sorted(islice((edge for edge in in_turn if edge is not None), most))
 
 
-def _reached(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tuple[JobId, JobId]]) -> set[JobId]:
-    ways: dict[JobId, list[JobId]] = {}
-    for near, far in map(ends, edges):
-        ways.setdefault(near, []).append(far)
-    seen, left = {start}, [start]
+def _by_distance(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tuple[JobId, JobId]]) -> Iterator[Edge]:
+    """The edges that are reached from the job, the nearest first. No job runs after itself: each comes once."""
+    ways: dict[JobId, list[tuple[JobId, Edge]]] = {}
+    for edge in edges:
+        near, far = ends(edge)
+        ways.setdefault(near, []).append((far, edge))
+    seen, left = {start}, deque([start])
     while left:
-        new = set(ways.get(left.pop(), ())) - seen
-        seen |= new
-        left += new
-    return seen
+        for far, edge in ways.get(left.popleft(), ()):
+            yield edge
+            if far not in seen:
+                seen.add(far)
+                left.append(far)
 
 
 def tree(edges: Sequence[Edge]) -> list[str]:

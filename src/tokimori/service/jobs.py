@@ -9,9 +9,8 @@ from typing import Self, Unpack
 import msgspec
 
 from tokimori.clock import Clock, Moment
-from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
-from tokimori.model.decide import MOST_OCCURRENCES, Due
+from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.sizes import check_reason
@@ -19,13 +18,14 @@ from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.arguments import JobArguments
-from tokimori.service.asking import MOST_LISTED, MOST_TRIES, checked, retried
+from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
+from tokimori.service.catching_up import caught_up, reckoned
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import check_tag, edited, is_due, kept_since, new_job, paused, resumed
+from tokimori.service.edits import Edit, check_tag, edited, kept_since, new_job, paused, resumed
 from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
@@ -64,13 +64,14 @@ class JobService(RunService):
         time_zone: str = "UTC",
         author: str | None = None,
         parent: str | None = None,
+        traceparent: Callable[[], str | None] = lambda: None,
         semaphore_store: StoreOnDemand | None = None,
         now: Now | None = None,
         cipher: Cipher | None = None,
         trusts_time: Callable[[], bool] = lambda: True,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._parent, weights = parent, Weights(self._store_of_semaphores)
+        self._parent, self._traceparent, weights = parent, traceparent, Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
         self._semaphore_store = semaphore_store
         self._cipher, self._trusts_time = cipher, trusts_time
@@ -290,23 +291,18 @@ class JobService(RunService):
         if definition != due.job.definition:
             await self._judged(job_id, definition)
         await self._weights.check(definition)
-        edit = edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
-        decided = await self._decided(due, now)
+
+        def edit_of(due: Due) -> Edit:
+            return edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
+
+        edit = await reckoned(self._aside, due, now, edit_of)
+        decided = await caught_up(self._store, due, now, self._random, schedule_for, monotonic=self._clock.monotonic)
         if decided is not due:
-            edit = edited(decided, definition, now, runs_remaining_in(changes, decided.job.runs_remaining), days.text)
+            edit = await reckoned(self._aside, decided, now, edit_of)
         family = await checked_family(self._store, [edit.job])
         await self.expectations._of_job(job_id, definition)
         await self._store.replace_job(decided.job, edit.job, edit.skips, family)
         return edit.job, days
-
-    async def _decided(self, due: Due, now: Moment) -> Due:
-        """The job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest."""
-        tries, left, at = MOST_TRIES, MOST_TRIES * MOST_OCCURRENCES, self._clock.monotonic
-        while min(tries, left) > 0 and is_due(job := due.job, now):
-            decided = await decide_and_apply(self._store, [due], now, self._random, schedule_for, monotonic=at)
-            tries, left = tries - (not decided.applied), left - sum(plan.walked for plan in decided.applied)
-            due = await self._store.get_due(job.id)
-        return due
 
     async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False) -> None:
         """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.

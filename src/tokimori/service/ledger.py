@@ -13,7 +13,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.ledger import FAULTS, Fate, Kept, KeptRun, Line, by_moment, ledger, without_runs
 from tokimori.model.run import Skip, backfill_origin
-from tokimori.ports.store import Jobs, Runs
+from tokimori.ports.store import OCCURRENCES, Jobs, Runs
 from tokimori.schedules.schedule import each_moment
 from tokimori.service.aside import AT_ONCE, Aside
 from tokimori.service.jobs import schedule_for
@@ -120,7 +120,7 @@ class LedgerOf:
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
             return Kept(fired=fired, backfilled={}, skips=())
-        made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without])
+        made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without], OCCURRENCES)
         skips, skips_from = await _skips(store, job, without[0])
         known_from = max(filter(None, (runs_from, skips_from)), default=None)
         return Kept(fired=fired, backfilled=by_moment(made), skips=skips, known_from=known_from)

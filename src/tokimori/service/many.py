@@ -8,6 +8,7 @@ from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.ids import RandomBytes, RunId, check_uuid, uuid7
 from tokimori.model.job import Job
 from tokimori.model.run import Run
+from tokimori.model.trace import check_traceparent
 from tokimori.service.arguments import PlainRequest, RequestArguments
 from tokimori.service.given import many
 from tokimori.service.requests import Request, read_request, requested_run
@@ -17,14 +18,18 @@ MOST_TOGETHER, MOST_CHARACTERS = 500, 2**18
 _NAMES = tuple(PlainRequest.__annotations__)
 
 
-def read_many(requests: object, parent: str | None) -> list[Request]:
-    """What these requests say; `parent` is that of those which name none. Raises `InvalidInput`."""
+def read_many(requests: object, parent: str | None, traceparent: str | None = None) -> list[Request]:
+    """What these requests say; `parent` and `traceparent` are those of requests which name none.
+
+    Raises `InvalidInput`.
+    """
     if parent is not None:
         check_uuid(parent, field="parent")
-    return [_read(number, each, parent) for number, each in enumerate(many("requests", requests, "requests"))]
+    said = {"parent": parent, "traceparent": check_traceparent(traceparent)}
+    return [_read(number, each, said) for number, each in enumerate(many("requests", requests, "requests"))]
 
 
-def _read(number: int, given: object, parent: str | None) -> Request:
+def _read(number: int, given: object, usual: Mapping[str, str | None]) -> Request:
     allowed = f"a dict with some of {', '.join(_NAMES)}"
     if not isinstance(given, Mapping):
         message = f"requests: number {number} is {given!r}, and no request"
@@ -32,7 +37,7 @@ def _read(number: int, given: object, parent: str | None) -> Request:
     if unknown := [name for name in given if name not in _NAMES]:
         message = f"requests: number {number} says {unknown[0]!r}, which one of many can't say"
         raise InvalidInput(message, field="requests", value=given[unknown[0]], allowed=allowed)
-    rest = {"parent": parent, **{name: given[name] for name in given if name not in ("key", "payload")}}
+    rest = {**usual, **{name: given[name] for name in given if name not in ("key", "payload")}}
     try:
         return read_request(given.get("key"), given.get("payload"), cast("RequestArguments", rest))
     except InvalidInput as fault:

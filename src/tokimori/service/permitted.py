@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
@@ -23,15 +23,13 @@ from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
-from tokimori.service.finding import EVERY_ID, find_jobs, find_runs
+from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
 from tokimori.service.judging import judge_of
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.tasks import TaskDetails
 from tokimori.service.variants import in_zone, judged_by
 
-MOST_PAGES = 20
-"""So many pages of runs are looked through for those within a scope."""
 TASKS_AT_ONCE = 100
 """So many tasks are asked for at a time: the job of each is asked for by itself."""
 
@@ -113,22 +111,7 @@ async def _runs(asked: Asked) -> list[Run]:
         if not await asked.sight.sees_id(wanted.job_id):
             raise no_job(wanted.job_id)
         return list(await asked.go())
-    limit, known = checked("limit", wanted.limit, MOST_LISTED), dict[str, bool]()
-    found: list[Run] = []
-    for _ in range(MOST_PAGES):
-        page = await asked.service.list_runs(replace(wanted, limit=MOST_LISTED))
-        for run in page:
-            if run.job_id not in known:
-                known[run.job_id] = await asked.sight.sees_id(run.job_id)
-            found += [run] if known[run.job_id] else []
-        if len(page) < MOST_LISTED or len(found) >= limit:
-            return found[:limit]
-        wanted = replace(wanted, before=page[-1].id)
-    raise Refused(
-        f"job_id: of the newest {MOST_PAGES * MOST_LISTED} runs too few are within the scope of this token",
-        field="job_id",
-        allowed="the id of a job",
-    )
+    return await seen_runs(asked.service.list_runs, wanted, asked.sight.sees_id)
 
 
 async def _find_jobs(asked: Asked) -> Any:

@@ -100,7 +100,7 @@ class Queues:
     async def _cancel_running(self, pause: Pause) -> None:
         what = "everything" if pause.queue == EVERYTHING else f"its queue {pause.queue}"
         reason = f"{what} was paused" if pause.reason is None else f"{what} was paused: {pause.reason}"
-        running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
             for run in runs:
                 if pause.queue in (EVERYTHING, await self._queue(run)):

@@ -117,7 +117,7 @@ class RepeatingService(DeletingService):
     async def _check_idle(self, job: Job) -> None:
         """Check that no run of the job would be cancelled, or run beside those of the new one. Raises `Refused`."""
         live = frozenset(RunState) - ENDS
-        for run in await self._store.list_runs(RunFilter(job_id=job.id, states=live, limit=1)):
+        for run in await self._store.list_runs(RunFilter(job_id=job.id, states=live, limit=1, longest=0)):
             if run.incarnation == job.incarnation:
                 message = f"runs of the job {job.id!r} have not ended, such as {run.id}"
                 raise Refused(message, field="id", value=job.id, allowed="a job all of whose runs have ended")

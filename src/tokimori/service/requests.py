@@ -11,8 +11,9 @@ from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.request import Manner, shared_origin
-from tokimori.model.run import Run, manual_origin
+from tokimori.model.run import NO_DETAILS, Details, Run, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
+from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.service.arguments import Payload, RequestArguments
@@ -26,7 +27,8 @@ class Request:
 
     The same `key` again gives the same run, whatever else the request says. `priority` is that of the job unless given.
     `parent` is the run whose code asks. `force` asks for a run even if the job is paused or parked. Of runs with the
-    same `concurrency_key` (that of the job unless given) only `max_running_per_key` run at a time.
+    same `concurrency_key` (that of the job unless given) only `max_running_per_key` run at a time. `traceparent` is
+    where whoever asks stands in a trace (W3C Trace Context): the run goes on from there.
 
     With one of these three, several runs share the key, one after the other. `debounce`: a run of the key that has not
     started is put off until so many seconds from now, and gets this payload and priority. `replace`: the same, but the
@@ -43,6 +45,7 @@ class Request:
     throttle: float | None = None
     replace: bool = False
     concurrency_key: str | None = None
+    traceparent: str | None = None
 
 
 _FIELDS = tuple(field.name for field in dataclass_fields(Request))
@@ -88,6 +91,8 @@ def _read(name: str, value: object) -> Any:
             return flag_of(name, value)
         case "debounce" | "throttle" if value is not None:
             return seconds_of(name, value, above_zero=True)
+        case "traceparent":
+            return check_traceparent(value)
         case _:
             return value
 
@@ -111,6 +116,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run
         payload=request.payload,
         parent_id=None if request.parent is None else RunId(check_uuid(request.parent, field="parent")),
         concurrency_key=check_concurrency_key(request.concurrency_key) or job.definition.concurrency_key,
+        details=NO_DETAILS if request.traceparent is None else Details(traceparent=request.traceparent),
     )
 
 

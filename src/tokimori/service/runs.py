@@ -1,7 +1,7 @@
 """Runs as people and programs use them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Unpack
@@ -39,6 +39,7 @@ POLL = 0.1
 """Seconds between two looks at a run for which somebody waits."""
 _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
+_LONGEST = 2**31 - 1
 MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100
@@ -78,9 +79,13 @@ class RunDetails(RunSummary):
 
 
 class RunService:
-    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one."""
+    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one.
+
+    `traceparent` tells where the program stands in a trace right now.
+    """
 
     _parent: str | None
+    _traceparent: Callable[[], str | None]
 
     def __init__(
         self,
@@ -141,7 +146,8 @@ class RunService:
         runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
         that of those which name none. Raises what `trigger` does.
         """
-        checked_id, wanted = check_job_id(job_id), read_many(requests, self._parent if parent is None else parent)
+        checked_id, by = check_job_id(job_id), self._parent if parent is None else parent
+        wanted = read_many(requests, by, self._traceparent())
         answers: list[Run] = []
         for batch in batches(wanted):
             try:
@@ -164,6 +170,7 @@ class RunService:
     ) -> tuple[Request, Job, Run]:
         """The request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
         fields.setdefault("parent", self._parent)
+        fields.setdefault("traceparent", self._traceparent())
         request = read_request(key, payload, fields)
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
@@ -223,8 +230,12 @@ class RunService:
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return structs.replace(run, details=shown_of(run, notes))
 
-    async def last_runs(self, job_ids: Sequence[str], limit: int = 1) -> Mapping[JobId, Sequence[Run]]:
+    async def last_runs(
+        self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
+    ) -> Mapping[JobId, Sequence[Run]]:
         """The newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
+
+        `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
 
         Raises `InvalidInput` where they may be over 1,000 together.
         """
@@ -232,8 +243,9 @@ class RunService:
         checked("job_ids", max(1, len(ids)), MOST_LISTED)
         checked("limit", limit, MOST_LISTED // max(1, len(ids)))
         found: dict[JobId, list[Run]] = {job_id: [] for job_id in ids}
+        bound = _bound(longest)
         for first in range(0, len(ids), _AT_ONCE):
-            for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit):
+            for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit, bound):
                 found[run.job_id].append(run)
         return found
 
@@ -295,7 +307,7 @@ class RunService:
 
     async def _cancel_running(self, job: Job, reason: str) -> None:
         """Cancel the running runs of a job that is paused, so that no more are claimed."""
-        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
             for run in runs:
                 if run.incarnation == job.incarnation:
@@ -368,7 +380,12 @@ def _checked_filter(wanted: object) -> RunFilter:
         states=frozenset(chosen(RunState, "states", each) for each in states),
         before=None if wanted.before is None else _run_id(wanted.before, field="before"),
         limit=checked("limit", wanted.limit, MOST_LISTED),
+        longest=_bound(wanted.longest),
     )
+
+
+def _bound(longest: int | None) -> int | None:
+    return None if longest is None else checked("longest", longest, _LONGEST, least=0)
 
 
 def _run_id(text: str, *, field: str = "run") -> RunId:

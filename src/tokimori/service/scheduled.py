@@ -2,22 +2,37 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from tokimori.clock import MINUTE, Moment
+from tokimori.clock import MINUTE, Moment, format_moment
+from tokimori.errors import Refused
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter, Runs
+from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
 PAGE = 1_000
+MOST_LOOKED_AT = 200_000
+"""So many runs, of whatever origin, are read for one answer: it takes some seconds."""
 LOOKED_AT = 20
 """Runs among which a scheduled one is looked for."""
 
 
 async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
-    """The scheduled runs of the occurrences from `first` to `last`."""
-    pages = pages_of_runs(store, job, first, last, now)
-    return {run.nominal: run async for page in pages for run in among(page, job, first, last)}
+    """The scheduled runs of the occurrences from `first` to `last`. Raises `Refused` where too many are between."""
+    found: dict[Moment, Run] = {}
+    looked_at = 0
+    async for page in pages_of_runs(store, job, first, last, now):
+        if looked_at >= MOST_LOOKED_AT:
+            raise Refused(
+                f"from: {job.id!r} has over {MOST_LOOKED_AT:,} runs since {format_moment(first)}, scheduled ones and "
+                "others: which occurrences have none would take too long to tell",
+                field="from",
+                value=format_moment(first),
+                allowed="a shorter range of occurrences; ask for the next ones then",
+            )
+        found |= {run.nominal: run for run in among(page, job, first, last)}
+        looked_at += len(page)
+    return found
 
 
 async def pages_of_runs(
@@ -29,7 +44,9 @@ async def pages_of_runs(
     """
     oldest, left = first_id_at(first), likely + LOOKED_AT
     before = await _behind(store, job, last, now)
-    while page := await store.list_runs(RunFilter(job_id=job.id, before=before, limit=_limit(left))):
+    while page := await store.list_runs(
+        RunFilter(job_id=job.id, before=before, limit=_limit(left), longest=OCCURRENCES)
+    ):
         yield page
         before, left = page[-1].id, left - len(page)
         if before < oldest:
@@ -53,7 +70,7 @@ async def _behind(store: Runs, job: Job, last: Moment, now: Moment) -> RunId | N
     """
     away = MINUTE
     while last + away < now:
-        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT)
+        newest = RunFilter(job_id=job.id, before=first_id_at(Moment(last + away)), limit=LOOKED_AT, longest=OCCURRENCES)
         later = [run for run in await store.list_runs(newest) if _is_scheduled(run, job) and run.nominal > last]
         if later:
             return first_id_at(Moment(later[-1].created + MINUTE))

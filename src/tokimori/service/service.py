@@ -39,7 +39,7 @@ from tokimori.service.doctor.rules import findings
 from tokimori.service.drained import nodes_of
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
-from tokimori.service.graph import around, direct, how
+from tokimori.service.graph import around, check_few, direct, how
 from tokimori.service.jobs import schedule_for
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
 from tokimori.service.orders import Orders
@@ -246,10 +246,16 @@ class Service(RepeatingService):
         return job, since, until, now
 
     async def graph(self, job_id: str | None = None) -> Sequence[Edge]:
-        """The edges between jobs, by parent; with an id only those above and below that job."""
+        """The edges between jobs, by parent; with an id those above and below that job: of over 10,000 the nearest.
+
+        Raises `Refused` where all are over 10,000.
+        """
         checked_id = None if job_id is None else (await self.get(job_id)).id
-        edges = sorted((await self._store.family()).edges)
-        return edges if checked_id is None else around(edges, checked_id)
+        edges = (await self._store.family()).edges
+        if checked_id is not None:
+            return await self._aside.compute(lambda: around(edges, checked_id))
+        check_few(edges)
+        return sorted(edges)
 
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
         """How many runs ended and occurrences were skipped, by day and outcome, pruned or not.
@@ -267,7 +273,8 @@ class Service(RepeatingService):
     async def statistics(self, job_id: str) -> Statistics:
         """How the job has done: by its counts over all days, and by its newest 1,000 ended runs."""
         job = await self.get(job_id)
-        ended = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED, RunState.FAILED}), limit=MOST_LISTED)
+        states = frozenset({RunState.SUCCEEDED, RunState.FAILED})
+        ended = RunFilter(job_id=job.id, states=states, limit=MOST_LISTED, longest=0)
         counts, runs = await asyncio.gather(self._store.counts(job.id), self._store.list_runs(ended))
         return statistics(job.id, counts, runs, job.definition.time_zone)
 

@@ -13,7 +13,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.policies import OnExhausted
-from tokimori.model.run import Run
+from tokimori.model.run import LONGEST_ERROR, Run
 from tokimori.model.target import Build
 from tokimori.model.task import (
     BuildRecord,
@@ -206,7 +206,7 @@ class Tasks:
     async def restart(self, name: str) -> TaskDetails:
         """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
         details = await self.get(name)
-        running = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=MOST_RUNS)
+        running = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=MOST_RUNS, longest=0)
         job = details.job
         if job is None:
             return details
@@ -234,7 +234,7 @@ class Tasks:
     async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
         most, details = checked("lines", lines, MOST_LINES), await self.get(name)
-        wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS)
+        wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         runs = [] if details.job is None else await self._jobs.list_runs(wanted)
         found, lines_found, bytes_found = [], 0, 0
         for run in runs:

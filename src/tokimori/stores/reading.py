@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.document import LONGEST_NAME, Document
+from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -20,7 +21,6 @@ from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import Row
 from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job, no_run
-from tokimori.stores.rules.holding import may_hold, may_resume
 
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 from tokimori.clock import Moment
 from tokimori.model.document import Document
-from tokimori.model.encoding import stored_definition
+from tokimori.model.encoding import definition_of
 from tokimori.model.job import Definition
 from tokimori.model.pause import Pause
-from tokimori.model.run import NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
-from tokimori.model.target import Unreadable
+from tokimori.model.run import LONG, NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Arrival
 from tokimori.ports.ends import Ended
 from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
+from tokimori.ports.store import Most
 from tokimori.ports.working import Claimed
 
 T = TypeVar("T")
@@ -51,8 +51,18 @@ DOCUMENT = "kind, name, text, version"
 PAUSE = 'queue, since, reason, "by"'
 NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, state, "left"'
 
+TEXTS = ("payload", "error", "details", "result")
+"""The columns of a run that may be long."""
+_UNSEEN = set(RUN.split(", ")) - {"id", "job_id", "incarnation", "origin", "nominal", "state", "created"}
+
+
+def prefixed(columns: str, table: str) -> str:
+    """The columns as those of this table."""
+    return ", ".join(f"{table}.{column}" for column in columns.split(", "))
+
+
 CLAIMED = f"""
-SELECT {", ".join(f"r.{column}" for column in RUN.split(", "))}, j.definition
+SELECT {prefixed(RUN, "r")}, j.definition
 FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
 WHERE r.state = 'running'"""
 """Running runs as `all_claimed` reads them."""
@@ -61,14 +71,18 @@ RUN_COLUMNS = RUN.count(",") + 1
 _RUN_STATES = {str(state): state for state in RunState}
 
 
-def prefixed(columns: str, table: str) -> str:
-    """The columns as those of this table."""
-    return ", ".join(f"{table}.{column}" for column in columns.split(", "))
-
-
 def marks(columns: str) -> str:
     """A question mark for each column."""
     return ", ".join("?" for _ in columns.split(", "))
+
+
+def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
+    """The columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
+    if longest is None:
+        return RUN
+    left_out = TEXTS if longest >= 0 else _UNSEEN
+    text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"
+    return ", ".join(text.format(column) if column in left_out else column for column in RUN.split(", "))
 
 
 def names_of(columns: str) -> list[str]:
@@ -102,12 +116,6 @@ def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> 
         return row
 
     return write if places else values
-
-
-def definition_of(text: str | None) -> Definition | None:
-    """The definition with which a node works on a claimed run: none where the job is gone, or can't be read."""
-    found = None if text is None else stored_definition(text)
-    return None if found is None or isinstance(found.target, Unreadable) else found
 
 
 _STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details"))

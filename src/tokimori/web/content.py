@@ -92,7 +92,7 @@ async def _chosen(service: Service, job_id: str | None, jobs: Sequence[Job]) -> 
 
 
 async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], now: Moment) -> Sequence[JobRow]:
-    last = await service.last_runs([job.id for job in jobs], LAST_RUNS_SHOWN)
+    last = await service.last_runs([job.id for job in jobs], LAST_RUNS_SHOWN, longest=0)
     return [job_row(job, last[job.id], pauses, now) for job in jobs]
 
 
@@ -139,6 +139,7 @@ def _filter(view: View) -> RunFilter:
         job_id=None if view.job is None else check_job_id(view.job),
         before=None if view.before is None else RunId(check_uuid(view.before, field="before")),
         limit=RUNS_SHOWN,
+        longest=0,
     )
 
 

@@ -313,7 +313,7 @@ async def test_a_million_occurrences_are_looked_at_page_by_page(store: Store, mo
     await store.add_jobs([job])
     asked: list[int] = []
 
-    async def stop(_: object, origins: list[str]) -> list[Run]:
+    async def stop(_: object, origins: list[str], _longest: object) -> list[Run]:
         asked.append(len(origins))
         raise Refused("seen")
 

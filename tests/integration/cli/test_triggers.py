@@ -54,3 +54,22 @@ def test_how_many_may_wait(program: Program) -> None:
     program("job", "trigger", "j")
     program("job", "update", "j", "--unset", "max_waiting", "--max-running", "0")
     assert "no limit" in program("job", "show", "j")
+
+
+def test_a_trace_goes_on_through_commands(served: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks hands it on by TRACEPARENT, so does the command, and what it asks for goes on in the same trace."""
+    place, store = f"00-{'a' * 32}-{'b' * 16}-01", served.environment["TOKIMORI_STORE"]
+    served("job", "add", "last", "--noop")
+    text = f'echo "in $TRACEPARENT"; {PROGRAM} job trigger last'
+    served("job", "add", "first", "--command", text, "--env", f"TOKIMORI_STORE={store}")
+    monkeypatch.setitem(served.environment, "TRACEPARENT", place)
+    run = served.json("job", "trigger", "first", "--wait", "--timeout", "30")
+    assert f"in {place}" in served("run", "logs", run["id"])
+    assert [run["traceparent"], *(each["traceparent"] for each in served.json("run", "list", "--job", "last"))] == [
+        place,
+        place,
+    ]
+    monkeypatch.setitem(served.environment, "TRACEPARENT", "what")
+    assert served.json("job", "trigger", "last")["traceparent"] is None
+    assert served.json("job", "trigger", "last", "--traceparent", place)["traceparent"] == place
+    assert served.error("job", "trigger", "last", "--traceparent", "what")["field"] == "traceparent"

@@ -394,3 +394,20 @@ async def test_all_jobs_are_deleted_in_pieces(world: World, door: Asker) -> None
     assert first == {"deleted": ["a", "b"], "kept": {}, "until": preview["until"], "next": "b"}
     last = await door.ask("DELETE", f"{piece}&after=b", headers=[("host", "localhost")])
     assert (last.json["deleted"], last.json["next"], await world.service.list()) == (["c"], None, [])
+
+
+async def test_a_run_goes_on_in_the_trace_of_the_request(door: Asker) -> None:
+    """By its header or its body; a header that is no traceparent is ignored, as its standard says."""
+    here, there = f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'c' * 32}-{'d' * 16}-00"
+    await door.post(JOBS, HELLO)
+    headers = [("host", "localhost"), ("content-type", "application/json")]
+    for path, job in ((f"{JOBS}/hello/trigger", b""), ("/api/v2/runs", b'"job_id": "hello"')):
+        for header, body, found in (
+            (here, b"{%b}" % job, here),
+            (here, b'{"traceparent": "%b"%b}' % (there.encode(), b", " + job if job else b""), there),
+            ("what", b"{%b}" % job, None),
+        ):
+            answer = await door.ask("POST", path, headers=[*headers, ("traceparent", header)], chunks=[body])
+            assert (answer.status, answer.json["traceparent"]) == (201, found)
+            shown = (await door.get(answer.headers["location"])).json
+            assert shown["traceparent"] == found

@@ -6,7 +6,8 @@ from tests.unit.service.world import World
 from tokimori.api.metrics import standing_of
 from tokimori.model.access_token import Role, Scope
 from tokimori.service.access import Access
-from tokimori.service.permitted import MOST_PAGES, permitted
+from tokimori.service.finding import MOST_PAGES
+from tokimori.service.permitted import permitted
 
 
 async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

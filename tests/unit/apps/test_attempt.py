@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
 from tokimori.executors.functions import wire
 from tokimori.executors.reported import MOST_TEXT
+from tokimori.traces.ambient import ambient
+
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
@@ -200,3 +207,48 @@ async def test_a_waiting_coroutine_is_cancelled(tmp_path: Path) -> None:
     found.end_because("it was cancelled", lost=False)
     assert (await running).text == "it was interrupted"
     assert cleaned
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> None:
+    """Its parent is where the run stands; what the function asks for goes on from it, and an error is told."""
+    provider, kept = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    place, stood = ambient({}), list[str | None]()
+
+    def sooner() -> None:
+        stood.extend([place(), current_task().traceparent])
+        raise ValueError("no good")
+
+    async def later() -> None:
+        await asyncio.sleep(0)
+        sooner()
+
+    begin = wire.Begin(
+        number=1,
+        handler="f",
+        run_id="r",
+        job_id="j",
+        attempt=1,
+        token=1,
+        nominal=0,
+        due=0,
+        log="r/1.log",
+        traceparent=PARENT,
+    )
+    act = act_of(later if waits else sooner)
+    one = Attempt(begin, act, tmp_path, 0, lambda _: None, tracer=provider.get_tracer("test"))
+    said = await one.run_async() if waits else one.run()
+    assert said.text == "ValueError: no good"
+    (span,) = kept.get_finished_spans()
+    assert (span.name, span.parent and span.parent.span_id) == ("f", int("b" * 16, 16))
+    assert span.status.status_code is StatusCode.ERROR
+    assert stood == [f"00-{'a' * 32}-{span.context.span_id:016x}-01", PARENT]
+
+
+def test_without_opentelemetry_a_function_still_goes_on_in_its_trace(tmp_path: Path) -> None:
+    """What it asks for stands where its run does; the next attempt in the thread knows nothing of it."""
+    place, stood = ambient({}), list[str | None]()
+    ended(lambda: stood.append(place()), tmp_path, traceparent=PARENT)
+    ended(lambda: stood.append(place()), tmp_path)
+    assert stood == [PARENT, None]

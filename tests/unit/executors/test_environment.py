@@ -138,3 +138,12 @@ def test_folder(tmp_path: Path) -> None:
 def test_the_home_of_another_user_is_not_looked_at() -> None:
     """Where another user's HOME leads, the node does not look: his own process does."""
     assert folder_of(Command(argv=("true",)), {"HOME": "/no/such"}, is_own=False) == "/no/such"
+
+
+def test_a_command_goes_on_in_the_trace_of_its_run() -> None:
+    """By the variable of OpenTelemetry's conventions, whatever its job says; a run of no trace leaves it alone."""
+    said = Command(argv=("true",), env={"TRACEPARENT": "mine"})
+    place = f"00-{'a' * 32}-{'b' * 16}-01"
+    assert environment_of(replace(TASK, traceparent=place), said, ANN, {}, {})["TRACEPARENT"] == place
+    assert environment_of(TASK, said, ANN, {}, {})["TRACEPARENT"] == "mine"
+    assert "TRACEPARENT" not in environment_of(TASK, Command(argv=("true",)), ANN, {}, {})

@@ -8,11 +8,12 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import Moment
+from tokimori.errors import Refused
 from tokimori.model.backfill import occurrences
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
 from tokimori.schedules.schedule import Schedule
-from tokimori.service import backfill
+from tokimori.service import backfill, scheduled
 
 
 async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +32,17 @@ async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatc
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_soon(go.set)
     assert len((await asking).missing) == 2
+
+
+async def test_so_many_runs_are_looked_at_and_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others lie between the scheduled runs of a range, it is refused with what to ask for instead."""
+    monkeypatch.setattr(scheduled, "PAGE", 2)
+    monkeypatch.setattr(scheduled, "MOST_LOOKED_AT", 4)
+    await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
+    first, last = "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z"
+    for _ in range(4):
+        await world.trigger("j")
+    assert len((await world.service.backfill("j", first, last, dry_run=True)).missing) == 2
+    await world.trigger("j")
+    with pytest.raises(Refused, match="over 4 runs since 2029-12-01T09:00:00Z"):
+        await world.service.backfill("j", first, last, dry_run=True)

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.errors import NotFound
+from tokimori.errors import NotFound, Refused
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import JobId
-from tokimori.service.graph import around, direct, dot, tree
+from tokimori.service.graph import MOST_EDGES, around, direct, dot, tree
 
 
 def edge(parent: str, child: str, on: On = On.SUCCESS, joins: int = 0) -> Edge:
@@ -78,3 +78,24 @@ async def test_a_failure_job_is_in_the_graph(world: World) -> None:
     assert await world.service.graph("alone") == []
     with pytest.raises(NotFound):
         await world.service.graph("nobody")
+
+
+def test_of_many_edges_the_nearest_are_shown() -> None:
+    """Those above and those below in turn, however many there are; each once, and in order."""
+    chain = [edge(f"j{n}", f"j{n + 1}") for n in range(9)]
+    assert around(chain, JobId("j4"), 5) == chain[1:6]
+    assert around(chain, JobId("j1"), 4) == chain[:4]
+    wide = [*chain, *(edge("j9", f"k{n:05}") for n in range(20_000))]
+    assert len(around(wide, JobId("j9"))) == MOST_EDGES
+    assert around(DIAMOND, JobId("b"), 2) == [DIAMOND[0], DIAMOND[2]]
+
+
+async def test_too_many_edges_are_not_shown_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal says how to see some of them."""
+    monkeypatch.setattr("tokimori.service.graph.MOST_EDGES", 1)
+    await world.add({"noop": True}, "a")
+    await world.add({"noop": True, "parents": [{"job": "a"}]}, "b")
+    assert len(await world.service.graph()) == 1
+    await world.add({"noop": True, "parents": [{"job": "b"}]}, "c")
+    with pytest.raises(Refused, match="tokimori job graph ID"):
+        await world.service.graph()

@@ -16,7 +16,8 @@ from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.calls import KINDS
-from tokimori.service.permitted import MOST_PAGES, RULES, permitted
+from tokimori.service.finding import MOST_PAGES
+from tokimori.service.permitted import RULES, permitted
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import Cause, told
 
@@ -218,7 +219,7 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
 
 async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too few are within the scope it says so."""
-    monkeypatch.setattr("tokimori.service.permitted.MOST_LISTED", 1)
+    monkeypatch.setattr("tokimori.service.finding.MOST_LISTED", 1)
     for _ in range(MOST_PAGES):
         await two.trigger("other")
     with pytest.raises(Refused, match="too few are within the scope"):

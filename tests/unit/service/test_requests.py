@@ -113,3 +113,20 @@ async def test_what_can_not_be_asked(world: World, fields: dict[str, object], fi
     assert refused.value.field == field
     assert refused.value.allowed
     assert await world.service.list_runs(RunFilter()) == []
+
+
+async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the request says, else where the program stands; who repeats a run says it anew."""
+    here, there = f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'c' * 32}-{'d' * 16}-00"
+    await world.add(ON_DEMAND, "j")
+    assert (await world.service.trigger("j")).details.traceparent is None
+    monkeypatch.setattr(world.service, "_traceparent", lambda: here)
+    assert (await world.service.trigger("j")).details.traceparent == here
+    run = await world.service.trigger("j", traceparent=there)
+    assert (await world.store.get_run(run.id)).details.traceparent == there
+    many = await world.service.trigger_many("j", [{}, {"traceparent": there}])
+    assert [each.details.traceparent for each in many] == [here, there]
+    await world.service.cancel(run.id)
+    assert (await world.service.retry_run(run.id)).run.details.traceparent == here
+    with pytest.raises(InvalidInput, match="traceparent: 'what' is none"):
+        await world.service.trigger("j", traceparent="what")

@@ -298,4 +298,5 @@ def begin_of(task: Task, number: int, now: float) -> wire.Begin:
         parent_id=task.parent_id,
         deadline=None if task.timeout is None else now + task.timeout,
         returning_succeeds=task.auto_complete_success,
+        traceparent=task.traceparent,
     )

@@ -60,6 +60,7 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="begin"):
     parent_id: str | None = None
     deadline: float | None = None
     returning_succeeds: bool = True
+    traceparent: str | None = None
 
 
 class End(Struct, frozen=True, kw_only=True, tag="end"):

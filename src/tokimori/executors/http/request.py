@@ -13,6 +13,7 @@ from tokimori.errors import InvalidInput
 from tokimori.executors.facts import facts_of
 from tokimori.model.target import MOST_HEADER, Http
 from tokimori.model.templates import SECRETS, rendered
+from tokimori.model.trace import HEADER
 from tokimori.ports.executor import Task
 
 _TAKES_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -62,6 +63,7 @@ def request_of(task: Task, target: Http, callback: Callback | None = None, now: 
     headers = {name: _one_line(name, rendered(value, facts)) for name, value in target.headers.items()}
     said = {name.casefold() for name in headers}
     ours = {"User-Agent": "tokimori", **({} if body is None else {"Content-Type": "application/json"})}
+    ours |= {} if task.traceparent is None else {HEADER: task.traceparent}
     headers |= {name: value for name, value in ours.items() if name.casefold() not in said}
     headers |= {name: facts[fact] for name, fact in _OWN_HEADERS.items() if fact in facts}
     url, sent = rendered(target.url, facts, _in_address), None if body is None else body.encode()

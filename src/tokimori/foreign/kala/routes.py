@@ -132,7 +132,7 @@ class Kala:
     async def _known(self, job_id: str) -> Known:
         job = await self._job(job_id)
         runs, counts, edges = await asyncio.gather(
-            self._service.list_runs(RunFilter(job_id=job.id, limit=MOST_LISTED)),
+            self._service.list_runs(RunFilter(job_id=job.id, limit=MOST_LISTED, longest=0)),
             self._service.counts(job.id),
             self._service.graph(job.id),
         )
@@ -148,7 +148,7 @@ class Kala:
         found: list[KalaJob] = []
         for first in range(0, len(jobs), _AT_ONCE):
             some = jobs[first : first + _AT_ONCE]
-            runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS)
+            runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS, longest=0)
             counts = await asyncio.gather(*(self._counts(job) for job in some))
             found += [
                 kala_job(Known(job=job, runs=_of(job, runs[job.id]), counts=each, children=children.get(job.id, ())))
@@ -192,7 +192,7 @@ class Kala:
     async def _ended(self, run: Run) -> None:
         await self._service.wait(run.id)
         for child in {edge.child for edge in await self._service.graph(run.job_id) if edge.parent == run.job_id}:
-            for found in await self._service.list_runs(RunFilter(job_id=child, limit=MOST_LISTED)):
+            for found in await self._service.list_runs(RunFilter(job_id=child, limit=MOST_LISTED, longest=0)):
                 if found.parent_id == run.id:
                     await self._ended(found)
 

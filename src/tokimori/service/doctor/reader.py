@@ -142,7 +142,7 @@ class Reader:
         )
 
     async def _runs(self, state: RunState, limit: int = MOST_RUNS) -> tuple[Run, ...]:
-        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=limit)))
+        return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=limit, longest=0)))
 
     async def _semaphores(self) -> tuple[tuple[Semaphore, ...], tuple[NodeRecord, ...], str | None]:
         try:

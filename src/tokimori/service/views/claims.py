@@ -21,6 +21,7 @@ class ClaimView(Struct, frozen=True, kw_only=True):
     due: str
     time_zone: str
     parent_id: str | None
+    traceparent: str | None
     alive_time: float
     deadline: str | None
 
@@ -45,6 +46,7 @@ def claim_view(run: ClaimedRun) -> ClaimView:
         due=format_moment(run.due),
         time_zone=run.time_zone,
         parent_id=run.parent_id,
+        traceparent=run.traceparent,
         alive_time=run.alive_time,
         deadline=stamp(run.deadline),
     )

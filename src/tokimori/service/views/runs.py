@@ -45,8 +45,9 @@ class RunView(Struct, frozen=True, kw_only=True):
 
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
-    only once the attempt has ended. `retry_of` is the run that this one repeats. `became` says what happened to the
-    request that the run answers (`tokimori.service.requests.Became`).
+    only once the attempt has ended. `retry_of` is the run that this one repeats, `traceparent` where whoever asked for
+    it stood in a trace. `became` says what happened to the request that the run answers
+    (`tokimori.service.requests.Became`).
     """
 
     id: str
@@ -78,6 +79,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     progress: ProgressView | None
     checkpoint: str | None
     retry_of: str | None
+    traceparent: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     attempts_left_out: int | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
@@ -153,6 +155,7 @@ def run_view(
         progress=_progress_view(run),
         checkpoint=run.details.checkpoint,
         retry_of=run.details.retry_of,
+        traceparent=run.details.traceparent,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
         became=UNSET if became is None else became.value,
     )

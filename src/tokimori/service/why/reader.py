@@ -74,10 +74,13 @@ class Reader:
 
     async def _first_of(self, job: Job) -> Run | None:
         """Among the newest runs of any state, which cost little; else among all that have not started."""
-        found = [run for run in await self._store.last_runs([job.id], _FEW) if run.state in BEFORE_START]
+        found = [run for run in await self._store.last_runs([job.id], _FEW, 0) if run.state in BEFORE_START]
         if not found:
-            found = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW))
-        return min((run for run in found if run.incarnation == job.incarnation), key=_place, default=None)
+            found = await self._store.list_runs(RunFilter(job_id=job.id, states=BEFORE_START, limit=_FEW, longest=0))
+        first = min((run for run in found if run.incarnation == job.incarnation), key=_place, default=None)
+        with suppress(NotFound):
+            return None if first is None else await self._store.get_run(first.id)  # a held one says why in its error
+        return first
 
     async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> Reading:
         pauses, nodes, siblings, running, units = await asyncio.gather(
@@ -105,8 +108,8 @@ class Reader:
     async def _siblings(self, job_id: JobId, run: Run | None) -> Sequence[Run]:
         """The runs of the job that run; where none does, those that are ready: one of them is the next."""
         most = MOST_READ if run is not None and run.blocked_on == KEY_LINE else _FEW
-        running = RunFilter(job_id=job_id, states=frozenset({RunState.RUNNING}), limit=most)
-        ready = RunFilter(job_id=job_id, states=frozenset({RunState.READY}), limit=most)
+        running = RunFilter(job_id=job_id, states=frozenset({RunState.RUNNING}), limit=most, longest=0)
+        ready = RunFilter(job_id=job_id, states=frozenset({RunState.READY}), limit=most, longest=0)
         found = await self._store.list_runs(running)
         if run is not None and run.blocked_on == KEY_LINE:
             found = [each for each in found if each.concurrency_key == run.concurrency_key]
@@ -117,7 +120,8 @@ class Reader:
         """What nodes run, where the run could be waiting for one of them to have room."""
         if run is None or run.state is not RunState.READY:
             return ()
-        return await self._store.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_READ))
+        running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_READ, longest=0)
+        return await self._store.list_runs(running)
 
     async def _units(self, job: Job, run: Run | None) -> dict[str, Units]:
         names = [name for name, _ in wanted(job.definition.semaphores)]

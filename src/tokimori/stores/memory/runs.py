@@ -7,18 +7,18 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
+from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Output, Run, brief
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.ends import Ends, Place
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
 from tokimori.stores.rows import ENDED, ended_of, row_writer
 from tokimori.stores.rules.errors import full, stopped
-from tokimori.stores.rules.holding import may_hold, may_resume
 from tokimori.stores.rules.lanes import lane_for
 from tokimori.stores.rules.turns import Freed, turn_of
 
@@ -76,9 +76,9 @@ def _put_off(tables: Tables, row: RunRow, asked: Run, lane: Lane, now: Moment) -
     return row.run
 
 
-def runs_of(tables: Tables, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+def runs_of(tables: Tables, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
     known = (tables.origins.get((incarnation, origin)) for origin in origins)
-    return [tables.row(run_id).run for run_id in known if run_id is not None]
+    return [brief(tables.row(run_id).run, longest) for run_id in known if run_id is not None]
 
 
 def get_run(tables: Tables, run_id: RunId) -> Run:
@@ -88,7 +88,7 @@ def get_run(tables: Tables, run_id: RunId) -> Run:
 def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     runs = [row.run for rows in (tables.live, tables.history) for row in rows.values() if _is_wanted(row.run, wanted)]
     runs.sort(key=lambda run: run.id, reverse=True)
-    return runs[: wanted.limit]
+    return [brief(run, wanted.longest) for run in runs[: wanted.limit]]
 
 
 def ended_since(tables: Tables, place: Place, limit: int) -> Ends:
@@ -103,8 +103,9 @@ def ended_since(tables: Tables, place: Place, limit: int) -> Ends:
 _ended = row_writer(Run, *ENDED.replace('"', "").split(", ")[1:])
 
 
-def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    runs = [run for job_id in job_ids for run in list_runs(tables, RunFilter(job_id=job_id, limit=limit))]
+def last_runs(tables: Tables, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+    wanted = RunFilter(limit=limit, longest=longest)
+    runs = [run for job_id in job_ids for run in list_runs(tables, replace(wanted, job_id=job_id))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.clock import Moment
+from tokimori.model.encoding import definition_of
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.job import Definition, units_here
 from tokimori.model.run import Run
@@ -16,7 +17,7 @@ from tokimori.stores.mysql.limits import count_places, places_of
 from tokimori.stores.mysql.lines import TRY_LOCK, USED, counts_of, running_of_keys
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import PERMIT, definition_of, permit_row
+from tokimori.stores.rows import PERMIT, permit_row
 from tokimori.stores.rules.admission import Admission, Candidate, candidate_of
 from tokimori.stores.rules.claiming import run_permit
 from tokimori.stores.rules.lines import Place

@@ -6,19 +6,19 @@ from math import inf
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.model.holding import may_hold
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, Manner
 from tokimori.model.run import Run
 from tokimori.model.transitions import STANDING_STILL
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed
 from tokimori.stores.mysql import ending, family, limits, lines
 from tokimori.stores.mysql.requests import add_in_manner
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, delete, insert, sql
-from tokimori.stores.rows import RUN, RUN_COLUMNS, run_of, run_row
+from tokimori.stores.rows import RUN, RUN_COLUMNS, run_columns, run_of, run_row
 from tokimori.stores.rules.errors import full, no_job, stopped
-from tokimori.stores.rules.holding import may_hold
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _LIVES = """SELECT incarnation FROM tokimori_jobs WHERE id = %s
@@ -71,8 +71,8 @@ async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
         few = _waiting(wanted)
         if len(await db.rows(f"SELECT 1 FROM ({few} LIMIT 1 OFFSET {MOST_SORTED}) few")) == 0:
             newest = f"{few} ORDER BY id DESC LIMIT {wanted.limit:d}"
-            rows = await db.rows(f"SELECT {RUN} FROM ({newest}) few JOIN {_LIVE} USING (id) ORDER BY id DESC")
-            return list(map(run_of, rows))
+            brief = f"SELECT {run_columns(wanted.longest)} FROM ({newest}) few JOIN {_LIVE} USING (id) ORDER BY id DESC"
+            return list(map(run_of, await db.rows(brief)))
     return [run_of(row) for row in await db.rows(_list(wanted))]
 
 
@@ -87,20 +87,18 @@ def _waiting(wanted: RunFilter) -> str:
         WHERE {condition}"""
 
 
-async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int) -> list[Run]:
+async def last_runs(db: Sessions, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
     if not job_ids:
         return []
-    lists = (_list(RunFilter(job_id=job_id, limit=limit)) for job_id in job_ids)
+    lists = (_list(RunFilter(job_id=job_id, limit=limit, longest=longest)) for job_id in job_ids)
     rows = await db.rows(" UNION ALL ".join(f"SELECT * FROM ({each}) run" for each in lists))
     return sorted(map(run_of, rows), key=lambda run: run.id, reverse=True)
 
 
-async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
-    live = _of_origins(_LIVE, "origin", incarnation, origins)
-    return [
-        run_of(row)
-        for row in await db.rows(f"{live} UNION ALL {_of_origins(_HISTORY, 'request', incarnation, origins)}")
-    ]
+async def runs_of(db: Sessions, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+    live = _of_origins(_LIVE, "origin", incarnation, origins, longest)
+    finished = _of_origins(_HISTORY, "request", incarnation, origins, longest)
+    return [run_of(row) for row in await db.rows(f"{live} UNION ALL {finished}")]
 
 
 _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
@@ -108,9 +106,9 @@ _INDEX = {None: "PRIMARY", STATE_LIVE: "PRIMARY"}
 
 
 def _list(wanted: RunFilter) -> str:
-    newest = f"ORDER BY id DESC LIMIT {wanted.limit:d}"
+    columns, newest = run_columns(wanted.longest), f"ORDER BY id DESC LIMIT {wanted.limit:d}"
     parts = (
-        f"(SELECT {RUN} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
+        f"(SELECT {columns} FROM {table} FORCE INDEX ({_INDEX.get(index, index)}) WHERE {condition} {newest})"
         for table, index, condition in listed(wanted, sql("%s", wanted.job_id), sql("%s", wanted.before), apart=False)
     )
     return f"{' UNION ALL '.join(parts)} {newest}"
@@ -133,9 +131,10 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
     return None, None, None, 0
 
 
-def _of_origins(table: str, column: str, incarnation: Incarnation, origins: Sequence[str]) -> str:
+def _of_origins(table: str, column: str, life: Incarnation, origins: Sequence[str], longest: Most = None) -> str:
     """Of finished runs only requested ones are known by their origin."""
-    return sql(f"SELECT {RUN} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", incarnation, list(origins))
+    wanted = run_columns(longest)
+    return sql(f"SELECT {wanted} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", life, list(origins))
 
 
 async def cancel_run(transaction: Transaction, run_id: RunId, reason: str, now: Moment) -> None:

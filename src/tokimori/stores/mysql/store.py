@@ -111,26 +111,24 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     add_jobs = telling(transacted(jobs.add_jobs))
     family, _replace_job = transacted(jobs.family), transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    add_pause = transacted(pauses.add_pause)
+    add_pause, promote = transacted(pauses.add_pause), transacted(planning.promote)
     add_run = telling(transacted(runs.add_run))
     add_runs = telling(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = transacted(runs.cancel_run), transacted(runs.hold_run)
     due, apply, outdated = forwarded(planning.due), transacted(planning.apply), forwarded(planning.outdated)
-    promote = transacted(planning.promote)
     now, register = forwarded(nodes.now), transacted(nodes.register)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:
         return await self._ticks.tick(self.db, self.beats, beat)
 
     survey, bury, leave = forwarded(nodes.survey), transacted(nodes.bury), transacted(nodes.leave)
-    orphans = forwarded(nodes.orphans)
+    orphans, save_outputs = forwarded(nodes.orphans), forwarded(working.save_outputs)
     _claim, settle = forwarded(working.claim), transacted(working.settle)
     put_semaphore = telling(transacted(semaphores.put_semaphore))
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = transacted(semaphores.delete_semaphore), transacted(semaphores.acquire)
     release = telling(transacted(semaphores.release))
-    save_outputs = forwarded(working.save_outputs)
     import_rows = transacted(copying.import_rows)
     prune, prune_nodes = transacted(pruning.prune), transacted(pruning.prune_nodes)
 

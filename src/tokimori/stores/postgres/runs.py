@@ -10,14 +10,14 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.columns import types_of, without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.postgres.jobs import get_job, move_runs
 from tokimori.stores.reading import GET_RUN
-from tokimori.stores.rows import BIRTH, RUN, names_of, run_of, run_values
+from tokimori.stores.rows import BIRTH, names_of, run_columns, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 from tokimori.stores.rules.lanes import CLAIMABLE
 
@@ -30,19 +30,16 @@ _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) runni
 
 def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
     """The statement of a list. The server finds the indexes by itself."""
+    columns = run_columns(wanted.longest)
     parts = (
-        f"(SELECT {RUN} FROM {_RUNNING if index == RUNNING else table} WHERE {condition.replace(*_READY)} {limit})"
+        f"(SELECT {columns} FROM {_RUNNING if index == RUNNING else table} WHERE {condition.replace(*_READY)} {limit})"
         for table, index, condition in listed(wanted, job, before)
     )
     return f"SELECT * FROM ({' UNION ALL '.join(parts)}) listed {limit}"
 
 
-_LAST_RUNS = f"""
-    SELECT run.* FROM unnest($1::text[]) AS wanted (job)
-    CROSS JOIN LATERAL ({_list(RunFilter(job_id=JobId("job")), "wanted.job", "", "ORDER BY id DESC LIMIT $2")}) AS run
-    ORDER BY run.id DESC"""
 _OF_ORIGINS = " UNION ALL ".join(
-    f"SELECT {RUN} FROM {table} WHERE incarnation = $1 AND origin = ANY ($2) AND {indexed}"
+    f"SELECT {{0}} FROM {table} WHERE incarnation = $1 AND origin = ANY ($2) AND {indexed}"
     for table, indexed in ((_LIVE, "true"), (_HISTORY, "origin NOT LIKE 's:%'"))
 )
 _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
@@ -111,8 +108,8 @@ async def _check(db: Connections, run: Run) -> None:
         raise full(run.job_id, most_active(job.definition))
 
 
-async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
-    return [run_of(row) for row in await db.rows(_OF_ORIGINS, incarnation, origins)]
+async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+    return [run_of(row) for row in await db.rows(_OF_ORIGINS.format(run_columns(longest)), incarnation, origins)]
 
 
 async def get_run(db: Connections, run_id: RunId) -> Run:
@@ -125,8 +122,11 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
     return [run_of(row) for row in await db.rows(statement, wanted.limit, *values)]
 
 
-async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    return [run_of(row) for row in await db.rows(_LAST_RUNS, list(job_ids), limit)]
+async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+    wanted, newest = RunFilter(job_id=JobId("job"), longest=longest), "ORDER BY id DESC LIMIT $2"
+    statement = f"""SELECT run.* FROM unnest($1::text[]) AS wanted (job)
+        CROSS JOIN LATERAL ({_list(wanted, "wanted.job", "", newest)}) AS run ORDER BY run.id DESC"""
+    return [run_of(row) for row in await db.rows(statement, list(job_ids), limit)]
 
 
 async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> None:

@@ -85,16 +85,15 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
         return Outside(driver="postgresql", where=where, here=tuple(here), add=add, known=known, told=told)
 
     add_jobs = telling(forwarded(jobs.add_jobs))
-    family = forwarded(jobs.family)
+    family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
-    add_pause = forwarded(pauses.add_pause)
+    add_pause, promote = forwarded(pauses.add_pause), forwarded(planning.promote)
     add_run = telling(forwarded(runs.add_run))
     add_runs = telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
     _cancel_run, _hold_run = forwarded(runs.cancel_run), forwarded(runs.hold_run)
     due, _apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
-    promote = forwarded(planning.promote)
 
     async def register(self, node: NodeRecord) -> None:
         await nodes.register(self.db, node)
@@ -116,7 +115,6 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     release = telling(forwarded(semaphores.release))
     import_rows = forwarded(copying.import_rows)
     prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
-    finish_moves = forwarded(jobs.finish_moves)
 
 
 async def _faults(db: Connections) -> tuple[str, ...]:

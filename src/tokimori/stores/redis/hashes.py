@@ -7,19 +7,21 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.model.decide import Due
-from tokimori.model.encoding import stored_definition
+from tokimori.model.encoding import definition_of, stored_definition
 from tokimori.model.ids import Incarnation
 from tokimori.model.job import Definition, Job
-from tokimori.model.run import Output, Run, Skip, decode_details
+from tokimori.model.run import LONG, Output, Run, Skip, decode_details
 from tokimori.ports.nodes import NodeRecord
+from tokimori.ports.store import Most
 from tokimori.ports.working import Claimed
 from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_row
-from tokimori.stores.rows import NODE, RUN, Row, definition_of, names_of, node_row, run_row, skip_of, skip_row
+from tokimori.stores.rows import NODE, RUN, TEXTS, Row, names_of, node_row, run_row, skip_of, skip_row
 
 T = TypeVar("T", Job, Run)
 Flat = list[str]
 """Field, value, field, value …"""
 _JOB, _RUN, _NODE = names_of(f"{JOB}, {JOB_STAMPS}"), names_of(RUN), names_of(NODE)
+_SHORT = [name for name in _RUN if name not in TEXTS]
 
 
 def _flat(names: Sequence[str], row: Row) -> Flat:
@@ -52,6 +54,17 @@ def run_of(flat: Flat) -> Run:
     fields: dict[str, Any] = {"lane": None, **_fields(flat)}
     details = decode_details(fields.pop("details", None))
     return replace(msgspec.convert(fields, Run, strict=False), details=details)
+
+
+def as_brief(longest: Most) -> dict[str, object]:
+    """What scripts are asked of each run in a list with this bound."""
+    texts = TEXTS if longest and longest > 0 else ()
+    return {} if longest is None else {"short": _SHORT, "texts": texts, "longest": longest, "long": LONG}
+
+
+def listed_run(found: Flat, longest: Most) -> Run:
+    """A run of such a list."""
+    return run_of(found) if longest is None else run_of(_flat((*_SHORT, *TEXTS)[: len(found)], tuple(found)))
 
 
 def node_hash(node: NodeRecord) -> Flat:

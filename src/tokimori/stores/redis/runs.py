@@ -7,18 +7,18 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
+from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import Ended, Ends, Place
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.redis.connections import Connections
-from tokimori.stores.redis.hashes import run_hash, run_of
+from tokimori.stores.redis.hashes import as_brief, listed_run, run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rows import ENDED, names_of
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
-from tokimori.stores.rules.holding import may_hold, may_resume
 
 PAGE = 1000
 """How many runs one script looks at: others wait meanwhile."""
@@ -105,10 +105,11 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
             before=before,
             limit=wanted.limit - len(runs),
             most=PAGE,
+            **as_brief(wanted.longest),
         )
         if before is None:
             break
-        runs += [run_of(flat) for flat in found]
+        runs += [listed_run(each, wanted.longest) for each in found]
     return runs
 
 
@@ -129,13 +130,14 @@ def _place(entry: str) -> Place:
     return Place(Moment(int(written) * MILLISECOND), tie)
 
 
-async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    found = await db.run("last_runs", jobs=list(job_ids), limit=limit)
-    return sorted(map(run_of, found), key=lambda run: run.id, reverse=True)
+async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+    found = await db.run("last_runs", jobs=list(job_ids), limit=limit, **as_brief(longest))
+    return sorted((listed_run(each, longest) for each in found), key=lambda run: run.id, reverse=True)
 
 
-async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
-    return [run_of(flat) for flat in await db.run("runs_of", inc=str(incarnation), origins=list(origins))]
+async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+    found = await db.run("runs_of", inc=str(incarnation), origins=list(origins), **as_brief(longest))
+    return [listed_run(each, longest) for each in found]
 
 
 async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:

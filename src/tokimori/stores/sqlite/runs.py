@@ -1,7 +1,7 @@
 """Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
 
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 
 from msgspec.structs import replace
 
@@ -9,10 +9,10 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
 from tokimori.model.run import Run
-from tokimori.ports.store import RunFilter
+from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import listed
 from tokimori.stores.reading import GET_RUN
-from tokimori.stores.rows import RUN, marks, run_of, run_row
+from tokimori.stores.rows import RUN, marks, run_columns, run_of, run_row
 from tokimori.stores.rules.errors import full, no_job, stopped
 from tokimori.stores.rules.lines import has_room
 from tokimori.stores.rules.turns import Freed
@@ -23,10 +23,11 @@ from tokimori.stores.sqlite.moves import check_moved
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
 """Of which runs of either table there is an index by origin."""
-_OF_ORIGIN = f"SELECT {RUN} FROM {{}} WHERE incarnation = ? AND origin = ? AND {{}}"
+_OF_ORIGIN = "SELECT {} FROM {} WHERE incarnation = ? AND origin = ? AND {}"
+_SIZE = "length(CAST({0} AS BLOB))"
 
 
-def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     known = next(iter(runs_of(db, run.incarnation, [run.origin])), None) or (
         _taken_over(db, run) if manner.replaces else None
     )
@@ -54,18 +55,18 @@ def add_run(db: sqlite3.Connection, run: Run, now: Moment, manner: Manner = PLAI
     return added
 
 
-def add_runs(db: sqlite3.Connection, runs: Sequence[Run], now: Moment) -> list[Run]:
+def add_runs(db: Connection, runs: Sequence[Run], now: Moment) -> list[Run]:
     return [add_run(db, run, now) for run in runs]
 
 
-def _taken_over(db: sqlite3.Connection, run: Run) -> Run | None:
+def _taken_over(db: Connection, run: Run) -> Run | None:
     """The run that took over what this very request asked for."""
     for (run_id,) in db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchall():
         return next(map(run_of, db.execute(GET_RUN.replace("%s", "?1"), (run_id,))), None)
     return None
 
 
-def _newest(db: sqlite3.Connection, run: Run) -> Run | None:
+def _newest(db: Connection, run: Run) -> Run | None:
     """The newest run that shares the key. Ids are hexadecimal: `g` comes after all of them."""
     prefix = shared_prefix(run)
     found: list[Run] = []
@@ -76,7 +77,7 @@ def _newest(db: sqlite3.Connection, run: Run) -> Run | None:
     return max(found, key=lambda each: each.origin, default=None)
 
 
-def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Moment) -> Run:
+def _put_off(db: Connection, known: Run, asked: Run, lane: Lane, now: Moment) -> Run:
     after, freed = put_off(known, asked, lane), Freed()
     turn = db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE id = ?", (known.id,)).fetchone()
     freed.leave(lines.turn_in(turn))
@@ -89,34 +90,36 @@ def _put_off(db: sqlite3.Connection, known: Run, asked: Run, lane: Lane, now: Mo
     return after
 
 
-def runs_of(db: sqlite3.Connection, incarnation: Incarnation, origins: Sequence[str]) -> list[Run]:
+def runs_of(db: Connection, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+    columns = run_columns(longest, _SIZE)
     return [
         run_of(row)
         for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True)
         for origin in origins
-        for row in db.execute(_OF_ORIGIN.format(table, indexed), (incarnation, origin))
+        for row in db.execute(_OF_ORIGIN.format(columns, table, indexed), (incarnation, origin))
     ]
 
 
-def list_runs(db: sqlite3.Connection, wanted: RunFilter) -> list[Run]:
+def list_runs(db: Connection, wanted: RunFilter) -> list[Run]:
+    columns = run_columns(wanted.longest, _SIZE)
     runs, values = [], {"job_id": wanted.job_id, "before": wanted.before, "limit": wanted.limit}
     for table, index, condition in listed(wanted, ":job_id", ":before"):
         place = f"{table} INDEXED BY {index}" if index else table
-        statement = f"SELECT {RUN} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
+        statement = f"SELECT {columns} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
         runs += [run_of(row) for row in db.execute(statement, values)]
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
 
 
-def last_runs(db: sqlite3.Connection, job_ids: Sequence[JobId], limit: int) -> list[Run]:
-    runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit))]
+def last_runs(db: Connection, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+    runs = [run for job_id in job_ids for run in list_runs(db, RunFilter(job_id=job_id, limit=limit, longest=longest))]
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
 
-def cancel_run(db: sqlite3.Connection, run_id: RunId, reason: str, now: Moment) -> None:
+def cancel_run(db: Connection, run_id: RunId, reason: str, now: Moment) -> None:
     cancel(db, "id = ?", (run_id,), reason, now)
 
 
-def hold_run(db: sqlite3.Connection, run_id: RunId, reason: str) -> None:
+def hold_run(db: Connection, run_id: RunId, reason: str) -> None:
     which = "id = ? AND state IN ('waiting', 'ready', 'blocked')"
     for turn in db.execute(f"SELECT {lines.TURN} FROM tokimori_runs WHERE {which}", (run_id,)).fetchall():
         freed = Freed()

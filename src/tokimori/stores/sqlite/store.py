@@ -202,14 +202,13 @@ class SqliteStore(TableReader):
         return Outside(driver="sqlite", where="PRAGMA database_list", here=here, add=add, known=known)
 
     add_jobs = telling(writing(jobs.add_jobs))
-    family = reading(whole_family)
-    add_pause = writing(pauses.add_pause)
+    family, orphans = reading(whole_family), reading(nodes.orphans)
+    add_pause, promote = writing(pauses.add_pause), writing(planning.promote)
     add_run = telling(writing(runs.add_run))
     add_runs = telling(writing(runs.add_runs))
     list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
     _cancel_run, _hold_run = writing(runs.cancel_run), writing(runs.hold_run)
     due, apply, outdated = reading(planning.due), writing(planning.apply), reading(planning.outdated)
-    promote = writing(planning.promote)
     register = writing(nodes.register)
 
     async def now(self) -> Moment:
@@ -220,7 +219,6 @@ class SqliteStore(TableReader):
         return await self._open.writer.run(lambda db: nodes.tick(db, beat, store_now), first=True)
 
     survey, bury, leave = reading(nodes.survey), writing(nodes.bury), writing(nodes.leave)
-    orphans = reading(nodes.orphans)
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
         claimed, has_rest = await self._write(working.claim, claim, now)

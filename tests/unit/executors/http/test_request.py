@@ -188,3 +188,13 @@ def test_a_key_that_is_not_what_it_says() -> None:
     target = Http(url="http://a.example/", sign_with="KEY")
     with pytest.raises(InvalidInput):
         request_of(replace(task(target), secrets={"KEY": "whsec_no base64"}), target)
+
+
+def test_a_request_goes_on_in_the_trace_of_its_run() -> None:
+    """By the header of W3C Trace Context, unless the job says one of its own."""
+    place = f"00-{'a' * 32}-{'b' * 16}-01"
+    for headers, sent in (({}, {"traceparent": place}), ({"Traceparent": "mine"}, {"Traceparent": "mine"})):
+        target = Http(url="http://a.example/", headers=headers)
+        request = request_of(replace(task(target), traceparent=place), target)
+        assert {name: value for name, value in request.headers.items() if name.lower() == "traceparent"} == sent
+    assert "traceparent" not in asked().headers

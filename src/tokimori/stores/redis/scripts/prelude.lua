@@ -10,10 +10,14 @@ end
 
 local ENDS = {succeeded = true, failed = true, cancelled = true, skipped = true}
 
--- A table of RESP2 ends at a nil: absent fields are false.
+-- A table of RESP2 ends at a nil: absent fields are false. Of a run in a list only the values of fields that are asked
+-- for, and of those that may be long, where they are too long, `ask.long`.
 local function row(key)
-    local found = call('HGETALL', key)
-    return #found > 0 and found
+    local found = call(ask.short and 'HMGET' or 'HGETALL', key, unpack(ask.short or {}))
+    for _, field in ipairs(ask.texts or {}) do
+        found[#found + 1] = call('HSTRLEN', key, field) > ask.longest and ask.long or call('HGET', key, field)
+    end
+    return found[1] and found or false
 end
 
 -- Members that a command adds to one key, or takes from it, are kept until `flush`, for one call with many of them.

@@ -1,0 +1,1 @@
+"""Traces: what OpenTelemetry is told, where it is there, and where a program stands in one."""

@@ -1,0 +1,29 @@
+"""Where this program stands in a trace right now. OpenTelemetry is not loaded for that: a span is its user's."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+
+from tokimori.model.trace import VARIABLE, traceparent_in
+
+_of_attempt: ContextVar[str | None] = ContextVar("tokimori_traceparent", default=None)
+
+
+def go_on_from(traceparent: str | None) -> None:
+    """In the calling context an attempt goes on that stands there."""
+    _of_attempt.set(traceparent)
+
+
+def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
+    """What tells where the caller stands: at OpenTelemetry's current span, its attempt, or where the variable says."""
+    given = traceparent_in(environment.get(VARIABLE))
+    return lambda: _of_span() or _of_attempt.get() or given
+
+
+def _of_span() -> str | None:
+    """Who has a current span has loaded this module."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    at = trace.get_current_span().get_span_context()
+    return f"00-{at.trace_id:032x}-{at.span_id:016x}-{int(at.trace_flags):02x}" if at.is_valid else None

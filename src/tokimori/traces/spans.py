@@ -1,0 +1,150 @@
+"""Spans of attempts, where OpenTelemetry is installed (`tokimori[otel]`) and the program has set it up."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.model.ids import RunId, Token
+from tokimori.model.outcome import Failed, Lost, Outcome, Succeeded, TimedOut
+from tokimori.model.trace import HEADER
+from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer
+
+log = logging.getLogger(__name__)
+
+NAME = "tokimori"
+Attributes = Mapping[str, str | int]
+
+
+def tracer_here() -> "Tracer | None":
+    """The tracer of this process; None where OpenTelemetry is not installed, or nobody has set it up."""
+    try:
+        from opentelemetry import trace  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        return None
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    return provider.get_tracer(NAME)
+
+
+@contextmanager
+def span_of(tracer: "Tracer", name: str, traceparent: str | None, attributes: Attributes) -> Iterator[None]:
+    """Within it a span is the current one, whose parent stands there."""
+    with tracer.start_as_current_span(name, context=_context(traceparent), attributes=attributes):
+        yield
+
+
+class TracedExecutor:
+    """Begins a span with each attempt and ends it with the attempt, which gets to know where its span stands."""
+
+    def __init__(self, inner: Executor, tracer: "Tracer") -> None:
+        self._inner = inner
+        self._tracer = tracer
+        self._report: Callable[[Report], None] | None = None
+        self._spans: dict[tuple[RunId, Token], Span] = {}
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+        await self._inner.open(self._told)
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor.start`."""
+        self._inner.start([self._begun(task) for task in tasks])
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor.stop`."""
+        self._inner.stop(run_id, token, reason, grace=grace)
+
+    def renew(self, sent: float) -> None:
+        """See `Executor.renew`."""
+        self._inner.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+        self._inner.forget(before)
+
+    async def close(self) -> None:
+        """See `Executor.close`. A span that nobody has ended ends here."""
+        await self._inner.close()
+        for span in self._spans.values():
+            span.end()
+        self._spans.clear()
+
+    def _begun(self, task: Task) -> Task:
+        try:
+            span = self._tracer.start_span(
+                f"run {task.job_id}", context=_context(task.traceparent), attributes=attributes_of(task)
+            )
+            self._spans[task.run_id, task.token] = span
+            return replace(task, traceparent=_place_of(span) or task.traceparent)
+        except Exception:
+            log.exception("no span was begun for the run %s", task.run_id)
+            return task
+
+    def _told(self, report: Report) -> None:
+        if isinstance(report, Ended):
+            self._finish(report)
+        if self._report is not None:
+            self._report(report)
+
+    def _finish(self, ended: Ended) -> None:
+        span = self._spans.pop((ended.run_id, ended.token), None)
+        if span is None:
+            return
+        try:
+            _tell(span, ended.outcome)
+            span.end()
+        except Exception:
+            log.exception("the span of the run %s was not ended", ended.run_id)
+
+
+def traced(executor: Executor) -> Executor:
+    """The executor, with spans where they go anywhere."""
+    tracer = tracer_here()
+    return executor if tracer is None else TracedExecutor(executor, tracer)
+
+
+def attributes_of(task: Task) -> Attributes:
+    """What is told of an attempt with its span."""
+    return {
+        "tokimori.job.id": task.job_id,
+        "tokimori.run.id": task.run_id,
+        "tokimori.attempt": task.attempt,
+        "tokimori.target": type(task.target).__name__.lower(),
+    }
+
+
+def _tell(span: "Span", outcome: Outcome) -> None:
+    from opentelemetry.trace import StatusCode  # noqa: PLC0415
+
+    span.set_attribute("tokimori.outcome", type(outcome).__name__)
+    match outcome:
+        case Failed(error=why) | TimedOut(error=why) | Lost(reason=why):
+            span.set_status(StatusCode.ERROR, why)
+        case Succeeded(exit_code=int() as code):
+            span.set_attribute("process.exit.code", code)
+        case _:
+            pass
+
+
+def _context(traceparent: str | None) -> "Context":
+    """That of a span which stands there; an empty one begins a trace."""
+    from opentelemetry.context import Context  # noqa: PLC0415
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    carrier = {} if traceparent is None else {HEADER: traceparent}
+    return TraceContextTextMapPropagator().extract(carrier, Context())
+
+
+def _place_of(span: "Span") -> str | None:
+    at = span.get_span_context()
+    return f"00-{at.trace_id:032x}-{at.span_id:016x}-{int(at.trace_flags):02x}" if at.is_valid else None

@@ -1,0 +1,100 @@
+"""Who looks at no payload reads none, however many runs there are."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from tests.unit.examples import NEW_YEAR
+from tests.unit.service.world import World
+from tokimori.clock import MINUTE, Moment
+from tokimori.errors import Refused
+from tokimori.model.outcome import Failed
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service import finding
+from tokimori.service.finding import RunSearch, all_whole, find_runs
+from tokimori.web.content import content
+from tokimori.web.view import View
+
+PAYLOAD = "x" * 1000
+READERS: dict[str, Callable[[World], Awaitable[object]]] = {
+    "why": lambda world: world.service.why_job("j"),
+    "why ready": lambda world: world.service.why_job("ready"),
+    "statistics": lambda world: world.service.statistics("j"),
+    "ledger": lambda world: world.service.ledger("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
+    "verify": lambda world: world.service.verify("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
+    "backfill": lambda world: world.service.backfill("j", NEW_YEAR, NEW_YEAR, dry_run=True),
+    "doctor": lambda world: world.service.doctor(),
+    "pause now": lambda world: world.service.pause("j", now=True),
+    "pause of all now": lambda world: world.service.queues.pause(now=True),
+    "page": lambda world: content(world.service, world.clock, View(job="j")),
+}
+
+
+def size_of(run: Run) -> int:
+    """How long its texts are."""
+    texts = (run.payload, run.error, run.result, run.details.payload, run.details.as_kept)
+    return sum(len(text) for text in texts if text is not None)
+
+
+@pytest.mark.parametrize("reader", READERS)
+async def test_lists_of_runs_are_read_without_their_texts(
+    world: World, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of twelve runs with a payload each, at most that of one is read."""
+    for job_id in ("j", "ready"):
+        await world.add({"noop": True, "schedule": "0 0 1 1 *", "max_running": 0, "retry": {"attempts": 1}}, job_id)
+        for _ in range(6):
+            world.pass_seconds(1)
+            await world.service.trigger(job_id, payload=PAYLOAD)
+    await world.work(Failed("no" * 500))
+    read: list[Run] = []
+    for method in ("list_runs", "last_runs", "runs_of"):
+        _note(world, method, read, monkeypatch)
+    await READERS[reader](world)
+    assert sum(map(size_of, read)) <= len(PAYLOAD)
+
+
+def _note(world: World, method: str, read: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    work = getattr(world.store, method)
+
+    async def noted(*args: object, **kwargs: object) -> Sequence[Run]:
+        found: Sequence[Run] = await work(*args, **kwargs)
+        read.extend(found)
+        return found
+
+    monkeypatch.setattr(world.store, method, noted)
+
+
+async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by itself; what is found is whole, and what is not wanted is not read."""
+    monkeypatch.setattr(finding, "LONGEST", 100)
+    monkeypatch.setattr(finding, "MOST_TEXT", 2_500)
+    for job_id in ("a", "b"):
+        await world.add({"noop": True}, job_id)
+        for _ in range(4):
+            world.pass_seconds(1)
+            await world.service.trigger(job_id, payload=PAYLOAD)
+    read: list[Run] = []
+    _note(world, "list_runs", read, monkeypatch)
+    first = await find_runs(world.service.list_runs, world.service.get, RunSearch(job_prefix="a"))
+    assert [run.payload for run in first.runs] == [PAYLOAD] * 3
+    assert sum(map(size_of, read)) < 3_200
+    rest = await world.service.find_runs(RunSearch(job_prefix="a", before=first.next))
+    assert ([run.payload for run in rest.runs], rest.next) == ([PAYLOAD], None)
+
+
+async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says how to ask for less; what was left out is there otherwise."""
+    monkeypatch.setattr(finding, "MOST_TEXT", 2_500)
+    await world.add({"noop": True}, "j")
+    for _ in range(3):
+        world.pass_seconds(1)
+        await world.service.trigger("j", payload=PAYLOAD)
+    found = await world.service.list_runs(RunFilter(longest=100))
+    assert {run.payload for run in found} == {"(long)"}
+    assert await all_whole(world.service.list_runs, found[1:]) == (await world.service.list_runs(RunFilter()))[1:]
+    with pytest.raises(Refused, match="over 2,500 characters"):
+        await all_whole(world.service.list_runs, found)

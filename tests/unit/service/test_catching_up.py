@@ -1,0 +1,34 @@
+"""What is decided before a job is edited takes a bounded time."""
+
+from itertools import count
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.errors import Refused
+from tokimori.ports.store import RunFilter
+from tokimori.service import catching_up
+
+
+async def test_an_edit_waits_a_bounded_time_for_what_the_job_has_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused with what to do; what was decided stays so, and the same edit goes on from there to its end."""
+    monkeypatch.setattr(catching_up, "LONGEST", 1)
+    await world.add({"noop": True, "schedule": "* * * * *", "misfire": "all", "late_after": 1}, "j")
+    world.pass_seconds(60 * 100)
+    ticks, began = count(), world.clock.monotonic()
+    monkeypatch.setattr(world.clock, "monotonic", lambda: began + next(ticks) * 0.01)
+    reached = [(await world.service.get("j")).fired_through]
+    for _ in range(50):
+        try:
+            edited = await world.service.update("j", schedule="0 9 * * *")
+        except Refused as fault:
+            assert "ask again, it goes on from there" in fault.message
+            reached.append((await world.service.get("j")).fired_through)
+        else:
+            break
+    assert len(reached) > 2
+    assert reached == sorted(set(reached))
+    assert edited.definition.schedule == "0 9 * * *"
+    assert len(await world.service.list_runs(RunFilter(job_id=edited.id, limit=200))) == 100
