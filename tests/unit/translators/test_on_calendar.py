@@ -68,7 +68,7 @@ def ours(expression: str, base: datetime) -> list[datetime] | None:
         schedule = parse_schedule(text, zone=calendar.zone or "UTC", gap=Gap.SKIP)
     except InvalidInput:
         return None
-    found, moment = [], from_datetime(base)
+    found, moment = list[datetime](), from_datetime(base)
     while len(found) < TIMES and (upcoming := schedule.next_after(moment)) is not None:
         moment = upcoming
         found.append(to_datetime(moment))
