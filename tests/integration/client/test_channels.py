@@ -15,7 +15,7 @@ from tests.servers import mariadb, postgres, redis
 PROGRAM = Path(__file__).parents[2] / "programs" / "talkers.py"
 PUBLISHERS = ("p1", "p2")
 SUBSCRIBERS = ("s1", "s2")
-KILLS = 8
+KILLS = 6
 PATIENCE = 60.0
 
 URLS: dict[str, tuple[Callable[[Path], str], Callable[[Path], object]]] = {
@@ -46,6 +46,7 @@ def lines(file: Path) -> list[str]:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("store", URLS)
 def test_nothing_acknowledged_is_lost_whoever_is_killed(store: str, tmp_path: Path) -> None:
     """Each named subscriber sees each acknowledged message at least once, and those of a publisher in its order."""
