@@ -129,10 +129,7 @@ def _order(
 
 async def _whole(service: "Service", text: str) -> str:
     """The id of the only living node whose id begins so. Raises `NotFound`, and `InvalidInput` where several do."""
-    from tokimori.ports.nodes import NodeState
-
-    living = [each for each in await service.nodes() if each.state is NodeState.ALIVE and not each.is_program]
-    found = [each.id for each in living if each.id.startswith(text.lower())]
+    found = [each.id for each in await service.nodes() if each.runs_jobs and each.id.startswith(text.lower())]
     if len(found) > 1:
         message = f"node: the ids of several nodes begin with {text!r}: {', '.join(found[:5])}"
         raise InvalidInput(message, field="node", value=text, allowed="more of the id")

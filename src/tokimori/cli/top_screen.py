@@ -94,7 +94,13 @@ def _count(found: Sequence[object], what: str) -> str:
 
 
 def _node(node: "NodeRecord", seen: Seen) -> tuple[object, ...]:
-    return Id(node.id), StateCell(node.state.value), node.host, node.pid, At(node.started, seen.zone)
+    return (
+        Id(node.id),
+        StateCell("drained" if node.drained else node.state.value),
+        node.host,
+        node.pid,
+        At(node.started, seen.zone),
+    )
 
 
 def _progress(run: "Run") -> str:

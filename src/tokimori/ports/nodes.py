@@ -47,8 +47,13 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def runs_jobs(self) -> bool:
-        """Whether it is alive, takes new runs and is not a program."""
-        return self.state is NodeState.ALIVE and not self.is_program and not self.drained
+        """Whether it is alive and not a program."""
+        return self.state is NodeState.ALIVE and not self.is_program
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether it runs jobs, and was not told to take no new runs."""
+        return self.runs_jobs and not self.drained
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):

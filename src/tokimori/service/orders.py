@@ -164,7 +164,7 @@ class Orders:
         return nodes
 
     async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
-        living = [each for each in await self._service.nodes() if each.state is NodeState.ALIVE and not each.is_program]
+        living = [each for each in await self._service.nodes() if each.runs_jobs]
         if node_id is None:
             return living
         wanted = check_uuid(node_id, field="node")

@@ -52,7 +52,10 @@ def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
         host=node.host,
         pid=node.pid,
         version=node.version,
-        labels=[f"{key}={value}" for key, value in sorted(node.labels.items())],
+        labels=[
+            *(["drained"] if node.drained else []),
+            *(f"{key}={each}" for key, each in sorted(node.labels.items())),
+        ],
         concurrency=node.concurrency,
         started=time_of(node.started, zone, now),
     )

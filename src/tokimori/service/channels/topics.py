@@ -26,6 +26,7 @@ class Topics:
             look = self._looks.get(topic)
             if look is None:
                 look = self._looks[topic] = asyncio.create_task(self._look(topic, after))
+                look.add_done_callback(_heard_of)
             await asyncio.wait([look], timeout=left)
             if look.done() and (look.cancelled() or look.result() > after):
                 return
@@ -36,3 +37,9 @@ class Topics:
             return await self.streams.newest(topic, known)
         finally:
             del self._looks[topic]
+
+
+def _heard_of(look: asyncio.Task[int]) -> None:
+    """Whoever still waits is told of its error; where nobody does, it is no matter."""
+    if not look.cancelled():
+        look.exception()

@@ -69,7 +69,7 @@ def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
 
 
 def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
-    there, function = [node for node in nodes if node.runs_jobs], handler_of(lane)
+    there, function = [node for node in nodes if node.takes_runs], handler_of(lane)
     if not there:
         text, mend = "it waits for a node, and none runs", "`tokimori serve` starts one"
         return Reason(cause=Cause.NO_NODE, text=text, mend=mend)
@@ -106,7 +106,7 @@ def _no_such_node(text: str, mend: str) -> Reason:
 def takers(lane: Lane, nodes: Iterable[NodeRecord]) -> list[NodeRecord]:
     """Those of these nodes that may run what waits in the lane."""
     function = handler_of(lane)
-    return [node for node in nodes if node.runs_jobs and _can_run(function, node) and not lacking(node.labels, lane)]
+    return [node for node in nodes if node.takes_runs and _can_run(function, node) and not lacking(node.labels, lane)]
 
 
 def _can_run(function: str, node: NodeRecord) -> bool:
