@@ -38,7 +38,12 @@ SPOOL = PurePath("/var/spool/cron")
 )
 @click.option("--smtp", metavar="HOST[:PORT]", help="Mail failures to MAILTO by this server: adds notifiers.")
 @click.option("--sender", metavar="ADDRESS", help="With --smtp: from whom these mails are.")
-@click.option("--tls", type=click.Choice([*Tls]), default=Tls.STARTTLS, help="With --smtp: by default starttls.")
+@click.option(
+    "--tls",
+    type=click.Choice([each.value for each in Tls]),
+    default=Tls.STARTTLS.value,
+    help="With --smtp: by default starttls.",
+)
 @click.option("--dry-run", is_flag=True, help="Read and show, import nothing.")
 def crontab(
     *,

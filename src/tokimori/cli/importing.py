@@ -146,9 +146,8 @@ def _print(jobs: Jobs, done: Import) -> None:
     for job_id, definition in jobs:
         fields = fields_of(definition)
         upcoming = local(_next_moment(job_id, definition), definition.time_zone)
-        rows.append(
-            (job_id, done.word(job_id), definition.schedule, upcoming, definition.owner, _command(fields["command"]))
-        )
+        does = _command(fields.get("command") or fields.get("email") or "")
+        rows.append((job_id, done.word(job_id), definition.schedule, upcoming, definition.owner, does))
     if rows:
         print_table(("ID", "RESULT", "SCHEDULE", "NEXT", "OWNER", "COMMAND"), rows)
     print_lines(f"{len(jobs)} jobs read, {len(done.added)} added, {len(done.unchanged)} unchanged")

@@ -94,12 +94,24 @@ REQUEST: dict[str, tuple[str, object]] = {
     "--body={{payload}}": ("body", "{{payload}}"),
     "--expect=204": ("expect", [204]),
     "--callback-within=90": ("callback_within", 90.0),
+    "--sign-with=HOOK": ("sign_with", "HOOK"),
+    "--notify=failure=ops": ("notify", {"failure": ["ops"]}),
+}
+EMAIL: dict[str, tuple[str, object]] = {
+    "--email=ops@example.org": ("email", ["ops@example.org"]),
+    "--smtp=mail.example.org:2525": ("smtp", "mail.example.org:2525"),
+    "--sender=cron@example.org": ("sender", "cron@example.org"),
+    "--tls=implicit": ("tls", "implicit"),
+    "--smtp-user=cron": ("smtp_user", "cron"),
+    "--smtp-password=MAIL": ("smtp_password", "MAIL"),
+    "--mail-subject={{ job_id }}": ("mail_subject", "{{ job_id }}"),
+    "--mail-text={{ payload }}": ("mail_text", "{{ payload }}"),
 }
 
 
 def test_every_field_is_said_here() -> None:
     """A field that is new has to be reachable by the program: these tables name all of them."""
-    said = {name for name, _ in (SAID | CHILD | REQUEST).values()} | {"retry", "function", "build"}
+    said = {name for name, _ in (SAID | CHILD | REQUEST | EMAIL).values()} | {"retry", "function", "build", "notifier"}
     assert said == {each.name for each in msgspec.structs.fields(JobFields)}
     assert {name for name, _ in RETRY.values()} == {each.name for each in msgspec.structs.fields(Retry)}
 
@@ -130,13 +142,16 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.mark.parametrize(
-    ("table", "retry"), [(SAID, RETRY), (CHILD, {}), (REQUEST, {})], ids=["scheduled", "dependent", "request"]
+    ("table", "retry"),
+    [(SAID, RETRY), (CHILD, {}), (REQUEST, {}), (EMAIL, {})],
+    ids=["scheduled", "dependent", "request", "e-mail"],
 )
 async def test_all_doors_keep_the_same(
     program: Program, table: dict[str, tuple[str, object]], retry: dict[str, tuple[str, object]]
 ) -> None:
     """The same job, said by the program, over HTTP and in Python, is the same to all of them, and shown whole."""
     program("calendar", "add", "holidays", "--date", "12-25")
+    program("notifier", "add", "ops", "--noop")
     for other in ("other", "cli") if table is CHILD else ("other",):
         program("job", "add", other, "--noop")
     values: dict[str, Any] = dict(table.values()) | ({"retry": dict(retry.values())} if retry else {})

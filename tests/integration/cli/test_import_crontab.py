@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.cli.conftest import Program
 from tokimori.cli import import_crontab
 from tokimori.cli.ending import run
 from tokimori.cli.main import program
@@ -206,3 +207,16 @@ def test_the_machines_zone_is_the_default(cli: Cli, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(import_crontab, "machine_zone", zone)
     cli("job", "import", "crontab", cli.file("crontab", "@daily run"))
     assert [job["time_zone"] for job in cli.jobs().values()] == ["Asia/Kolkata"]
+
+
+def test_mailto_becomes_a_notifier(program: Program) -> None:
+    """Where a server of mail is named; importing again changes nothing."""
+    (program.home / "tab").write_text("MAILTO=ann@example.org\n0 3 * * * true\nMAILTO=\n0 4 * * * true\n")
+    told = ("--smtp", "mail.example.org", "--sender", "cron@example.org")
+    assert "3 jobs read, 3 added, 0 unchanged" in program.run("job", "import", "crontab", "tab", *told).stdout
+    assert "3 jobs read, 0 added, 3 unchanged" in program.run("job", "import", "crontab", "tab", *told).stdout
+    (notifier,) = program.json("notifier", "list")
+    assert (notifier["id"], notifier["email"]) == ("notifier:mail-ann-example.org", ["ann@example.org"])
+    told_of = [job["notify"].get("failure") for job in program.json("job", "list") if job["schedule"]]
+    assert sorted(told_of, key=str) == [None, ["mail-ann-example.org"]]
+    assert program.error("job", "import", "crontab", "tab", "--smtp", "h")["field"] == "sender"
