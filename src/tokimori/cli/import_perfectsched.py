@@ -1,6 +1,7 @@
 """`tokimori job import perfectsched`"""
 
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -56,6 +57,7 @@ def _configured(file: str, environment: str) -> Configured:
     """One section of `config/perfectsched.yml`. Raises `InvalidFile`."""
     from tokimori.cli.importing import text_of
     from tokimori.errors import InvalidFile
+    from tokimori.translators.store_urls import store_url
     from tokimori.translators.yaml_tree import Faults, read_documents
 
     faults = Faults(file)
@@ -64,12 +66,14 @@ def _configured(file: str, environment: str) -> Configured:
     if (section := sections.get(environment)) is None:
         names = ", ".join(sections) or "none"
         raise InvalidFile(f"{file}: it has no section {environment!r}", field="environment", allowed=names)
-    url, table = section.scalar("url", str, ""), section.scalar("table", str, "")
+    url, table, ca = (section.scalar(name, str, "") for name in ("url", "table", "sslca"))
+    retry_wait = section.scalar("retry_wait", int, 300)
     if not url:
         section.refuse("url: it is missing; allowed: the URL of a database")
     if faults.lines:
         raise InvalidFile("\n".join(faults.texts()), field="source", value=file)
-    return Configured(url, table or None, section.scalar("retry_wait", int, 300))
+    found = store_url(url, Path.cwd(), {"sslca": ca}, field="url")
+    return Configured(found.url, table or None, retry_wait)
 
 
 def _pages(database: str, perfectsched: "PerfectSched") -> Pages:
