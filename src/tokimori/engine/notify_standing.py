@@ -13,6 +13,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.notification import Occasion, shortened
 from tokimori.model.notifier import NotifyOn, is_notifier
 from tokimori.model.notifying import Trouble, newest_of, note_trouble
+from tokimori.model.run import LONGEST_ERROR
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.store import RunFilter, Runs
@@ -94,7 +95,7 @@ class Standing:
     # What is held
 
     async def _read_held(self, reading: Reading, now: Moment, at: float) -> Reading:
-        wanted = RunFilter(states=frozenset({RunState.HELD}), before=self._run, limit=HELD)
+        wanted = RunFilter(states=frozenset({RunState.HELD}), before=self._run, limit=HELD, longest=LONGEST_ERROR)
         page = await self._store.list_runs(wanted)
         held, happened = dict(reading.state.held), Happened()
         for run in page:

@@ -149,7 +149,7 @@ class Overdue:
         return looked_at(known, now, due)
 
     async def _good_end(self, job: Job) -> Moment | None:
-        wanted = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED}), limit=NEWEST)
+        wanted = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED}), limit=NEWEST, longest=0)
         runs = await self._store.list_runs(wanted)
         ends = [run.ended for run in runs if run.ended is not None and run.incarnation == job.incarnation]
         return max(ends, default=None)

@@ -110,7 +110,7 @@ class Orders:
     async def restart_job(self, job_id: str) -> Sequence[Run]:
         """Restart all runs of a job that run on nodes; those runs, at most 1,000."""
         job = await self._service.get(check_job_id(job_id))
-        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED)
+        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         restarted = []
         for run in await self._store.list_runs(running):
             with suppress(Refused, NotFound):  # it has ended meanwhile, or is cancelled
@@ -121,7 +121,7 @@ class Orders:
         """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on."""
         check_reason("reason", reason)
         job = await self._service.get(check_job_id(job_id))
-        live, cancelled = RunFilter(job_id=job.id, states=_LIVE, limit=MOST_LISTED), 0
+        live, cancelled = RunFilter(job_id=job.id, states=_LIVE, limit=MOST_LISTED, longest=0), 0
         while runs := await self._store.list_runs(live):
             for run in runs:
                 with suppress(NotFound):
