@@ -5,7 +5,13 @@ from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import load
 from tokimori.cli.table import print_table
 
-config = Group("config", help="The settings of nodes and of this program.")
+config = Group(
+    "config",
+    help="The settings of nodes and of this program.",
+    nouns={
+        "import": ("tokimori.cli.config_import:import_settings", "Translate settings of Koyomi, Keiji, PerfectSched.")
+    },
+)
 
 
 @config.command()

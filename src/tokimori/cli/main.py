@@ -57,7 +57,7 @@ program = Group(
         "doctor": ("tokimori.cli.doctor:doctor", "What is wrong here, and what to do about it."),
         "db": ("tokimori.cli.db:db", "The store: status, migrate, sql, check, copy."),
         "context": ("tokimori.cli.context:context", "Nodes elsewhere, to ask instead of the store: add, use, list."),
-        "config": ("tokimori.cli.config:config", "Settings: show, check."),
+        "config": ("tokimori.cli.config:config", "Settings: show, check, import."),
         "man": ("tokimori.cli.manual:man", "Print or write the manual pages."),
         "completion": ("tokimori.cli.completion:completion", "What makes bash, zsh or fish complete command lines."),
     },

@@ -23,14 +23,16 @@ def write_toml(
     """
     top = [] if set_name is None else [f"set = {_text(set_name)}\n"]
     named = [
-        _table(f"[{part}.{_key(name)}]", fields) for part, each in resources.items() for name, fields in each.items()
+        _table(f"[{part}.{write_key(name)}]", fields)
+        for part, each in resources.items()
+        for name, fields in each.items()
     ]
     return "\n".join([*top, *named, *(_table("[[jobs]]", job) for job in jobs)])
 
 
 def write_fields(fields: Mapping[str, object]) -> str:
     """The fields of one job, a line for each."""
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in fields.items())
+    return "".join(f"{write_key(name)} = {_value(value)}\n" for name, value in fields.items())
 
 
 def _table(head: str, fields: Mapping[str, object]) -> str:
@@ -48,13 +50,14 @@ def _value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(map(_value, value))}]"
         case Mapping():
-            pairs = ", ".join(f"{_key(str(name))} = {_value(each)}" for name, each in value.items())
+            pairs = ", ".join(f"{write_key(str(name))} = {_value(each)}" for name, each in value.items())
             return f"{{ {pairs} }}" if pairs else "{}"
         case _:
             raise Bug(f"TOML has no form for a {type(value).__name__}")
 
 
-def _key(name: str) -> str:
+def write_key(name: str) -> str:
+    """The name as a key, in quotes where it has to be."""
     return name if _BARE_KEY.match(name) else _text(name)
 
 

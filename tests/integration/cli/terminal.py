@@ -22,7 +22,12 @@ class Session:
     """A program that runs at a terminal of this size."""
 
     def __init__(
-        self, program: Program, *arguments: str, columns: int = 80, more: Mapping[str, str] | None = None
+        self,
+        program: Program,
+        *arguments: str,
+        columns: int = 80,
+        more: Mapping[str, str] | None = None,
+        patience: float = LONGEST,
     ) -> None:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
@@ -39,7 +44,7 @@ class Session:
         )
         os.close(theirs)
         self.shown = ""
-        self._deadline = time.monotonic() + LONGEST
+        self._deadline = time.monotonic() + patience
 
     def until(self, text: str) -> str:
         """All that was shown, once this text is there."""

@@ -139,6 +139,7 @@ ONLY_HERE: Mapping[str, str] = MappingProxyType(
         "man": "it writes what the program says of itself",
         "config show": "the settings of this machine are files of this machine",
         "config check": "the settings of this machine are files of this machine",
+        "config import": "the settings of this machine are files of this machine",
     }
 )
 """Commands that no door can offer, and why."""
