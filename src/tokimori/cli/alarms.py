@@ -8,6 +8,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.length import Length
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import At, print_table
@@ -20,7 +21,11 @@ _MOST_LOG = 100_000
 """So many bytes of a text on standard input are read; the service keeps the last ones."""
 
 
+_COLUMNS = ("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG")
+
+
 @click.command(cls=Command)
+@listing(_COLUMNS)
 def alarms() -> None:
     """List what should have ended well and has not: jobs with --expect-within, and what runs elsewhere."""
     from tokimori.service.views.alarms import alarm_view
@@ -33,22 +38,19 @@ def alarms() -> None:
         return service.time_zone, found
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([alarm_view(each) for each in found])
-        return
-    rows = [
-        (
-            each.kind.value,
-            "job" if each.of_job else "elsewhere",
-            each.name,
-            At(each.since, zone),
-            At(each.expected_by, zone),
-            At(each.last_good, zone),
-            None if each.log is None else each.log.splitlines()[-1],
-        )
-        for each in found
-    ]
-    print_table(("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG"), rows)
+    print_list(_COLUMNS, [(each, [_row(each, zone)]) for each in found], alarm_view)
+
+
+def _row(each: "Alarm", zone: str) -> Row:
+    return (
+        each.kind.value,
+        "job" if each.of_job else "elsewhere",
+        each.name,
+        At(each.since, zone),
+        At(each.expected_by, zone),
+        At(each.last_good, zone),
+        None if each.log is None else each.log.splitlines()[-1],
+    )
 
 
 @click.command(cls=Command)

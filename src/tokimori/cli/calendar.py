@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.cli.command import Command, Group, options
+from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import print_fields, print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import print_table
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 calendar = Group("calendar", help="Calendars: named days off, which jobs share.")
 
+_COLUMNS = ("NAME", "WEEKDAYS", "DATES", "DESCRIPTION")
 _OPTIONS = (
     click.option(
         "--date", "dates", multiple=True, metavar="DATE", help="2026-12-25, 2026-12-24/2027-01-01, or 12-25 each year."
@@ -80,6 +81,7 @@ def update(
 
 
 @calendar.command("list")
+@listing(_COLUMNS)
 def list_calendars() -> None:
     """List all calendars."""
     from tokimori.service.views.schedules import calendar_view
@@ -87,12 +89,11 @@ def list_calendars() -> None:
     async def act(service: "Service") -> "Sequence[Calendar]":
         return await service.calendars.list()
 
-    found = in_service(act)
-    if options().as_json:
-        print_json([calendar_view(each) for each in found])
-    else:
-        rows = [(each.name, " ".join(each.weekdays), len(each.dates), each.description) for each in found]
-        print_table(("NAME", "WEEKDAYS", "DATES", "DESCRIPTION"), rows)
+    print_list(
+        _COLUMNS,
+        [(each, [(each.name, " ".join(each.weekdays), len(each.dates), each.description)]) for each in in_service(act)],
+        calendar_view,
+    )
 
 
 @calendar.command()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tokimori.cli.global_options import global_options, write_options
+from tokimori.cli.global_options import PREFIX, global_options, write_options
 from tokimori.cli.suggesting import command_hint
 
 
@@ -22,15 +22,20 @@ class Options:
     semaphore_store: str | None
     config: Path | None
     output: str
-    """One of `OUTPUTS`."""
+    """One of `OUTPUTS`, or `template=` and a template."""
     debug: bool
     plain: bool = False
     """Whether a terminal gets neither colours nor signs."""
 
     @property
     def as_json(self) -> bool:
-        """Whether what is printed is for a program that reads JSON."""
-        return self.output in {"json", "jsonl"}
+        """Whether what is printed is what a program reads as JSON: with a template, the texts of it."""
+        return self.output in {"json", "jsonl"} or self.template is not None
+
+    @property
+    def template(self) -> str | None:
+        """How each thing is to be printed; None: in one of the other forms."""
+        return self.output.removeprefix(PREFIX) if self.output.startswith(PREFIX) else None
 
 
 def options() -> Options:

@@ -26,7 +26,7 @@ _PRIVATE = 0o600
     examples=(
         ("config import config/default.toml --to tokimori.toml", "Koyomi's settings"),
         ("config import config/perfectsched.yml", "with a section [env.NAME] for each environment"),
-        ("echo 'dbi:Pg:dbname=jobs;host=db1' | tokimori config import -", "the URL of the same database"),
+        ("config import dsn.txt", "one line such as dbi:Pg:dbname=jobs;host=db1, as a URL"),
     ),
 )
 @click.argument("file", metavar="FILE")

@@ -7,6 +7,8 @@ import click
 
 PROGRAM = "tokimori"
 OUTPUTS = ("table", "wide", "json", "jsonl", "csv", "ids")
+PREFIX = "template="
+"""How an output begins that is a template."""
 _EVERYWHERE = ("server", "context", "store", "semaphore_store", "config", "json", "output", "wide", "plain", "debug")
 
 
@@ -72,10 +74,11 @@ def global_options() -> list[click.Parameter]:
         ),
         click.Option(
             ["-o", "--output"],
-            type=click.Choice(OUTPUTS),
+            type=_Output(OUTPUTS),
+            metavar=f"[{'|'.join(OUTPUTS)}|template=TEXT]",
             expose_value=False,
             callback=_keep("output"),
-            help="How to print; wide: whole texts and times.",
+            help="How to print; wide: whole texts and times; a template such as '{{ id }} {{ state }}'.",
         ),
         click.Option(["--wide"], is_flag=True, expose_value=False, callback=_keep("wide"), help="The same as -o wide."),
         click.Option(
@@ -85,6 +88,18 @@ def global_options() -> list[click.Parameter]:
             ["--debug"], is_flag=True, expose_value=False, callback=_keep("debug"), help="Show the traceback of a bug."
         ),
     ]
+
+
+class _Output(click.Choice[str]):
+    """One of the forms, or a template."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What was said. Raises `InvalidInput` for a template that can't be one."""
+        if not str(value).startswith(PREFIX):
+            return super().convert(value, param, ctx)
+        from tokimori.cli.template import check_template
+
+        return f"{PREFIX}{check_template(str(value).removeprefix(PREFIX))}"
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:

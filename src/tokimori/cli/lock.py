@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.suggesting import command_hint
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At
 
 if TYPE_CHECKING:
     from tokimori.service.semaphores import Holder, SemaphoreDetails
@@ -53,10 +54,12 @@ class LockGroup(Group):
 
 
 _RUN = "run"
+_COLUMNS = ("NAME", "LIMIT", "USED", "WAITING", "HOLDER", "UNITS", "TOKEN", "SINCE")
 lock = LockGroup("lock", help=USAGE, options_metavar="", subcommand_metavar=SYNOPSIS)
 
 
 @lock.command("list")
+@listing(_COLUMNS)
 def list_semaphores() -> None:
     """List semaphores: limit, units in use, how many wait, and who holds what."""
     from tokimori.service.views.semaphores import semaphore_view
@@ -65,19 +68,15 @@ def list_semaphores() -> None:
         return service.time_zone, await service.semaphores.list()
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([semaphore_view(each) for each in found])
-        return
-    rows = [
-        (*first, *_holder_cells(holder, zone))
-        for each in found
-        for first, holder in zip(
-            [(each.name, each.limit, each.used, each.waiting), *[("", "", "", "")] * len(each.holders)],
-            each.holders or [None],
-            strict=False,
-        )
+    print_list(_COLUMNS, [(each, _rows(each, zone)) for each in found], semaphore_view)
+
+
+def _rows(each: "SemaphoreDetails", zone: str) -> list[Row]:
+    """One for each holder; what is the semaphore's own stands in the first."""
+    firsts = [(each.name, each.limit, each.used, each.waiting), *[("", "", "", "")] * len(each.holders)]
+    return [
+        (*first, *_holder_cells(holder, zone)) for first, holder in zip(firsts, each.holders or [None], strict=False)
     ]
-    print_table(("NAME", "LIMIT", "USED", "WAITING", "HOLDER", "UNITS", "TOKEN", "SINCE"), rows)
 
 
 def _holder_cells(holder: "Holder | None", zone: str) -> tuple[object, ...]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
-from tokimori.cli.table import At, Id, State, print_table
+from tokimori.cli.table import At, Id, State
+from tokimori.ports.nodes import NodeState
 
 if TYPE_CHECKING:
     from tokimori.ports.nodes import NodeRecord
@@ -25,35 +27,42 @@ node = Group(
     sections={"Look": ("list", "address"), "Order": ("drain", "resume", "stop")},
 )
 
+_COLUMNS = ("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS")
 _SPARE = ("CONCURRENCY", "PID", "LEFT", "KIND")
 """What a narrow terminal does without, the first one first."""
+_DRAINED = "drained"
+_STATES = (*(state.value for state in NodeState), _DRAINED)
 
 
 @node.command("list")
-def list_nodes() -> None:
+@click.option("--state", type=click.Choice(_STATES), help="Only those in this state.")
+@listing(_COLUMNS)
+def list_nodes(state: str | None) -> None:
     """List nodes, living ones first, and the programs that hold or wait for permits."""
 
     from tokimori.service.views.nodes import node_view
 
     zone, nodes = in_service(_nodes)
-    if options().as_json:
-        print_json([node_view(each) for each in nodes])
-        return
-    rows = [
-        (
-            Id(each.id),
-            "program" if each.is_program else "node",
-            State("drained" if each.drained else each.state.value),
-            each.host,
-            each.pid,
-            None if each.is_program else each.concurrency,
-            At(each.started, zone),
-            At(each.left, zone),
-            ", ".join(f"{name}={value}" for name, value in each.labels.items()),
-        )
-        for each in nodes
-    ]
-    print_table(("ID", "KIND", "STATE", "HOST", "PID", "CONCURRENCY", "STARTED", "LEFT", "LABELS"), rows, spare=_SPARE)
+    listed = [(each, [_row(each, zone)]) for each in nodes if state in {None, _state(each)}]
+    print_list(_COLUMNS, listed, node_view, spare=_SPARE)
+
+
+def _state(each: "NodeRecord") -> str:
+    return _DRAINED if each.drained else each.state.value
+
+
+def _row(each: "NodeRecord", zone: str) -> Row:
+    return (
+        Id(each.id),
+        "program" if each.is_program else "node",
+        State(_state(each)),
+        each.host,
+        each.pid,
+        None if each.is_program else each.concurrency,
+        At(each.started, zone),
+        At(each.left, zone),
+        ", ".join(f"{name}={value}" for name, value in each.labels.items()),
+    )
 
 
 async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":

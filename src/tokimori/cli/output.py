@@ -18,10 +18,21 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls that."""
+    """One JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls that.
+
+    With `-o template` the lines that the template makes of it.
+    """
 
     from msgspec import json
 
+    if (template := options().template) is not None:
+        from tokimori.cli.template import rendered
+
+        lines, missing = rendered(template, value)
+        print_lines(*lines)
+        for line in missing:
+            print_notice(line)
+        return
     if options().output == "jsonl":
         each = value if isinstance(value, list) else [value]
         print_lines(*(json.encode(member).decode() for member in each))

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
 
 queue = Group("queue", help="Queues: groups of jobs that can be paused together.")
 
+_COLUMNS = ("NAME", "JOBS", "PAUSED SINCE", "BY", "REASON")
 _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything, in every queue.")
 
 
 @queue.command("list")
-def list_queues() -> None:
+@click.option("--paused", is_flag=True, help="Only those that are paused by name.")
+@listing(_COLUMNS)
+def list_queues(*, paused: bool) -> None:
     """List the queues, how many jobs are in each, and what is paused."""
     from tokimori.model.pause import EVERYTHING
     from tokimori.service.asking import MOST_LISTED
@@ -40,16 +44,14 @@ def list_queues() -> None:
     for pause in pauses:
         if pause.queue == EVERYTHING:
             print_notice(sentence(pause))
-    if options().as_json:
-        print_json([queue_view(each) for each in found])
-        return
     own = {pause.queue: pause for pause in pauses}
-    rows = []
+    listed: list[tuple[Queue, Sequence[Row]]] = []
     for each in found:
         its = own.get(each.name)
         told = (None, None, None) if its is None else (At(its.since, zone), its.by, its.reason)
-        rows.append((each.name, each.jobs, *told))
-    print_table(("NAME", "JOBS", "PAUSED SINCE", "BY", "REASON"), rows)
+        if its is not None or not paused:
+            listed.append((each, [(each.name, each.jobs, *told)]))
+    print_list(_COLUMNS, listed, queue_view)
 
 
 @queue.command()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
+from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service, load
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 secret = Group("secret", help="Secrets: values that jobs name as {{ secret.NAME }}, and that nobody is shown again.")
+
+_COLUMNS = ("NAME", "JOBS", "SET", "BY")
 
 
 @secret.command("set", cls=Command)
@@ -48,6 +51,7 @@ def set_secret(name: str, jobs: Sequence[str], all_jobs: bool) -> None:
 
 
 @secret.command("list")
+@listing(_COLUMNS)
 def list_secrets() -> None:
     """List the secrets: their names, for which jobs, when and by whom they were set."""
     from tokimori.service.views.secrets import secret_view
@@ -56,11 +60,11 @@ def list_secrets() -> None:
         return service.time_zone, await service.secrets.list()
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([secret_view(each) for each in found])
-        return
-    rows = [(each.name, " ".join(f"{prefix}*" for prefix in each.jobs), At(each.at, zone), each.by) for each in found]
-    print_table(("NAME", "JOBS", "SET", "BY"), rows)
+    listed = [
+        (each, [(each.name, " ".join(f"{prefix}*" for prefix in each.jobs), At(each.at, zone), each.by)])
+        for each in found
+    ]
+    print_list(_COLUMNS, listed, secret_view)
 
 
 @secret.command(cls=Command)

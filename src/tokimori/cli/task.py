@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import local, print_fields, print_json, print_lines
 from tokimori.cli.session import in_service, load
 from tokimori.cli.table import At, State, print_table
@@ -60,23 +61,29 @@ def create(name: str, description: str, force: bool) -> None:
         print_lines(f"created {name}: write {made / 'function.py'}, then `tokimori task build {name}`")
 
 
+_COLUMNS = ("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION")
+
+
 @task.command("list")
-def list_tasks() -> None:
+@click.option("--state", metavar="STATE", help="Only those in this state, such as enabled, paused, parked or deleted.")
+@listing(_COLUMNS)
+def list_tasks(state: str | None) -> None:
     """List tasks by name."""
     from tokimori.service.views.tasks import task_view
 
-    tasks = in_service(_all_tasks)
-    if options().as_json:
-        print_json([task_view(each) for each in tasks])
-        return
-    print_table(("NAME", "STATE", "SCHEDULE", "NEXT", "BUILD", "DESCRIPTION"), [*map(_row, tasks)], spare=("BUILD",))
+    listed = [(each, [_row(each)]) for each in in_service(_all_tasks) if state in {None, _state(each)}]
+    print_list(_COLUMNS, listed, task_view, spare=("BUILD",))
+
+
+def _state(details: "TaskDetails") -> str:
+    return "deleted" if details.job is None else details.job.state.value
 
 
 def _row(details: "TaskDetails") -> tuple[object, ...]:
     record, job = details.record, details.job
     return (
         record.name,
-        State("deleted" if job is None else job.state.value),
+        State(_state(details)),
         record.build.schedule or "on demand",
         At(None if job is None else job.next_due, "UTC" if job is None else job.definition.time_zone),
         record.build.digest[:SHORT],

@@ -7,9 +7,10 @@ import click
 
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.length import Length
+from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import At, print_table
+from tokimori.cli.table import At
 
 if TYPE_CHECKING:
     from tokimori.model.access_token import AccessToken
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from tokimori.service.tokens import NewToken
 
 token = Group("token", help="Tokens: who may come through the doors of the nodes, and as what.")
+
+_COLUMNS = ("NAME", "ROLE", "JOBS", "QUEUES", "CREATED", "BY", "EXPIRES")
 
 
 @token.command(cls=Command)
@@ -48,6 +51,7 @@ def create(name: str, role: str, jobs: Sequence[str], queues: Sequence[str], exp
 
 
 @token.command("list")
+@listing(_COLUMNS)
 def list_tokens() -> None:
     """List the tokens, those that are over too."""
     from tokimori.service.views.tokens import token_view
@@ -56,22 +60,24 @@ def list_tokens() -> None:
         return service.time_zone, await service.tokens.list()
 
     zone, found = in_service(act)
-    if options().as_json:
-        print_json([token_view(each) for each in found])
-        return
-    rows = [
+    listed = [
         (
-            each.name,
-            each.role.value,
-            " ".join(f"{prefix}*" for prefix in each.scope.jobs),
-            " ".join(each.scope.queues),
-            At(each.created, zone),
-            each.by,
-            At(each.expires, zone),
+            each,
+            [
+                (
+                    each.name,
+                    each.role.value,
+                    " ".join(f"{prefix}*" for prefix in each.scope.jobs),
+                    " ".join(each.scope.queues),
+                    At(each.created, zone),
+                    each.by,
+                    At(each.expires, zone),
+                )
+            ],
         )
         for each in found
     ]
-    print_table(("NAME", "ROLE", "JOBS", "QUEUES", "CREATED", "BY", "EXPIRES"), rows)
+    print_list(_COLUMNS, listed, token_view)
 
 
 @token.command(cls=Command)

@@ -1,0 +1,86 @@
+"""What lists that are read whole have in common: a text that rows hold, and the column by which they are sorted."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from tokimori.cli.command import options
+from tokimori.cli.output import print_json
+from tokimori.cli.table import At, print_table
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
+Row = Sequence[object]
+Listed = Sequence[tuple[_T, Sequence[Row]]]
+"""Things, each with its rows: most have one."""
+
+
+def listing(columns: Sequence[str]) -> Callable[[_F], _F]:
+    """The options `--text`, `--sort` and `--reverse`, which `print_list` reads."""
+    names = [_name(column) for column in columns]
+
+    def add(command: _F) -> _F:
+        for option in (
+            click.option("--reverse", is_flag=True, help="The other way round.", **_kept("reverse")),
+            click.option("--sort", type=click.Choice(names), help="Sort by this column.", **_kept("sort")),
+            click.option("--text", metavar="TEXT", help="Only rows that hold this text.", **_kept("text")),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def print_list(
+    columns: Sequence[str], listed: Listed[_T], view: Callable[[_T], object], *, spare: Sequence[str] = ()
+) -> None:
+    """The rows that are wanted, in the order that is; as JSON what `view` makes of each thing."""
+    meta = click.get_current_context().meta
+    found = wanted(columns, listed, meta.get(_KEY + "text"), meta.get(_KEY + "sort"), reverse=_KEY + "reverse" in meta)
+    if options().as_json:
+        print_json([view(each) for each, _ in found])
+    else:
+        print_table(columns, [row for _, rows in found for row in rows], spare=spare)
+
+
+def wanted(
+    columns: Sequence[str], listed: Listed[_T], text: str | None, sort: str | None, *, reverse: bool = False
+) -> Listed[_T]:
+    """Those of which a cell holds the text, in any case, by the column; what has nothing there comes last. Pure."""
+    sought = (text or "").casefold()
+    kept = [each for each in listed if any(sought in str(cell).casefold() for row in each[1] for cell in row)]
+    if sort is None:
+        return kept[::-1] if reverse else kept
+    place = [_name(column) for column in columns].index(sort)
+    keys = [(_key(each[1][0][place]), each) for each in kept]
+    there = sorted((pair for pair in keys if pair[0] is not None), key=lambda pair: pair[0], reverse=reverse)
+    return [each for _, each in there] + [each for key, each in keys if key is None]
+
+
+_KEY = "tokimori.listing."
+
+
+def _kept(name: str) -> dict[str, Any]:
+    def keep(ctx: click.Context, _: click.Parameter, value: object) -> None:
+        if value:
+            ctx.meta[_KEY + name] = value
+
+    return {"expose_value": False, "callback": keep}
+
+
+def _name(column: str) -> str:
+    return column.lower().replace(" ", "-")
+
+
+def _key(cell: object) -> Any:
+    """What a cell is compared by; None: there is nothing in it."""
+    match cell:
+        case At(moment=moment):
+            return moment
+        case None | "":
+            return None
+        case int() | float():
+            return cell
+        case _:
+            return str(cell).casefold()
