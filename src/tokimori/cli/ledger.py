@@ -1,7 +1,7 @@
 """`tokimori job ledger` and `tokimori verify`: what became of each occurrence, and whether all of it fits."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.moment import past_or_none
 from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
 from tokimori.cli.table import Id, print_table
 from tokimori.clock import Moment
@@ -87,15 +88,14 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
 
     async def act(service: "Service") -> "list[Verified]":
         since, until = await _range(service, first, last)
-        if job_ids:
-            return [part for job_id in job_ids for part in await _verified(service, job_id, since, until)]
         found: list[Verified] = []
-        async for job in _all(service):
-            with suppress(NotFound):  # somebody has deleted it meanwhile
-                found += await _verified(service, job.id, since, until)
+        async for part in _verified(service, job_ids, since, until):
+            found.append(part)
+            advance(sum(sum(each.fates.values()) for each in found), None)
         return found
 
-    found = in_service(act)
+    with counting("verify", "occurrences") as advance:
+        found = in_service(act)
     wrong = sum(each.wrong for each in found)
     if options().as_json:
         print_json([verified_view(each) for each in found])
@@ -112,11 +112,27 @@ async def _all(service: "Service") -> "AsyncIterator[Job]":
         after = page[-1].id
 
 
-async def _verified(service: "Service", job_id: str, since: Moment | None, until: Moment | None) -> "list[Verified]":
-    parts = [await service.verify(job_id, since, until)]
-    while (following := parts[-1].next) is not None:
-        parts.append(await service.verify(job_id, following, until))
-    return parts
+async def _verified(
+    service: "Service", job_ids: Sequence[str], since: Moment | None, until: Moment | None
+) -> "AsyncIterator[Verified]":
+    """The parts of these jobs, or of all."""
+    for job_id in job_ids:
+        async for part in _parts(service, job_id, since, until):
+            yield part
+    if not job_ids:
+        async for job in _all(service):
+            with suppress(NotFound):  # somebody has deleted it meanwhile
+                async for part in _parts(service, job.id, since, until):
+                    yield part
+
+
+async def _parts(
+    service: "Service", job_id: str, since: Moment | None, until: Moment | None
+) -> "AsyncIterator[Verified]":
+    part = await service.verify(job_id, since, until)
+    yield part
+    while (following := part.next) is not None:
+        yield (part := await service.verify(job_id, following, until))
 
 
 def _print_verified(found: "list[Verified]", wrong: int) -> None:

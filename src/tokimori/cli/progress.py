@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from tokimori.service.copying import Step, Tell
 
-Advance = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
+Advance = Callable[[int, int | None], None]
+"""Is told how much is done, and of how much; None: nobody knows."""
 
 
 @contextmanager
@@ -20,9 +20,14 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    with _bar(f"{{task.completed:.0f}} of {{task.total:.0f}} {unit}") as progress:
-        task = progress.add_task(what, total=1)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with _bar("{task.fields[counted]}") as progress:
+        task = progress.add_task(what, total=None, counted="")
+
+        def advance(done: int, total: int | None) -> None:
+            counted = f"{done} {unit}" if total is None else f"{done} of {total} {unit}"
+            progress.update(task, completed=done, total=total, counted=counted)
+
+        yield advance
 
 
 @contextmanager

@@ -111,8 +111,8 @@ def koyomi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Koyomi]:
         found = Koyomi(program, f"dbi:SQLite:dbname={tmp_path}/koyomi.db", "")
     yield found
     for worker in found.workers:
-        worker.process.kill()
-        worker.end()
+        worker.process.kill()  # which does nothing to one that has ended
+        worker.process.wait()
     if request.param == "postgres":
         postgres.server().drop(name)
 

@@ -149,3 +149,12 @@ def test_what_runs_is_seen_and_ordered_by_keys(served: Program) -> None:
     code, shown = session.end()
     assert (code, shown.endswith("\x1b[?25h\x1b[?1049l")) == (0, True)
     assert served.json("run", "show", run)["state"] == "cancelled"
+
+
+def test_it_is_seen_how_far_a_check_is(program: Program) -> None:
+    """On the terminal, beside the answer."""
+    program("job", "add", "j", "--noop", "--schedule", "@daily")
+    code, shown = at_a_terminal(program, "verify")
+    assert code == 0
+    assert "0 occurrences" in shown
+    assert "all of them fit" in shown
