@@ -15,7 +15,7 @@ ASKS: Mapping[str, str] = MappingProxyType(
     {
         "bash": 'source "$1"; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tokimori_completion tokimori;'
         ' printf "%s\\n" "${COMPREPLY[@]}"',
-        "zsh": "compdef() { :; }; compadd() { print -l -- ${(P)@[-1]} }; _describe() { print -l -- ${(P)@[-1]} };"
+        "zsh": "compdef() { :; }; compadd() { print -l -- ${(P)@[-1]} }; _describe() { print -l -- ${(P)@[-2]} };"
         ' source "$1"; words=(${=2}); CURRENT=${#words}; _tokimori_completion',
         "fish": "source $argv[2]; complete -C $argv[3]",
     }
