@@ -14,6 +14,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.unit.examples import NEW_YEAR
+from tests.unit.service.test_tasks import build
 from tests.unit.service.world import SetClock, World
 from tokimori import clock
 from tokimori.cli import session
@@ -22,8 +23,11 @@ from tokimori.cli.main import program
 from tokimori.cli.remote import contexts_file
 from tokimori.client.opening import Stores
 from tokimori.config.contexts import Context, Contexts, write_contexts
+from tokimori.engine.overdue import Overdue
+from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.audited import audited
+from tokimori.service.jobs import schedule_for
 
 FOLDER = Path(__file__).with_name("golden")
 WIDTHS = (80, 120, 200)
@@ -47,6 +51,13 @@ LISTS: Mapping[str, str] = {
     "node-list": "node list",
     "context-list": "context list",
 }
+TASKS_AND_ALARMS: Mapping[str, str] = {
+    "task-list": "task list",
+    "task-builds": f"task builds {LONG[:100]}",
+    "alarms": "alarms",
+    "expect": "expect",
+}
+"""Lists whose things would stand in the others too, as jobs and runs."""
 
 
 async def populate(world: World) -> None:
@@ -78,8 +89,25 @@ async def populate(world: World) -> None:
     )
 
 
+async def add_tasks_and_alarms(world: World) -> None:
+    """A task with two builds, one without a schedule, and what should have reported a minute ago."""
+    service = audited(world.service)
+    await build(service, "1", LONG[:100], "every 10 seconds")
+    await build(service, "2", LONG[:100], "; ".join(["0 0 12 1 6 ? 2150"] * 5))
+    await build(service, "3", "ping", None)
+    await service.expectations.set("e" * 128, 60, description=f"{WIDE}\n" * 5)
+    await service.ping("e" * 128, log=TEN_LINES)
+    await service.expectations.set("never", 90_000)
+    await service.expectations.set("f" * 128, 60)
+    await service.ping("f" * 128, "fail", TEN_LINES)
+    world.pass_seconds(130)
+    duty = Overdue(world.store, 0, schedule_for)
+    for _ in range(2):
+        await duty.step(NodeId("node"), world.clock.now(), world.clock.monotonic())
+
+
 @pytest.fixture(autouse=True)
-def _world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     """The program at a terminal, on a store in which nothing is left to chance."""
     drawn = itertools.count(1)
     monkeypatch.setattr(os, "urandom", lambda size: next(drawn).to_bytes(size, "big"))
@@ -95,6 +123,7 @@ def _world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = "n" * 100
     known = {name: Context(url=f"https://{'h' * 200}.example", token_file="/run/secrets/" + "f" * 200)}
     write_contexts(contexts_file(), Contexts(contexts=known, current=name))
+    return world
 
 
 def shown(line: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
@@ -106,14 +135,16 @@ def shown(line: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch
     return "".join(f"{each.rstrip()}\n" for each in capsys.readouterr().out.splitlines())
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", [*LISTS, *TASKS_AND_ALARMS])
 def test_a_list_is_shown_as_it_was(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each row is one line, no wider than the terminal, at every width."""
+    if name in TASKS_AND_ALARMS:
+        asyncio.run(add_tasks_and_alarms(world))
     parts = []
     for width in WIDTHS:
-        text = shown(LISTS[name], width, capsys, monkeypatch)
+        text = shown({**LISTS, **TASKS_AND_ALARMS}[name], width, capsys, monkeypatch)
         assert max(map(cell_len, text.splitlines())) <= width
         parts.append(f"── {width} columns\n{text}")
     file, found = FOLDER / f"{name}.txt", "\n".join(parts)
