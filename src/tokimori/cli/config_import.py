@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
-from tokimori.cli.output import print_json, print_lines, print_text
+from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.table import print_table
 from tokimori.errors import InvalidFile, InvalidInput, Refused
 
@@ -62,7 +62,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     if options().as_json:
         print_json(_as_json(found, system, place))
     elif place is None:
-        print_text(toml)
+        print_lines(toml.removesuffix("\n"))
     else:
         _tell(found, place)
 
@@ -73,11 +73,13 @@ def _text_of(file: str) -> tuple[str, Path]:
 
     try:
         with sys.stdin.buffer if file == _STDIN else Path(file).open("rb") as opened:
-            data = opened.read(4 * LARGEST + 1)
-        return data.decode("utf-8-sig"), Path.cwd() if file == _STDIN else Path(file).absolute().parent
+            data = opened.read(LARGEST + 1)
+        if len(data) <= LARGEST:
+            return data.decode("utf-8-sig"), Path.cwd() if file == _STDIN else Path(file).absolute().parent
+        why = f"it is too large; at most {LARGEST} bytes"
     except (OSError, ValueError) as fault:
         why = "is not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else f"can't be read: {_cause(fault)}"
-        raise InvalidFile(f"{_name(file)}: {why}", field="file", value=file, allowed="a file of settings") from None
+    raise InvalidFile(f"{_name(file)}: {why}", field="file", value=file, allowed="a file of settings")
 
 
 def _cause(fault: Exception) -> str:
@@ -85,7 +87,8 @@ def _cause(fault: Exception) -> str:
 
 
 def _name(file: str) -> str:
-    return "stdin" if file == _STDIN else file
+    """The file in messages and in the text; a name of other bytes than UTF-8 has no text of its own."""
+    return "stdin" if file == _STDIN else file.encode(errors="backslashreplace").decode()
 
 
 def _write_new(place: Path, text: str) -> None:

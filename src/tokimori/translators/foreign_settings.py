@@ -18,7 +18,7 @@ from tokimori.translators.store_urls import store_url
 from tokimori.translators.toml_export import write_fields, write_key
 
 LARGEST = 256 * 1024
-"""Characters of a file of settings."""
+"""Bytes of a file of settings."""
 
 
 def _read_url(text: str, base: PurePath) -> Iterator[Became]:
@@ -52,8 +52,6 @@ def recognised(text: str) -> str:
 
 def translated(text: str, system: str, *, base: Path, table: Mapping[str, Setting], home: Path) -> tuple[Became, ...]:
     """What became of each key; paths begin at `base`. Raises `InvalidInput`, whose field is a key of theirs."""
-    if len(text) > LARGEST:
-        raise InvalidFile("it is too large", field="file", allowed=f"at most {LARGEST} characters")
     found = tuple(SYSTEMS[system](text, base))
     if not found:
         raise InvalidFile("it says nothing", field="file", allowed="at least one setting")
