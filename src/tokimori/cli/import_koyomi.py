@@ -70,7 +70,7 @@ class Configured(NamedTuple):
 
 def _configured(path: Path) -> Configured:
     from tokimori.cli.importing import text_of
-    from tokimori.translators.dsn import url_of_dsn
+    from tokimori.translators.store_urls import store_url
 
     try:
         content = tomllib.loads(text_of(str(path)))
@@ -81,8 +81,9 @@ def _configured(path: Path) -> Configured:
     if not isinstance(own.get("dsn"), str):
         message = f"{path}: datasource.connector.dsn: it is missing"
         raise InvalidFile(message, field="datasource.connector.dsn", allowed="a DSN such as dbi:mysql:database=koyomi")
-    url = url_of_dsn(str(own["dsn"]), user=_text(own, "user"), password=_text(own, "password"))
-    return Configured(url, _text(content, "time_zone"), tuple(_notes(content)))
+    account = {name: _text(own, name) for name in ("user", "password")}
+    place = store_url(str(own["dsn"]), Path.cwd(), account, field="datasource.connector.dsn")
+    return Configured(place.url, _text(content, "time_zone"), tuple(_notes(content)))
 
 
 def _section(content: Mapping[str, object], *names: str) -> Mapping[str, object]:
