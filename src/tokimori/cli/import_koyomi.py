@@ -82,8 +82,8 @@ def _configured(path: Path) -> Configured:
         message = f"{path}: datasource.connector.dsn: it is missing"
         raise InvalidFile(message, field="datasource.connector.dsn", allowed="a DSN such as dbi:mysql:database=koyomi")
     account = {name: _text(own, name) for name in ("user", "password")}
-    url = store_url(str(own["dsn"]), Path.cwd(), account, field="datasource.connector.dsn").url
-    return Configured(url, _text(content, "time_zone"), tuple(_notes(content)))
+    place = store_url(str(own["dsn"]), Path.cwd(), account, field="datasource.connector.dsn")
+    return Configured(place.url, _text(content, "time_zone"), tuple(_notes(content)))
 
 
 def _section(content: Mapping[str, object], *names: str) -> Mapping[str, object]:

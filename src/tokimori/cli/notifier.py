@@ -9,9 +9,9 @@ from tokimori.cli.command import Command, CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options
 from tokimori.cli.length import Length
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.table import print_table
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 notifier = Group("notifier", help="Notifiers: jobs that tell people what happens to other jobs.")
+
+_COLUMNS = ("NAME", "KIND", "BUNDLE", "QUIET", "STATE")
 
 
 @notifier.command(
@@ -45,24 +47,21 @@ def add(notifier_name: str, **values: Any) -> None:
 
 
 @notifier.command("list")
+@listing(_COLUMNS)
 def list_notifiers() -> None:
     """List all notifiers."""
-    from tokimori.model.target import kind_of
-    from tokimori.service.notifiers import name_in
     from tokimori.service.views.jobs import job_view
 
-    found = in_service(_all)
-    if options().as_json:
-        print_json([job_view(each) for each in found])
-        return
-    rows = []
-    for each in found:
-        said = each.definition.notifier
-        quiet, bundle = ("", 0.0) if said is None else (", ".join(said.quiet), said.bundle)
-        rows.append(
-            (name_in(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state)
-        )
-    print_table(("NAME", "KIND", "BUNDLE", "QUIET", "STATE"), rows)
+    print_list(_COLUMNS, [(each, [_row(each)]) for each in in_service(_all)], job_view)
+
+
+def _row(each: "Job") -> Row:
+    from tokimori.model.target import kind_of
+    from tokimori.service.notifiers import name_in
+
+    said = each.definition.notifier
+    quiet, bundle = ("", 0.0) if said is None else (", ".join(said.quiet), said.bundle)
+    return name_in(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state
 
 
 async def _all(service: "Service") -> "Sequence[Job]":

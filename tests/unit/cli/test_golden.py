@@ -28,6 +28,7 @@ from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.audited import audited
 from tokimori.service.jobs import schedule_for
+from tokimori.service.notifiers import id_of, notifier_fields
 
 FOLDER = Path(__file__).with_name("golden")
 WIDTHS = (80, 120, 200)
@@ -56,6 +57,7 @@ TASKS_AND_ALARMS: Mapping[str, str] = {
     "task-builds": f"task builds {LONG[:100]}",
     "alarms": "alarms",
     "expect": "expect",
+    "notifier-list": "notifier list",
 }
 """Lists whose things would stand in the others too, as jobs and runs."""
 
@@ -90,11 +92,13 @@ async def populate(world: World) -> None:
 
 
 async def add_tasks_and_alarms(world: World) -> None:
-    """A task with two builds, one without a schedule, and what should have reported a minute ago."""
+    """A task with two builds, one without a schedule, what should have reported a minute ago, and a notifier."""
     service = audited(world.service)
     await build(service, "1", LONG[:100], "every 10 seconds")
     await build(service, "2", LONG[:100], "; ".join(["0 0 12 1 6 ? 2150"] * 5))
     await build(service, "3", "ping", None)
+    quiet = {"bundle": 90, "quiet": ["22:00-07:00", "12:00-13:00"]}
+    await service.add(id_of("n" * 100), **notifier_fields({"url": "https://h.example", "notifier": quiet}))
     await service.expectations.set("e" * 128, 60, description=f"{WIDE}\n" * 5)
     await service.ping("e" * 128, log=TEN_LINES)
     await service.expectations.set("never", 90_000)

@@ -36,6 +36,9 @@ _ports = st.integers(1, 65_535)
         ("dbi:Pg:db=jobs;host=/run/pg;user=u", "postgresql:///jobs?host=%2Frun%2Fpg&user=u"),
         ("dbi:SQLite:dbname=a.db", "sqlite:///srv/app/a.db"),
         ("dbi:SQLite:/var/a b.db", "sqlite:///var/a%20b.db"),
+        ("dbi:SQLite:k.db", "sqlite:///srv/app/k.db"),
+        ("dbi:mysql:dbname=k;mysql_socket=/run/m.sock", "mariadb:///k?unix_socket=%2Frun%2Fm.sock"),
+        ("dbi:Pg:dbname=k;host=db;port=5433", "postgresql://db:5433/k"),
         ("dbi:SQLite::memory:", "memory:"),
         ("mysql2://root:@localhost/perfectsched_test", "mariadb://root@localhost/perfectsched_test"),
         ("mysql://u:p%40ss@db1:3306/k?socket=/s", "mariadb://u:p%40ss@/k?unix_socket=%2Fs"),
@@ -55,7 +58,19 @@ def test_a_place_is_the_url_of_a_store(text: str, url: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "x", "dbi:", "dbi:Oracle:x", "jdbc:mysql://h/d", "tinytds://h/d", "redis://h/0"),
+        *(
+            "",
+            "x",
+            "dbi:",
+            "dbi:mysql",
+            "dbi::x",
+            "mysql://x",
+            "dbi:mysql:host=x",
+            "dbi:Oracle:x",
+            "jdbc:mysql://h/d",
+            "tinytds://h/d",
+            "redis://h/0",
+        ),
         *("dbi:mysql:", "dbi:mysql:host=h", "dbi:mysql:a:b:c:d", "dbi:Pg:jobs", "dbi:Pg:service=x;dbname=d"),
         *("mysql2://h/", "mysql2://h:0/d", "mysql2://h:99999/d", "mysql2://[h/d", "postgres://h:x/d"),
         *("dbi:mysql:k;host=a@b", "dbi:mysql:k;host=h;port=-1", "dbi:mysql:k;host=h;mysql_ssl_cipher=x"),
@@ -76,6 +91,8 @@ def test_what_is_left_out_is_told() -> None:
     found = store_url("dbi:mysql:k;host=h;mysql_enable_utf8=1", BASE, {"user": "u", "password": "p"})
     assert found == StoreUrl("mariadb://u:p@h/k", ("mysql_enable_utf8",))
     assert found.why.endswith(": mysql_enable_utf8")
+    account = {"user": "ann", "password": "p:w@/"}
+    assert store_url("DBI:mysql:koyomi", BASE, account).url == "mariadb://ann:p%3Aw%40%2F@localhost/koyomi"
     assert store_url("mysql2://a:b@h/k", BASE, {"user": "u", "password": None}).url == "mariadb://u:b@h/k"
 
 
