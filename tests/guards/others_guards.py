@@ -1,6 +1,18 @@
 """Guards against owners of jobs, and texts that grow."""
 
-from tests.guards.guard import DOOR, EDITORS, LIVE, LOST_REPLY, MESSAGES, NOBODY_IN, NOT_OURS, STALE, TOLD, Guard
+from tests.guards.guard import (
+    DOOR,
+    EDITORS,
+    LIVE,
+    LOST_REPLY,
+    MESSAGES,
+    NOBODY_IN,
+    NOT_OURS,
+    NOTIFIED,
+    STALE,
+    TOLD,
+    Guard,
+)
 
 OTHERS_GUARDS = (
     Guard(
@@ -261,5 +273,29 @@ OTHERS_GUARDS = (
         "                    yield message\n                    done = message.number\n",
         "                    done = message.number\n                    yield message\n",
         "tests/unit/service/test_channels.py::test_a_subscription_acknowledges_what_it_was_asked_beyond",
+    ),
+    Guard(
+        NOTIFIED,
+        "what is to be sent is written before it is sent",
+        "engine/notify.py",
+        "await self._write(replace(state, owner=by, beat=now))",
+        "self._state = replace(state, owner=by, beat=now)",
+        "tests/unit/engine/test_notify.py::test_who_takes_over_from_a_dead_node_sends_the_same",
+    ),
+    Guard(
+        NOTIFIED,
+        "what was told of is remembered while it is read again",
+        "engine/notify_reading.py",
+        "if end.id not in told and",
+        "if",
+        "tests/unit/engine/test_notify.py::test_a_failure_is_told_once_by_a_run",
+    ),
+    Guard(
+        DOOR,
+        "notifiers are never told of",
+        "engine/notify_reading.py",
+        "if is_notifier(end.job_id) or not (",
+        "if not (",
+        "tests/unit/engine/test_notify.py::test_the_failure_of_a_notifier_is_told_to_nobody",
     ),
 )
