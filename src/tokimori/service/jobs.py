@@ -139,13 +139,7 @@ class JobService(RunService):
         return await self._kept(job, days)
 
     async def _new(
-        self,
-        job_id: JobId,
-        said: Definition,
-        now: Moment,
-        runs_remaining: int | None = None,
-        *,
-        since: Moment | None = None,
+        self, job_id: JobId, said: Definition, now: Moment, limit: int | None = None, since: Moment | None = None
     ) -> tuple[Job, DaysOff]:
         """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
@@ -153,7 +147,7 @@ class JobService(RunService):
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         life = new_incarnation(self._random)
-        job = new_job(job_id, definition, life, now, runs_remaining, days_off=days.text, since=since)
+        job = new_job(job_id, definition, life, now, limit, days_off=days.text, since=since)
         await self.expectations._of_job(job_id, definition)
         return job, days
 
@@ -199,7 +193,7 @@ class JobService(RunService):
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
             try:
                 start = begun.get(job_id, Start())
-                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id), since=start.since)
+                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id), start.since)
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None
             new[job_id] = started(job, start, now, self._author)
