@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command
 from tokimori.cli.job_printing import shown_value
-from tokimori.cli.output import print_json
+from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, State, print_table
+from tokimori.cli.table import At, State
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _STATES = ("enabled", "paused", "parked", "finished")
 """In which states listed jobs may be."""
+_COLUMNS = ("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND")
 
 
 @click.command("list", cls=Command)
@@ -26,6 +27,7 @@ _STATES = ("enabled", "paused", "parked", "finished")
 @click.option("--label", multiple=True, metavar="KEY[=VALUE]", help="With this label; may be repeated.")
 @click.option("--owner", metavar="TEXT", help="Only jobs of this owner.")
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@listing(_COLUMNS)
 def list_jobs(**filters: Any) -> None:
     """List jobs by id: all of them, or those that have all that is said."""
 
@@ -35,20 +37,12 @@ def list_jobs(**filters: Any) -> None:
 
     wanted = JobSearch(**{**filters, "state": frozenset(map(JobState, filters["state"]))}, limit=1_000)
     jobs = in_service(lambda service: _all_jobs(service, wanted))
-    if options().as_json:
-        print_json([job_view(each) for each in jobs])
-        return
-    rows = [
-        (
-            each.id,
-            State(each.state.value),
-            each.definition.schedule,
-            _next(each),
-            each.definition.name or _command(each),
-        )
-        for each in jobs
-    ]
-    print_table(("ID", "STATE", "SCHEDULE", "NEXT", "COMMAND"), rows, spare=("COMMAND", "SCHEDULE"))
+    print_list(_COLUMNS, [(each, [_row(each)]) for each in jobs], job_view, spare=("COMMAND", "SCHEDULE"))
+
+
+def _row(found: "Job") -> Row:
+    shown = found.definition.name or _command(found)
+    return (found.id, State(found.state.value), found.definition.schedule, _next(found), shown)
 
 
 async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":

@@ -36,12 +36,21 @@ def print_list(
     columns: Sequence[str], listed: Listed[_T], view: Callable[[_T], object], *, spare: Sequence[str] = ()
 ) -> None:
     """The rows that are wanted, in the order that is; as JSON what `view` makes of each thing."""
-    meta = click.get_current_context().meta
-    found = wanted(columns, listed, meta.get(_KEY + "text"), meta.get(_KEY + "sort"), reverse=_KEY + "reverse" in meta)
     if options().as_json:
-        print_json([view(each) for each, _ in found])
+        print_json([view(each) for each, _ in _asked_for(columns, listed)])
     else:
-        print_table(columns, [row for _, rows in found for row in rows], spare=spare)
+        print_table(columns, rows_of(columns, listed), spare=spare)
+
+
+def rows_of(columns: Sequence[str], listed: Listed[_T]) -> Sequence[Row]:
+    """The same rows, for a table that is drawn again and again."""
+    return [row for _, rows in _asked_for(columns, listed) for row in rows]
+
+
+def _asked_for(columns: Sequence[str], listed: Listed[_T]) -> Listed[_T]:
+    """What the options of this command ask for."""
+    meta = click.get_current_context().meta
+    return wanted(columns, listed, meta.get(_KEY + "text"), meta.get(_KEY + "sort"), reverse=_KEY + "reverse" in meta)
 
 
 def wanted(

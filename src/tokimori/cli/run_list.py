@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from tokimori.cli.command import Command, options
+from tokimori.cli.command import Command
 from tokimori.cli.completing import job_ids
+from tokimori.cli.listing import Listed, listing, print_list, rows_of
 from tokimori.cli.moment import AGO, past_or_none
-from tokimori.cli.output import print_json
 from tokimori.cli.run_id import whole_id
 from tokimori.cli.session import in_service
-from tokimori.cli.table import At, Id, State, print_table
+from tokimori.cli.table import At, Id, State
 from tokimori.model.ids import RunId, check_job_id
 from tokimori.model.transitions import RunState
 
@@ -54,6 +54,7 @@ _SPARE = ("NOMINAL", "BY", "ENDED", "EXIT", "DUE", "STARTED")
 @click.option("-n", "count", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
 @click.option("--before", metavar="RUN", help="Only runs older than this one.")
 @click.option("--watch", is_flag=True, help="Show them again every two seconds, until Ctrl-C.")
+@listing(_COLUMNS)
 def list_runs(
     *,
     job_id: str | None,
@@ -65,7 +66,10 @@ def list_runs(
     watch: bool,
     **traits: Any,
 ) -> None:
-    """List runs, newest first. Labels, owner and queue are those of their jobs as these are now."""
+    """List runs, newest first. Labels, owner and queue are those of their jobs as these are now.
+
+    `--text` and `--sort` are about the runs that are listed, of which there are as many as -n says.
+    """
     from tokimori.cli.watching import watched
     from tokimori.service.finding import RunSearch
     from tokimori.service.views.runs import run_view
@@ -87,32 +91,30 @@ def list_runs(
         return await service.summaries(await _found(service, search))
 
     if watch:
-        watched(act, lambda runs: (_COLUMNS, _rows(runs), _SPARE))
-    runs = in_service(act)
-    if options().as_json:
-        print_json([run_view(each.run) for each in runs])
-    else:
-        print_table(_COLUMNS, _rows(runs), spare=_SPARE)
+        watched(act, lambda runs: (_COLUMNS, rows_of(_COLUMNS, _listed(runs)), _SPARE))
+    print_list(_COLUMNS, _listed(in_service(act)), run_view, spare=_SPARE)
 
 
-def _rows(runs: "Sequence[RunSummary]") -> list[tuple[object, ...]]:
+def _listed(runs: "Sequence[RunSummary]") -> "Listed[Run]":
+    return [(each.run, [_row(each.run, each)]) for each in runs]
+
+
+def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
     from tokimori.model.run import asked_by
 
-    return [
-        (
-            Id(each.id),
-            job_shown(each, deleted=summary.is_job_deleted),
-            State(each.state.value),
-            asked_by(each.origin),
-            At(each.nominal, zone),
-            At(each.due, zone),
-            At(each.started, zone),
-            At(each.ended, zone),
-            each.exit_code,
-            each.error,
-        )
-        for each, zone, summary in ((summary.run, summary.time_zone, summary) for summary in runs)
-    ]
+    zone = summary.time_zone
+    return (
+        Id(run.id),
+        job_shown(run, deleted=summary.is_job_deleted),
+        State(run.state.value),
+        asked_by(run.origin),
+        At(run.nominal, zone),
+        At(run.due, zone),
+        At(run.started, zone),
+        At(run.ended, zone),
+        run.exit_code,
+        run.error,
+    )
 
 
 async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":

@@ -58,6 +58,20 @@ def test_lists_are_searched_and_sorted(called: Called) -> None:
     assert called.json("node", "list", "--state", "alive") == []
 
 
+def test_jobs_and_runs_are_searched_and_sorted(called: Called) -> None:
+    """Jobs all of them, runs those that are listed; the command and the reason are looked at, too."""
+    for job, command in (("b", "sleep 1"), ("a", "echo Hi"), ("c", "echo ho")):
+        called("job", "add", job, "--", *command.split())
+    assert called("job", "list", "-o", "ids", "--text", "ECHO", "--sort", "id", "--reverse").split() == ["c", "a"]
+    assert [each["id"] for each in called.json("job", "list", "--sort", "command")] == ["a", "c", "b"]
+    for job in ("b", "c", "a"):
+        called("job", "trigger", job)
+    assert [each["job_id"] for each in called.json("run", "list", "--sort", "job")] == ["a", "b", "c"]
+    assert [each["job_id"] for each in called.json("run", "list", "-n", "2", "--sort", "job")] == ["a", "c"]
+    assert [each["job_id"] for each in called.json("run", "list", "--text", "READY", "--reverse")] == ["b", "c", "a"]
+    assert called.json("run", "list", "--text", "nothing of it") == []
+
+
 def test_changes_are_searched(called: Called) -> None:
     """By when, by whom, what and of what; the newest first, no more than asked for."""
     for job in ("a", "b", "c"):
