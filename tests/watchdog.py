@@ -16,10 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-MOST = 0.100
-"""Seconds that the product may take in one step: twice the aim, for the same work takes a busy machine twice as long.
-In production a node warns of 0.25 s.
-"""
+MOST = 0.050
+"""Seconds of the processor that the product may take in one step. In production a node warns of 0.25 s on the wall."""
 _EVERY = 0.005
 """Seconds of the processor between two looks."""
 _NOT_IN_A_NODE = ("/jinja2/compiler.py", "/jinja2/environment.py", "/copying.py")
