@@ -158,8 +158,10 @@ def test_nodes_that_are_killed_amid_notifying_lose_nothing_and_tell_nothing_twic
         until(lambda: _heard(receiver) == failed)
         time.sleep(3)
         assert stop(node[-1]) == 0
-    for each in node:
-        each.communicate()
+    for each in node[:-1]:
+        assert each.stdout is not None
+        each.stdout.close()
+        each.wait()
     ids: dict[str, set[str]] = defaultdict(set)
     for headers, body in receiver.told:
         for run in json.loads(body)["runs"]:
