@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
 
 _MOST_LOG = 100_000
-"""So many bytes of a text on standard input are read; the service keeps the last ones."""
+"""So many bytes of a text on standard input are told, the last ones; the service keeps the end of them."""
+_CHUNK = 65_536
 
 
 _COLUMNS = ("ALARM", "OF", "NAME", "SINCE", "EXPECTED BY", "LAST GOOD END", "LOG")
@@ -49,7 +50,7 @@ def _row(each: "Alarm", zone: str) -> Row:
         At(each.since, zone),
         At(each.expected_by, zone),
         At(each.last_good, zone),
-        None if each.log is None else each.log.splitlines()[-1],
+        next(reversed((each.log or "").splitlines()), None),
     )
 
 
@@ -134,13 +135,21 @@ def ping(name: str, report: str | None, log: str | None) -> None:
 
     Use it behind the command: `backup.sh && tokimori ping backup`.
     """
-    text = sys.stdin.buffer.read(_MOST_LOG).decode(errors="replace") if log == "-" else log
+    text = _end_of(sys.stdin.buffer) if log == "-" else log
     said = report or "ok"
 
     async def act(service: "Service") -> "Expectation":
         return await service.ping(name, said, text)
 
     _tell(in_service(act))
+
+
+def _end_of(stream: BinaryIO) -> str:
+    """The end of what it says. All of it is read: whoever writes it, a backup say, must not break at a closed pipe."""
+    end = b""
+    while more := stream.read(_CHUNK):
+        end = (end + more)[-_MOST_LOG:]
+    return end.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _tell(known: "Expectation") -> None:

@@ -19,11 +19,13 @@ from tokimori.model.expectation import (
     SETTLED,
     Alarm,
     Expectation,
+    decode_alarm,
     decode_expectation,
     encode_alarm,
     encode_expectation,
     looked_at,
     rested,
+    settling,
 )
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job, JobState
@@ -101,19 +103,31 @@ class Overdue:
                 await self._store.delete_document(KIND, document.name, document.version)
                 return None
             after, alarm = found
+            after = settling(after, now) if known.of_job else after
             written = replace(document, text=encode_expectation(after), version=document.version + 1)
             await self._store.put_document(written, document.version)
             if alarm is None:
                 await self._take_back(known.name)
                 return None
-            raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=written.version)
-            await self._store.put_document(raised, None)
-            return alarm
+            return await self._raise(alarm, written.version)
         except Conflict:  # another node has looked, or somebody has reported; or there is an alarm
             return None
         except Exception as fault:
             log.warning("whether %s is overdue can't be said: %s", document.name, fault)
             return None
+
+    async def _raise(self, alarm: Alarm, version: int) -> Alarm | None:
+        """The alarm, if there was none. One that is there stays the same alarm, and tells what is known by now."""
+        try:
+            document = await self._store.get_document(ALARM_KIND, alarm.name)
+        except NotFound:
+            raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
+            await self._store.put_document(raised, None)
+            return alarm
+        told = encode_alarm(replace(alarm, since=decode_alarm(document.text).since))
+        if told != document.text:
+            await self._store.put_document(replace(document, text=told, version=document.version + 1), document.version)
+        return None
 
     async def _take_back(self, name: str) -> None:
         try:

@@ -137,3 +137,9 @@ def _alarm(known: Expectation, now: Moment, by: Moment) -> Alarm:
 def rested(known: Expectation, now: Moment, until: Moment) -> Expectation:
     """What is known while nothing is expected, as of a paused job: the time counts from now on."""
     return replace(known, since=now, expected_by=expected_by(now, known.within), look_at=until)
+
+
+def settling(known: Expectation, now: Moment) -> Expectation:
+    """What is known after a look at a job that somebody may be writing right now: it is looked at once more after."""
+    settled = Moment(known.touched + SETTLED)
+    return known if settled <= now else replace(known, look_at=min(known.look_at, settled))

@@ -1,6 +1,7 @@
 """What is expected of jobs, and of what runs elsewhere and reports here: a dead man's switch (docs/alarms.md)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import assert_never
 
@@ -122,6 +123,12 @@ class Expectations:
         except NotFound:
             return None
 
+    async def _check_free(self, job_id: JobId, definition: Definition) -> None:
+        """Raises `Refused` where something is expected of the job, and something elsewhere has that name."""
+        if definition.expect_within is not None:
+            with suppress(NotFound):
+                _check_of_job(await self._documents.get(job_id))
+
     async def _of_job(self, job_id: JobId, definition: Definition, *, since: Moment | None = None) -> None:
         """Have nodes watch a job that is about to be written, if its definition says that something is expected.
 
@@ -133,11 +140,7 @@ class Expectations:
         now = await self._now()
 
         def changed(known: Expectation) -> Expectation:
-            if not known.of_job:
-                message = (
-                    f"expect_within: {job_id!r} is expected elsewhere: `tokimori expect {job_id} --never` ends that"
-                )
-                raise Refused(message, field="expect_within", value=job_id, allowed="a job whose id nothing else has")
+            _check_of_job(known)
             first = known.since if since is None else max(known.since, since)
             return replace(known, within=within, since=first, look_at=now, touched=now)
 
@@ -220,6 +223,14 @@ def _unexpected(name: str) -> NotFound:
         f"nothing is expected of {name!r}: {hint}, or of a job here `tokimori job update ID --expect-within LENGTH`"
     )
     return NotFound(message, field="name", value=name)
+
+
+def _check_of_job(known: Expectation) -> None:
+    if not known.of_job:
+        message = (
+            f"expect_within: {known.name!r} is expected elsewhere: `tokimori expect {known.name} --never` ends that"
+        )
+        raise Refused(message, field="expect_within", value=known.name, allowed="a job whose id nothing else has")
 
 
 def _of_a_job(name: str) -> Refused:

@@ -1,5 +1,7 @@
 """The duty that raises and takes back alarms, on a memory store."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -212,3 +214,38 @@ async def test_where_nothing_is_expected_nobody_asks_often(world: Watched) -> No
     await world.service.expectations.set("b", 10)
     await duty.step(NODE, world.clock.now(), 10)
     assert duty.next_at == 10 + REST
+
+
+async def test_a_job_is_looked_at_again_behind_who_writes_it(world: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that look between the two statements of an edit see the job before it, and not for an hour or a day."""
+
+    async def looked_at_first(work: Callable[..., Awaitable[None]], *given: Any) -> None:
+        await world.pass_time(0)
+        await work(*given)
+
+    await world.service.add("sooner", noop=True, expect_within=500_000)
+    await world.service.add("resumed", noop=True, expect_within=100)
+    await world.service.pause("resumed")
+    await world.pass_time(SETTLED / SECOND)
+    for name in ("add_jobs", "replace_job"):
+        monkeypatch.setattr(world.store, name, partial(looked_at_first, getattr(world.store, name)))
+    await world.service.add("added", noop=True, expect_within=100)
+    await world.service.update("sooner", expect_within=170)
+    await world.service.resume("resumed")
+    await world.pass_time(SETTLED / SECOND)
+    await world.pass_time(51)
+    assert await world.alarms() == [("overdue", "added"), ("overdue", "resumed"), ("overdue", "sooner")]
+
+
+async def test_an_alarm_tells_what_was_reported_since(world: Watched) -> None:
+    """What is overdue and then reports a failure has failed, and the alarm has what it wrote; it is the same alarm."""
+    await world.service.expectations.set("backup", 10)
+    await world.pass_time(11)
+    (overdue,) = await world.service.alarms()
+    await world.service.ping("backup", "fail", "disk gone")
+    await world.pass_time(1)
+    (failed,) = await world.service.alarms()
+    assert (failed.kind, failed.log, failed.since) == (AlarmKind.FAILED, "disk gone", overdue.since)
+    await world.service.ping("backup", "fail", "tape gone")
+    await world.pass_time(1)
+    assert [each.log for each in await world.service.alarms()] == ["tape gone"]

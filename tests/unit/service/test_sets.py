@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.service.world import World
-from tokimori.errors import Conflict, InvalidInput
+from tokimori.errors import Conflict, InvalidInput, Refused
 from tokimori.service.declarations import Changes
 from tokimori.service.declared import Declared, declare
 from tokimori.service.declaring import FieldChange
@@ -66,6 +66,19 @@ async def test_a_dry_run_changes_nothing_and_says_the_same(world: World) -> None
         ["gone"],
     )
     assert await world.service.list() == before
+
+
+async def test_a_dry_run_expects_nothing(world: World) -> None:
+    """What a new job is expected to do is written with the job; a name that is expected elsewhere is refused before."""
+    watched = {"nightly": {"noop": True, "expect_within": 60}}
+    await applied(world, watched, dry_run=True)
+    assert await world.service.expectations.list() == []
+    await world.service.expectations.set("nightly", 60)
+    with pytest.raises(Refused, match="tokimori expect nightly --never"):
+        await applied(world, watched, dry_run=True)
+    await world.service.expectations.delete("nightly")
+    await applied(world, watched)
+    assert [each.of_job for each in await world.service.expectations.list()] == [True]
 
 
 async def test_what_is_not_declared_any_more_is_kept_unless_it_is_pruned(world: World) -> None:
