@@ -75,7 +75,7 @@ class WorkerProcess(asyncio.Protocol):
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
-        self._threads = Threads[Attempt](told.concurrency, self._run, self._flush_soon)
+        self._threads = Threads[Attempt](told.concurrency, self._run)
         self._attempts: dict[int, Attempt] = {}
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -132,29 +132,23 @@ class WorkerProcess(asyncio.Protocol):
         self._attempts[begin.number] = attempt
 
     def _run(self, attempt: Attempt) -> None:
-        """In a thread, which tells of several ends together."""
         self._end(attempt, attempt.run())
 
     async def _run_async(self, attempt: Attempt) -> None:
         self._end(attempt, await attempt.run_async())
-        self._flush_soon()
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
         """It has ended; what it told last comes before that."""
         if (noted := attempt.noted()) is not None:
-            self._unsent.append(noted)
-        self._unsent.append(ended)
+            self._tell(noted)
+        self._tell(ended)
 
     # To the node
 
     def _tell(self, message: FromWorker) -> None:
         """Say it soon, together with what others say meanwhile. Called in any thread."""
         self._unsent.append(message)
-        self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        """Called in any thread."""
-        if self._unsent and not self._flushing and not self._loop.is_closed():
+        if not self._flushing and not self._loop.is_closed():
             self._flushing = True
             self._loop.call_soon_threadsafe(self._flush)
 
