@@ -36,6 +36,7 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Hearing)
         self.told: list[tuple[dict[str, str], bytes]] = []
         self.heard = heard
+        self.lock = threading.Lock()
         self.url = f"http://127.0.0.1:{self.server_port}/hook"
 
 
@@ -47,8 +48,9 @@ class Hearing(BaseHTTPRequestHandler):
         receiver = self.server
         assert isinstance(receiver, Receiver)
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        receiver.told.append((dict(self.headers.items()), body))
-        receiver.heard(len(receiver.told))
+        with receiver.lock:
+            receiver.told.append((dict(self.headers.items()), body))
+            receiver.heard(len(receiver.told))
         self.send_response(204)
         self.end_headers()
 
@@ -155,6 +157,8 @@ def test_nodes_that_are_killed_amid_notifying_lose_nothing_and_tell_nothing_twic
             while node[-1].poll() is None and _heard(receiver) != failed:
                 assert time.monotonic() < end, (len(_heard(receiver)), len(receiver.told))
                 time.sleep(0.1)
+            if node[-1].poll() is None:
+                break
         until(lambda: _heard(receiver) == failed)
         time.sleep(3)
         assert stop(node[-1]) == 0
