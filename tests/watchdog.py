@@ -87,7 +87,7 @@ class Watchdog:
 
     def _look(self, _: int, frame: FrameType | None) -> None:
         here = threading.get_ident()
-        for thread, step in [*self._steps.items()]:
+        for thread, step in self._steps.copy().items():  # at once: other threads begin steps meanwhile
             step.look(frame if thread == here else sys._current_frames().get(thread))
 
     def _collect(self, phase: str, _: Mapping[str, int]) -> None:
