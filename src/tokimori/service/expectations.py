@@ -22,7 +22,7 @@ from tokimori.model.expectation import (
     expected_by,
 )
 from tokimori.model.ids import JOB_ID_ALLOWED, JobId, RandomBytes, check_job_id
-from tokimori.model.job import Definition
+from tokimori.model.job import Definition, Job
 from tokimori.model.sizes import check_size
 from tokimori.model.words import DOTS, check_text
 from tokimori.ports.documents import Documents as DocumentStore
@@ -128,6 +128,11 @@ class Expectations:
         if definition.expect_within is not None:
             with suppress(NotFound):
                 _check_of_job(await self._documents.get(job_id))
+
+    async def _of_jobs(self, jobs: Sequence[Job]) -> None:
+        """Have nodes watch jobs that are about to be written. Raises `Refused`."""
+        for job in jobs:
+            await self._of_job(job.id, job.definition)
 
     async def _of_job(self, job_id: JobId, definition: Definition, *, since: Moment | None = None) -> None:
         """Have nodes watch a job that is about to be written, if its definition says that something is expected.
