@@ -30,6 +30,7 @@ from tokimori.model.sizes import check_reason
 from tokimori.model.stream import Entry
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED
@@ -221,6 +222,7 @@ def _one(node_id: str | None) -> NodeId | None:
 
 
 def _checked_data(text: str) -> str:
+    check_text("data", text)
     size = len(text.encode())
     if size > LARGEST_DATA:
         allowed = f"at most {LARGEST_DATA} bytes of JSON"

@@ -85,6 +85,21 @@ async def test_only_functions_hear_signals() -> None:
         await orders_of(world).orders.signal(run.id, "re load")
 
 
+@pytest.mark.parametrize("data", ["\ud800", {"\udfff": 1}, "x" * 2**16, float("nan")])
+async def test_what_no_store_keeps_is_no_data_of_a_signal(data: object) -> None:
+    """Half of a surrogate pair too: it is refused with its field, and nobody is told anything."""
+    world = World()
+    member = await world.join(handlers=("f",))
+    heard = list[Signal]()
+    member.node.signalling = lambda _run_id, _token, signal: heard.append(signal)
+    [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
+    await world.pass_time(2)
+    with pytest.raises(InvalidInput, match="^data: "):
+        await orders_of(world).orders.signal(run_id, "reload", data)
+    await world.pass_time(2)
+    assert heard == []
+
+
 async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
     """What it runs goes on; it is not ready for more, and others see that it is drained."""
     world = World()
