@@ -1,7 +1,9 @@
 """`tokimori alarms`, `expect` and `ping`: what should have ended well, here or elsewhere."""
 
+import os
 import sys
 from collections.abc import Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -135,7 +137,7 @@ def ping(name: str, report: str | None, log: str | None) -> None:
 
     Use it behind the command: `backup.sh && tokimori ping backup`.
     """
-    text = _end_of(sys.stdin.buffer) if log == "-" else log
+    text = None if log is None else _end_of(sys.stdin.buffer if log == "-" else BytesIO(os.fsencode(log)))
     said = report or "ok"
 
     async def act(service: "Service") -> "Expectation":

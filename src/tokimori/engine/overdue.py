@@ -24,11 +24,14 @@ from tokimori.model.expectation import (
     encode_alarm,
     encode_expectation,
     looked_at,
+    no_later,
     rested,
     settling,
+    wants_a_look,
 )
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job, JobState
+from tokimori.model.retention import first_id_at
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
@@ -96,7 +99,7 @@ class Overdue:
     async def _look(self, document: Document, now: Moment) -> Alarm | None:
         """Look at one of them; the alarm that it has raised. What fails hinders no other, and is tried again."""
         try:
-            known = decode_expectation(document.text)
+            known = no_later(decode_expectation(document.text), now)
             found = await self._of_job(known, now) if known.of_job else looked_at(known, now)
             if found is None:
                 await self._take_back(known.name)
@@ -150,7 +153,7 @@ class Overdue:
             return (replace(known, look_at=later), None) if now < known.touched + SETTLED else None
         if job.state is JobState.PAUSED:
             return rested(known, now, later), None
-        good = await self._good_end(job)
+        good = await self._good_end(job, now)
         known = replace(
             known,
             within=within,
@@ -162,11 +165,19 @@ class Overdue:
             return rested(known, now, later), None
         return looked_at(known, now, due)
 
-    async def _good_end(self, job: Job) -> Moment | None:
-        wanted = RunFilter(job_id=job.id, states=frozenset({RunState.SUCCEEDED}), limit=NEWEST, longest=0)
+    async def _good_end(self, job: Job, now: Moment) -> Moment | None:
+        """The last one that is known; none that is still to come, as of a clock that ran ahead."""
+        soon = Moment(now + SETTLED)
+        wanted = RunFilter(
+            job_id=job.id,
+            states=frozenset({RunState.SUCCEEDED}),
+            before=first_id_at(soon),
+            limit=NEWEST,
+            longest=0,
+        )
         runs = await self._store.list_runs(wanted)
         ends = [run.ended for run in runs if run.ended is not None and run.incarnation == job.incarnation]
-        return max(ends, default=None)
+        return max((min(each, now) for each in ends if each <= soon), default=None)
 
 
 def _listed(alarms: Sequence[Alarm]) -> str:
@@ -179,6 +190,6 @@ def _listed(alarms: Sequence[Alarm]) -> str:
 def _wants_a_look(document: Document, now: Moment) -> bool:
     """Whether its time has come. What a newer version has written is left to that."""
     try:
-        return decode_expectation(document.text).look_at <= now
+        return wants_a_look(decode_expectation(document.text), now)
     except ValueError:
         return False

@@ -20,6 +20,10 @@ SETTLED: Final = 60 * SECOND
 """So long after somebody has said that something is expected of a job, the job may still be about to be written."""
 
 
+RARELY: Final = DAY
+"""No look is put off for longer."""
+
+
 class AlarmKind(StrEnum):
     """Why there is an alarm."""
 
@@ -118,7 +122,7 @@ def looked_at(known: Expectation, now: Moment, due: Moment | None = None) -> tup
     by = expected_by(known.base, known.within, due)
     if known.has_failed or by <= now:
         return replace(known, expected_by=by, look_at=Moment(now + RELOOK)), _alarm(known, now, by)
-    return replace(known, expected_by=by, look_at=Moment(min(by, now + DAY))), None
+    return replace(known, expected_by=by, look_at=Moment(min(by, now + RARELY))), None
 
 
 def _alarm(known: Expectation, now: Moment, by: Moment) -> Alarm:
@@ -143,3 +147,24 @@ def settling(known: Expectation, now: Moment) -> Expectation:
     """What is known after a look at a job that somebody may be writing right now: it is looked at once more after."""
     settled = Moment(known.touched + SETTLED)
     return known if settled <= now else replace(known, look_at=min(known.look_at, settled))
+
+
+def wants_a_look(known: Expectation, now: Moment) -> bool:
+    """Whether its time has come. A look that is put off for longer than any was put off by a clock that ran ahead."""
+    return known.look_at <= now or known.look_at > now + RARELY + SETTLED
+
+
+def no_later(known: Expectation, now: Moment) -> Expectation:
+    """What is known, where nothing happened after `now`: a clock that ran ahead, and was set back, has said so."""
+
+    def past(moment: Moment | None) -> Moment | None:
+        return None if moment is None else min(moment, now)
+
+    return replace(
+        known,
+        since=min(known.since, now),
+        touched=min(known.touched, now),
+        good=past(known.good),
+        started=past(known.started),
+        failed=past(known.failed),
+    )

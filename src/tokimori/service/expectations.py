@@ -12,6 +12,7 @@ from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Ref
 from tokimori.model.expectation import (
     ALARM_KIND,
     KIND,
+    RARELY,
     RELOOK,
     Alarm,
     Expectation,
@@ -20,9 +21,10 @@ from tokimori.model.expectation import (
     encode_alarm,
     encode_expectation,
     expected_by,
+    no_later,
 )
 from tokimori.model.ids import JOB_ID_ALLOWED, JobId, RandomBytes, check_job_id
-from tokimori.model.job import Definition
+from tokimori.model.job import Definition, Job
 from tokimori.model.sizes import check_size
 from tokimori.model.words import DOTS, check_text
 from tokimori.ports.documents import Documents as DocumentStore
@@ -129,6 +131,11 @@ class Expectations:
             with suppress(NotFound):
                 _check_of_job(await self._documents.get(job_id))
 
+    async def _of_jobs(self, jobs: Sequence[Job]) -> None:
+        """Have nodes watch jobs that are about to be written. Raises `Refused`."""
+        for job in jobs:
+            await self._of_job(job.id, job.definition)
+
     async def _of_job(self, job_id: JobId, definition: Definition, *, since: Moment | None = None) -> None:
         """Have nodes watch a job that is about to be written, if its definition says that something is expected.
 
@@ -194,12 +201,13 @@ def _behind(after: str | None) -> str:
 
 
 def _reported(known: Expectation, said: Report, log: str | None, now: Moment) -> Expectation:
-    told = replace(known, log=known.log if log is None else log[-MOST_LOG:])
+    told = replace(no_later(known, now), log=known.log if log is None else log[-MOST_LOG:])
     match said:
         case Report.OK:
             by = expected_by(now, known.within)
             in_alarm = known.has_failed or known.expected_by <= now  # a node that is about to raise it looks once more
-            return replace(told, good=now, expected_by=by, look_at=min(by, Moment(now + RELOOK)) if in_alarm else by)
+            look_at = Moment(min(by, now + (RELOOK if in_alarm else RARELY)))
+            return replace(told, good=now, expected_by=by, look_at=look_at)
         case Report.START:
             return replace(told, started=now)
         case Report.FAIL:

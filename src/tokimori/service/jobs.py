@@ -147,8 +147,7 @@ class JobService(RunService):
         await self._weights.check(definition)
         days = await read_days_off(self._calendars, definition.calendars)
         life = new_incarnation(self._random)
-        job = new_job(job_id, definition, life, now, limit, days_off=days.text, since=since)
-        return job, days
+        return new_job(job_id, definition, life, now, limit, days_off=days.text, since=since), days
 
     async def _judged(self, job_id: JobId, definition: Definition) -> None:
         await self.expectations._check_free(job_id, definition)
@@ -163,8 +162,7 @@ class JobService(RunService):
 
     async def _add_jobs(self, jobs: Sequence[Job]) -> None:
         """Add all of these jobs, or none. It is tried again if the edges between jobs change meanwhile."""
-        for job in jobs:
-            await self.expectations._of_job(job.id, job.definition)
+        await self.expectations._of_jobs(jobs)
 
         async def act() -> None:
             await self._store.add_jobs(jobs, await checked_family(self._store, jobs))

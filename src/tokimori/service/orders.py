@@ -10,7 +10,7 @@ from msgspec import structs
 
 from tokimori.clock import format_moment
 from tokimori.engine.streams import Streams
-from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import NodeId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.order import (
     KIND,
@@ -30,6 +30,7 @@ from tokimori.model.sizes import check_reason
 from tokimori.model.stream import Entry
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED
@@ -148,9 +149,14 @@ class Orders:
     async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take runs again. The nodes that were told."""
         nodes = await self._nodes(node_id)
+        ids = {node.id for node in nodes}
+        drained = [
+            each for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED) if each.name in ids
+        ]
         await self._tell(nodes, ResumeNode(node_id=_one(node_id)))
-        for node in nodes:
-            await self._drained.discard(node.id)
+        for document in drained:
+            with suppress(Conflict):  # somebody has drained it again while it was told
+                await self._drained.delete(document)
         return [structs.replace(node, drained=False) for node in nodes]
 
     async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
@@ -205,8 +211,9 @@ class Orders:
             await self._store.leave(us.id, now)
 
     async def _forget_the_dead(self) -> None:
+        known = await self._store.list_documents(DRAINED.word, limit=MOST_LISTED)
         living = {each.id for each in await self._store.list_nodes() if each.state is NodeState.ALIVE}
-        for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED):
+        for each in known:  # read before: a node that came since is not taken for dead
             if each.name not in living:
                 await self._drained.discard(each.name)
 
@@ -221,6 +228,7 @@ def _one(node_id: str | None) -> NodeId | None:
 
 
 def _checked_data(text: str) -> str:
+    check_text("data", text)
     size = len(text.encode())
     if size > LARGEST_DATA:
         allowed = f"at most {LARGEST_DATA} bytes of JSON"

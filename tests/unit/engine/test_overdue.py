@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import HOUR, SECOND, Moment
-from tokimori.engine.overdue import IDLE, MOST, PAGE, REST, Overdue
+from tokimori.engine.overdue import IDLE, MOST, NEWEST, PAGE, REST, Overdue
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.model.expectation import KIND, SETTLED, AlarmKind
@@ -249,3 +249,36 @@ async def test_an_alarm_tells_what_was_reported_since(world: Watched) -> None:
     await world.service.ping("backup", "fail", "tape gone")
     await world.pass_time(1)
     assert [each.log for each in await world.service.alarms()] == ["tape gone"]
+
+
+async def test_a_clock_that_ran_ahead_is_forgotten(world: Watched) -> None:
+    """What nodes saw and heard in a year to come keeps no alarm, and keeps off none, when the clock is set back."""
+    for name in ("good", "bad", "paused"):
+        await world.service.add(name, noop=True, expect_within=7200)
+    await world.service.pause("paused")
+    await world.service.expectations.set("backup", 7200)
+    now = world.clock.now()
+    await world.pass_time(365 * 86_400)
+    await world.service.ping("backup", "fail")
+    for name in ("good", "bad") * NEWEST:
+        await world.ends(name, Succeeded())
+    await world.pass_time(11)
+    world.clock.moment = Moment(now + HOUR)
+    await world.service.ping("backup")
+    await world.service.resume("paused")
+    await world.pass_time(61)
+    assert await world.alarms() == []
+    await world.ends("good", Succeeded())
+    await world.service.ping("backup")
+    await world.pass_time(7000)
+    await world.pass_time(7200 - 7000 + 12)
+    assert await world.alarms() == [
+        ("overdue", "backup"),
+        ("overdue", "bad"),
+        ("overdue", "good"),
+        ("overdue", "paused"),
+    ]
+    await world.ends("good", Succeeded())
+    await world.service.ping("backup")
+    await world.pass_time(12)
+    assert await world.alarms() == [("overdue", "bad"), ("overdue", "paused")]

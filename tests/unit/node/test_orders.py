@@ -1,5 +1,6 @@
 """Orders reach a node by polling alone: within a second while it runs something, else within two."""
 
+import asyncio
 import os
 
 import pytest
@@ -85,6 +86,21 @@ async def test_only_functions_hear_signals() -> None:
         await orders_of(world).orders.signal(run.id, "re load")
 
 
+@pytest.mark.parametrize("data", ["\ud800", {"\udfff": 1}, "x" * 2**16, float("nan")])
+async def test_what_no_store_keeps_is_no_data_of_a_signal(data: object) -> None:
+    """Half of a surrogate pair too: it is refused with its field, and nobody is told anything."""
+    world = World()
+    member = await world.join(handlers=("f",))
+    heard = list[Signal]()
+    member.node.signalling = lambda _run_id, _token, signal: heard.append(signal)
+    [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
+    await world.pass_time(2)
+    with pytest.raises(InvalidInput, match=r"^data: "):
+        await orders_of(world).orders.signal(run_id, "reload", data)
+    await world.pass_time(2)
+    assert heard == []
+
+
 async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
     """What it runs goes on; it is not ready for more, and others see that it is drained."""
     world = World()
@@ -104,6 +120,19 @@ async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
     await world.pass_time(2)
     assert member.executor.running == [run.id, waiting]
     assert (member.node.unready, [node.drained for node in await service.nodes()]) == (None, [False])
+
+
+@pytest.mark.parametrize("resumes_first", [True, False])
+async def test_what_is_shown_of_a_node_is_what_it_does(resumes_first: bool) -> None:
+    """Also where one person drains it while another one's order to resume is under way."""
+    world = World()
+    member = await world.join()
+    orders = orders_of(world).orders
+    await orders.drain()
+    both = [orders.resume(), orders.drain()]
+    await asyncio.gather(*(both if resumes_first else reversed(both)))
+    await world.pass_time(3)
+    assert [node.drained for node in await orders_of(world).nodes()] == [member.node.unready is not None]
 
 
 async def test_nodes_that_come_later_are_not_meant() -> None:
