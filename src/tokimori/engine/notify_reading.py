@@ -11,7 +11,7 @@ from tokimori.errors import NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.notification import Occasion, shortened
-from tokimori.model.notifier import PREFIX, is_notifier, name_of
+from tokimori.model.notifier import PREFIX, NotifyOn, is_notifier, name_of
 from tokimori.model.notifying import (
     KIND,
     SUCCESSES,
@@ -72,10 +72,10 @@ class Known:
             return False
         return True
 
-    async def job(self, job_id: JobId, at: float) -> Job | None:
-        """The job; None: it is gone."""
+    async def job(self, job_id: JobId, at: float, fresh: float = FRESH) -> Job | None:
+        """The job as it was less than `fresh` seconds ago, or in this step; None: it is gone."""
         known = self._jobs.get(job_id)
-        if known is None or at >= known[0] + FRESH:
+        if known is None or (at != known[0] and at >= known[0] + fresh):
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
             known = self._jobs[job_id] = at, await self._found(job_id)
@@ -141,6 +141,8 @@ class Reader:
         ):
             return []
         job = await self._known.job(end.job_id, at)
+        if job is not None and end.state is RunState.FAILED and NotifyOn.PARKED in job.definition.notify:
+            job = await self._known.job(end.job_id, at, fresh=0)  # this end may be the one that has parked it
         if job is None or job.incarnation != end.incarnation:
             return []
         moment, error = end.ended or end.written, shortened(end.error)

@@ -204,6 +204,32 @@ async def test_a_parked_job_is_told_once(world: World) -> None:
     assert sorted(await world.events()) == ["failure", "parked"]
 
 
+async def test_a_job_that_is_parked_just_after_another_failure_is_told(world: World) -> None:
+    """Though the job was looked at seconds before, when it was not parked yet."""
+    await world.tell()
+    await world.add("bad", notify=ALL, on_exhausted=OnExhausted.PARK)
+    await world.end("bad")
+    await world.step()
+    await world.end("bad", parks=True)
+    for _ in range(15):
+        await world.step()
+    assert sorted(await world.events()) == ["failure", "failure", "parked"]
+
+
+async def test_a_job_that_is_parked_again_is_told_again(world: World) -> None:
+    """Once somebody has resolved it, whether anything has succeeded since or not."""
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.PARKED: ("ops",)}, on_exhausted=OnExhausted.PARK)
+    for times in (1, 2, 3):
+        await world.end("bad", parks=True)
+        await world.step()
+        await world.step()
+        assert await world.events() == ["parked"] * times
+        job = await world.store.get_job(JobId("bad"))
+        await world.store.replace_job(job, replace(job, state=JobState.ENABLED, updated=world.clock.now()))
+        await world.step(0.5)
+
+
 async def test_the_failure_of_a_notifier_is_told_to_nobody(world: World) -> None:
     """Or a broken mail server would be told of by mail, for ever."""
     await world.add(notifier_id("ops"), notifier=Notifier(), notify=ON_FAILURE)  # which no door lets in
