@@ -32,6 +32,7 @@ PAGE = 500
 """So many ends are read in one step."""
 MOST_TELLERS = 1_000
 """So many notifiers are looked at."""
+MOST_PAGE = 64
 FRESH = 5.0
 """For so many seconds it is known which notifiers there are, and what a job is."""
 MOST_JOBS = 10_000
@@ -57,13 +58,25 @@ class Known:
     async def tellers(self, at: float) -> Tellers:
         """The notifiers by name."""
         if at >= self._looked + FRESH:
-            jobs = await self._store.list_jobs(after=JobId(PREFIX), limit=MOST_TELLERS)
-            notifiers = [job for job in jobs if is_notifier(job.id) and job.definition.notifier is not None]
+            notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
             self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
             self.since = min((job.created for job in notifiers), default=Moment(0))
             self.successes = self.successes or (bool(notifiers) and await self._are_successes_told())
             self._looked = at
         return self._tellers
+
+    async def _notifiers(self) -> Sequence[Job]:
+        """By pages that grow: of the jobs behind them few are read, which may be large, and many."""
+        found: list[Job] = []
+        limit = 4
+        while len(found) < MOST_TELLERS:
+            after = found[-1].id if found else JobId(PREFIX)
+            page = await self._store.list_jobs(after=after, limit=limit)
+            found += [job for job in page if is_notifier(job.id)]
+            if len(page) < limit or not is_notifier(page[-1].id):
+                break
+            limit = min(MOST_PAGE, limit * 2)
+        return found[:MOST_TELLERS]
 
     async def _are_successes_told(self) -> bool:
         try:

@@ -13,6 +13,7 @@ from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
 from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
+from tokimori.engine.notify_reading import Known
 from tokimori.engine.notify_standing import EVERY
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
@@ -337,6 +338,24 @@ async def test_while_there_is_no_notifier_little_is_asked(world: World) -> None:
     for _ in range(3):
         messenger.wake(at + 1)
     assert messenger.next_at == at + 1 + SOON
+
+
+async def test_of_jobs_that_are_no_notifiers_few_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and all notifiers are found: their ids do not stand at the end."""
+    for n in range(70):
+        await world.tell(f"ops{n}")
+    for n in range(300):
+        await world.add(f"zeta{n:03}")
+    read, list_jobs = [], world.store.list_jobs
+
+    async def counted(**asked: Any) -> list[Job]:
+        found = await list_jobs(**asked)
+        read.extend(job.id for job in found)
+        return found
+
+    monkeypatch.setattr(world.store, "list_jobs", counted)
+    assert len(await Known(world.store).tellers(0.0)) == 70
+    assert len([each for each in read if each.startswith("zeta")]) <= 64
 
 
 async def test_a_held_run_is_told_once(world: World) -> None:
