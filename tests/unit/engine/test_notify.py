@@ -430,6 +430,18 @@ async def test_a_paused_notifier_is_silent(world: World) -> None:
     assert (await world.events(), await world.events("others")) == ([], ["failure"])
 
 
+async def test_of_notifications_as_many_are_sent_as_find_room(world: World) -> None:
+    """A notifier with a limit loses what is more, and not all of them."""
+    await world.tell(name="ops")
+    job = await world.store.get_job(notifier_id("ops"))
+    await world.store.replace_job(job, replace(job, definition=replace(job.definition, max_waiting=5), version=2))
+    await world.add("bad", notify=ON_FAILURE)
+    for n in range(8):
+        await world.end("bad", error=f"number {n}")
+    await world.step()
+    assert len(await world.told()) == 5
+
+
 async def test_far_behind_it_reads_on_in_order(world: World) -> None:
     """More ends than a page: all are told of, once each, when they are final."""
     await world.tell(bundle=1)
