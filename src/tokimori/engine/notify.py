@@ -163,11 +163,18 @@ class Messenger:
         return bool(notifications)
 
     async def _send_to(self, name: str, notifications: Sequence[Notification], now: Moment) -> None:
-        try:
-            job = await self._store.get_job(notifier_id(name))
-            await self._store.add_runs([_run(job, each, now) for each in notifications], now)
-        except (NotFound, Refused) as fault:
-            log.warning("notifier %s: %d notifications are not sent: %s", name, len(notifications), fault)
+        """As many as find room: fewer at a time, as the store adds all of them or none."""
+        left, most = list(notifications), len(notifications)
+        while left:
+            try:
+                job = await self._store.get_job(notifier_id(name))
+                await self._store.add_runs([_run(job, each, now) for each in left[:most]], now)
+                left = left[most:]
+            except (NotFound, Refused) as fault:
+                if fault.field != "max_waiting" or most == 1:
+                    log.warning("notifier %s: %d notifications are not sent: %s", name, len(left), fault)
+                    return
+                most = min(most, len(left)) // 2 or 1
 
 
 def _run(job: Job, notification: Notification, now: Moment) -> Run:

@@ -11,7 +11,7 @@ from tokimori.errors import NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.notification import Occasion, shortened
-from tokimori.model.notifier import PREFIX, is_notifier, name_of
+from tokimori.model.notifier import PREFIX, NotifyOn, is_notifier, name_of
 from tokimori.model.notifying import (
     KIND,
     SUCCESSES,
@@ -32,6 +32,7 @@ PAGE = 500
 """So many ends are read in one step."""
 MOST_TELLERS = 1_000
 """So many notifiers are looked at."""
+MOST_PAGE = 64
 FRESH = 5.0
 """For so many seconds it is known which notifiers there are, and what a job is."""
 MOST_JOBS = 10_000
@@ -57,13 +58,25 @@ class Known:
     async def tellers(self, at: float) -> Tellers:
         """The notifiers by name."""
         if at >= self._looked + FRESH:
-            jobs = await self._store.list_jobs(after=JobId(PREFIX), limit=MOST_TELLERS)
-            notifiers = [job for job in jobs if is_notifier(job.id) and job.definition.notifier is not None]
+            notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
             self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
             self.since = min((job.created for job in notifiers), default=Moment(0))
             self.successes = self.successes or (bool(notifiers) and await self._are_successes_told())
             self._looked = at
         return self._tellers
+
+    async def _notifiers(self) -> Sequence[Job]:
+        """By pages that grow: of the jobs behind them few are read, which may be large, and many."""
+        found: list[Job] = []
+        limit = 4
+        while len(found) < MOST_TELLERS:
+            after = found[-1].id if found else JobId(PREFIX)
+            page = await self._store.list_jobs(after=after, limit=limit)
+            found += [job for job in page if is_notifier(job.id)]
+            if len(page) < limit or not is_notifier(page[-1].id):
+                break
+            limit = min(MOST_PAGE, limit * 2)
+        return found[:MOST_TELLERS]
 
     async def _are_successes_told(self) -> bool:
         try:
@@ -72,10 +85,10 @@ class Known:
             return False
         return True
 
-    async def job(self, job_id: JobId, at: float) -> Job | None:
-        """The job; None: it is gone."""
+    async def job(self, job_id: JobId, at: float, fresh: float = FRESH) -> Job | None:
+        """The job as it was less than `fresh` seconds ago, or in this step; None: it is gone."""
         known = self._jobs.get(job_id)
-        if known is None or at >= known[0] + FRESH:
+        if known is None or (at != known[0] and at >= known[0] + fresh):
             if len(self._jobs) >= MOST_JOBS:
                 self._jobs.clear()
             known = self._jobs[job_id] = at, await self._found(job_id)
@@ -141,6 +154,8 @@ class Reader:
         ):
             return []
         job = await self._known.job(end.job_id, at)
+        if job is not None and end.state is RunState.FAILED and NotifyOn.PARKED in job.definition.notify:
+            job = await self._known.job(end.job_id, at, fresh=0)  # this end may be the one that has parked it
         if job is None or job.incarnation != end.incarnation:
             return []
         moment, error = end.ended or end.written, shortened(end.error)

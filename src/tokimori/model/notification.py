@@ -18,6 +18,8 @@ MOST_SHOWN = 5
 LONGEST_ERROR = 300
 """Characters of an error that a notification quotes."""
 LONGEST_SUBJECT = 200
+LONGEST_TEXT = 20_000
+"""Characters, also where a template names its details hundreds of times: a command gets it in its environment."""
 OTHERS = "…"
 """The cause of what found no room among other causes."""
 _VARYING = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
@@ -140,7 +142,7 @@ def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
         notifier=gathered.notifier,
         event=gathered.event,
         subject=" ".join(subject.split())[:LONGEST_SUBJECT],
-        text=rendered(DEFAULT_TEXT if notifier.text is None else notifier.text, facts),
+        text=rendered(DEFAULT_TEXT if notifier.text is None else notifier.text, facts)[:LONGEST_TEXT],
         count=gathered.count,
         first=facts["first"],
         last=facts["last"],

@@ -118,7 +118,8 @@ def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None
     """
     match state:
         case RunState.FAILED:
-            parked = job.state is JobState.PARKED and not (trouble and trouble.parked)
+            is_known = trouble is not None and trouble.parked and job.updated <= trouble.at  # nobody resolved it since
+            parked = job.state is JobState.PARKED and not is_known
             found = [NotifyOn.FAILURE, *([NotifyOn.PARKED] if parked else [])]
         case RunState.SUCCEEDED:
             recovers = trouble is not None and trouble.at < at

@@ -13,6 +13,7 @@ from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
 from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
+from tokimori.engine.notify_reading import Known
 from tokimori.engine.notify_standing import EVERY
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
@@ -204,6 +205,32 @@ async def test_a_parked_job_is_told_once(world: World) -> None:
     assert sorted(await world.events()) == ["failure", "parked"]
 
 
+async def test_a_job_that_is_parked_just_after_another_failure_is_told(world: World) -> None:
+    """Though the job was looked at seconds before, when it was not parked yet."""
+    await world.tell()
+    await world.add("bad", notify=ALL, on_exhausted=OnExhausted.PARK)
+    await world.end("bad")
+    await world.step()
+    await world.end("bad", parks=True)
+    for _ in range(15):
+        await world.step()
+    assert sorted(await world.events()) == ["failure", "failure", "parked"]
+
+
+async def test_a_job_that_is_parked_again_is_told_again(world: World) -> None:
+    """Once somebody has resolved it, whether anything has succeeded since or not."""
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.PARKED: ("ops",)}, on_exhausted=OnExhausted.PARK)
+    for times in (1, 2, 3):
+        await world.end("bad", parks=True)
+        await world.step()
+        await world.step()
+        assert await world.events() == ["parked"] * times
+        job = await world.store.get_job(JobId("bad"))
+        await world.store.replace_job(job, replace(job, state=JobState.ENABLED, updated=world.clock.now()))
+        await world.step(0.5)
+
+
 async def test_the_failure_of_a_notifier_is_told_to_nobody(world: World) -> None:
     """Or a broken mail server would be told of by mail, for ever."""
     await world.add(notifier_id("ops"), notifier=Notifier(), notify=ON_FAILURE)  # which no door lets in
@@ -313,6 +340,24 @@ async def test_while_there_is_no_notifier_little_is_asked(world: World) -> None:
     assert messenger.next_at == at + 1 + SOON
 
 
+async def test_of_jobs_that_are_no_notifiers_few_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and all notifiers are found: their ids do not stand at the end."""
+    for n in range(70):
+        await world.tell(f"ops{n}")
+    for n in range(300):
+        await world.add(f"zeta{n:03}")
+    read, list_jobs = [], world.store.list_jobs
+
+    async def counted(**asked: Any) -> list[Job]:
+        found = await list_jobs(**asked)
+        read.extend(job.id for job in found)
+        return found
+
+    monkeypatch.setattr(world.store, "list_jobs", counted)
+    assert len(await Known(world.store).tellers(0.0)) == 70
+    assert len([each for each in read if each.startswith("zeta")]) <= 64
+
+
 async def test_a_held_run_is_told_once(world: World) -> None:
     """While it is held; held again after another attempt it is told again."""
     await world.tell()
@@ -383,6 +428,18 @@ async def test_a_paused_notifier_is_silent(world: World) -> None:
     await world.end("bad")
     await world.step()
     assert (await world.events(), await world.events("others")) == ([], ["failure"])
+
+
+async def test_of_notifications_as_many_are_sent_as_find_room(world: World) -> None:
+    """A notifier with a limit loses what is more, and not all of them."""
+    await world.tell(name="ops")
+    job = await world.store.get_job(notifier_id("ops"))
+    await world.store.replace_job(job, replace(job, definition=replace(job.definition, max_waiting=5), version=2))
+    await world.add("bad", notify=ON_FAILURE)
+    for n in range(8):
+        await world.end("bad", error=f"number {n}")
+    await world.step()
+    assert len(await world.told()) == 5
 
 
 async def test_far_behind_it_reads_on_in_order(world: World) -> None:

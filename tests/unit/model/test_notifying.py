@@ -74,6 +74,14 @@ def test_a_subject_is_one_short_line() -> None:
     assert "\\" not in subject
 
 
+def test_a_text_is_bounded() -> None:
+    """Also where a template names its details as often as it can: a process takes 128 KiB in its environment."""
+    gathered = begun("ops", an_occasion(1, "日" * 300), "", NEW_YEAR)
+    for n in range(2, 6):
+        gathered = joined(gathered, an_occasion(n, "日" * 300, "j" * 255))
+    assert len(payload_of(gathered, "id", Notifier(text="{{details}}" * 360)).encode()) < 100_000
+
+
 def test_of_trouble_the_newest_is_known() -> None:
     """As much as there is room for."""
     troubles = {JobId(f"{n:0250}"): Trouble(NEW_YEAR) for n in range(2_000)}
