@@ -8,7 +8,7 @@ import msgspec
 from tokimori.errors import InvalidInput
 from tokimori.translators.inert_datetimes import read_datetime, read_timedelta
 from tokimori.translators.inert_pickle import Record
-from tokimori.translators.moving import Warnings, refusal
+from tokimori.translators.moving import Warnings, refusal, shown
 
 Parameters = Mapping[str, Sequence[str]]
 """The names of a function's parameters in their order, by the function's name."""
@@ -48,7 +48,7 @@ def _by_name(
         return None
     if len(args) > len(names):
         raise InvalidInput(
-            f"args: {list(args)!r:.200} have no names, and functions here take arguments by name",
+            f"args: {shown(args)} have no names, and functions here take arguments by name",
             field="args",
             allowed=f"--parameters {function}=NAME,NAME: the names of its parameters in their order",
         )

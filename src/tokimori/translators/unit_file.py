@@ -36,18 +36,14 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit: its name, and its lines by section."""
+    """A unit: its name, and its lines by section and key."""
 
     name: str
-    sections: Mapping[str, Sequence[Assignment]]
+    sections: Mapping[str, Mapping[str, Sequence[Assignment]]]
 
     def all(self, section: str, key: str) -> Sequence[Assignment]:
         """What a key is set to, in order; an empty value forgets what is before it."""
-        found: list[Assignment] = []
-        for each in self.sections.get(section, ()):
-            if each.key == key:
-                found = [*found, each] if each.value else []
-        return found
+        return self.sections.get(section, {}).get(key, ())
 
     def last(self, section: str, key: str) -> Assignment | None:
         """The value of a key that has one."""
@@ -56,16 +52,20 @@ class Unit:
 
     def keys(self, section: str) -> Sequence[str]:
         """The keys of a section that are set, each once."""
-        return tuple(dict.fromkeys(each.key for each in self.sections.get(section, ()) if self.all(section, each.key)))
+        return tuple(key for key, lines in self.sections.get(section, {}).items() if lines)
 
 
 def read_unit(name: str, files: Mapping[str, str]) -> Unit:
     """The unit of this name with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
     drop_ins = sorted(file for file in files if file.startswith(f"{name}.d/") and file.endswith(".conf"))
-    sections: dict[str, list[Assignment]] = {}
+    sections: dict[str, dict[str, list[Assignment]]] = {}
     for file in (name, *drop_ins):
         for section, assignment in _lines_of(file, files[file]):
-            sections.setdefault(section, []).append(assignment)
+            lines = sections.setdefault(section, {}).setdefault(assignment.key, [])
+            if assignment.value:
+                lines.append(assignment)
+            else:
+                lines.clear()
     return Unit(name, sections)
 
 

@@ -281,3 +281,10 @@ def test_what_is_not_enabled_is_paused() -> None:
     assert only([other]).start.paused_because == "not enabled in systemd"
     assert "masked" in why_left_out([masked])
     assert [only([each]).start.paused_because for each in list(read_systemd(files, BERLIN))[:2]] == [None, None]
+
+
+def test_many_lines_of_one_key_are_read_once() -> None:
+    """A unit of 200 kB costs what its lines cost: their number neither squared nor cubed."""
+    lines = "".join(f"Environment=A{number}=1\n" for number in range(10_000))
+    job = only(read(service=f"{SERVICE}{lines}Environment=\nEnvironment=B=2\n"))
+    assert said(job)["env"] == {"B": "2"}
