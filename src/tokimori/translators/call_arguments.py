@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from math import isfinite
 
 import msgspec
 
@@ -69,6 +70,8 @@ class _Values:
             allowed = f"at most {_MOST_VALUES} values, {_DEEPEST} deep"
             raise InvalidInput(f"{name}: it holds too much", field=name, allowed=allowed)
         match value:
+            case float() if not isfinite(value):
+                raise refusal(name, value, "what JSON can hold: no nan, nothing infinite")
             case None | bool() | int() | float() | str():
                 return value
             case tuple() | list():
