@@ -55,11 +55,17 @@ class Unit:
         return tuple(key for key, lines in self.sections.get(section, {}).items() if lines)
 
 
+def file_of(name: str, files: Mapping[str, str]) -> str | None:
+    """The file of a unit: its own one, or that of its template; None where there is none."""
+    stem, dot, kind = name.rpartition(".")
+    prefix, at, _ = stem.partition("@")
+    return next((file for file in (name, f"{prefix}{at}{dot}{kind}") if file in files), None)
+
+
 def read_unit(name: str, files: Mapping[str, str]) -> Unit:
-    """The unit of this name with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
-    drop_ins = sorted(file for file in files if file.startswith(f"{name}.d/") and file.endswith(".conf"))
+    """The unit of this name, which has a file, with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
     sections: dict[str, dict[str, list[Assignment]]] = {}
-    for file in (name, *drop_ins):
+    for file in (file_of(name, files) or name, *_drop_ins(name, files)):
         for section, assignment in _lines_of(file, files[file]):
             lines = sections.setdefault(section, {}).setdefault(assignment.key, [])
             if assignment.value:
@@ -67,6 +73,19 @@ def read_unit(name: str, files: Mapping[str, str]) -> Unit:
             else:
                 lines.clear()
     return Unit(name, sections)
+
+
+def _drop_ins(name: str, files: Mapping[str, str]) -> Sequence[str]:
+    """The drop-ins in the order of their names; of one name that of the folder which says most of the unit's name."""
+    stem, _, kind = name.rpartition(".")
+    prefix, at, _ = stem.partition("@")
+    words = prefix.split("-")
+    shorter = (f"{'-'.join(words[:count])}-.{kind}" for count in range(1, len(words)))
+    folders = (f"{each}.d/" for each in (kind, *shorter, f"{prefix}{at}.{kind}", name))
+    order = {folder: place for place, folder in enumerate(folders)}
+    found = [file for file in files if file.endswith(".conf") and file[: file.find("/") + 1] in order]
+    found.sort(key=lambda file: order[file[: file.find("/") + 1]])
+    return [file for _, file in sorted({file.rpartition("/")[2]: file for file in found}.items())]
 
 
 def _lines_of(file: str, text: str) -> Iterator[tuple[str, Assignment]]:
@@ -91,8 +110,9 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
         if line.startswith(_COMMENTS) or (not line and not parts):
             continue
         begun = begun if parts else number
-        parts.append(line.removesuffix("\\"))
-        if not line.endswith("\\"):
+        goes_on = (len(raw) - len(raw.rstrip("\\"))) % 2 == 1  # two are one that is escaped
+        parts.append(line.removesuffix("\\") if goes_on else line)
+        if not goes_on:
             yield begun, " ".join(parts).strip()
             parts = []
     if parts:
