@@ -243,13 +243,16 @@ class Moving:
     async def _added(
         self, request: Request, jobs: Sequence[Found], wish: MoveRequest
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if wish.dry_run or not jobs:
-            return (), ()
-        pairs = [(each.job_id, each.definition) for each in jobs]
-        starts = {each.job_id: each.start for each in jobs}
-        limits = {each.job_id: each.runs_remaining for each in jobs if each.runs_remaining is not None}
-        done = await self._service(request).import_all(pairs, runs_remaining=limits, starts=starts)
-        return done.added, done.unchanged
+        added: tuple[str, ...] = ()
+        unchanged: tuple[str, ...] = ()
+        for begin in range(0, 0 if wish.dry_run else len(jobs), MOST_LISTED):  # a page in a transaction
+            page = jobs[begin : begin + MOST_LISTED]
+            pairs = [(each.job_id, each.definition) for each in page]
+            starts = {each.job_id: each.start for each in page}
+            limits = {each.job_id: each.runs_remaining for each in page if each.runs_remaining is not None}
+            done = await self._service(request).import_all(pairs, runs_remaining=limits, starts=starts)
+            added, unchanged = (*added, *done.added), (*unchanged, *done.unchanged)
+        return added, unchanged
 
 
 def _faults(refused: Sequence[tuple[str, str]]) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MOST_FILES = 20_000
 """Files below the folders that are given: far more than any machine has."""
 _UNITS = (".timer", ".service")
+_OF_ALL = ("timer.d", "service.d")
+"""Folders of drop-ins for every unit of a kind."""
 NOTES = (
     "systemd still starts these timers: `systemctl disable --now NAME.timer` ends that, or they run twice",
     "without User= a command runs as the user of the node, and not as root; only a node that runs as root can run "
@@ -88,7 +90,7 @@ def _paths(source: Path) -> Iterator[tuple[str, Path]]:
     for path in _listed(source):
         if path.name.endswith(_UNITS) and not path.is_dir():
             yield path.name, path
-        elif path.is_dir() and path.name.endswith((".timer.d", ".service.d")):
+        elif path.is_dir() and (path.name in _OF_ALL or path.name.endswith((".timer.d", ".service.d"))):
             yield from ((f"{path.name}/{each.name}", each) for each in _listed(path) if each.suffix == ".conf")
         elif path.is_dir() and path.name.endswith(".wants"):
             yield from ((f"{path.name}/{each.name}", each) for each in _listed(path) if each.suffix == ".timer")

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
     from tokimori.translators.moving import Entry, Moved, Refused
 
+PAGE = 1_000
+"""Jobs that come in in one transaction."""
 MOST_FAULTS = 20
 """Faults, and warnings of one field, that are shown; all others are counted."""
 Pages = Callable[[], AsyncIterator["Iterable[Entry]"]]
@@ -247,9 +250,11 @@ def _as_json(tally: Tally) -> dict[str, object]:
 
 
 def at_once(read: "Callable[[], Awaitable[Iterable[Entry]]]") -> Pages:
-    """The pages of a source that is read at once."""
+    """The pages of a source that is read at once. Its jobs come in some at a time all the same."""
 
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
-        yield await read()
+        found = iter(await read())
+        while page := list(islice(found, PAGE)):
+            yield page
 
     return pages

@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.service.imports import Start
 from tokimori.translators.apscheduler_triggers import read_trigger
 from tokimori.translators.call_arguments import Parameters, payload_of
-from tokimori.translators.inert_pickle import Record, read_pickle
+from tokimori.translators.inert_pickle import read_pickle
 from tokimori.translators.moving import (
     AT_ONCE,
     Entry,
@@ -55,10 +55,11 @@ def read_apscheduler(rows: Iterable[Row], now: Moment, parameters: Parameters | 
 def _job(row: Row, place: str, parameters: Parameters) -> Moved:
     state = _state(row)
     warnings = Warnings()
-    name, title = _text(state, "id"), state.get("name")
+    name = _text(state, "id")
+    title = _text(state, "name") if state.get("name") else name
     fields = {
         "function": _function(state),
-        "name": str(title or name) if title or name != id_of(name) else None,
+        "name": title if state.get("name") or name != id_of(name) else None,
         "payload": payload_of(warnings, _text(state, "func"), _args(state), _kwargs(state), parameters),
         **read_trigger(state.get("trigger")),
         **_policies(state),
@@ -117,8 +118,10 @@ def _policies(state: Mapping[str, Any]) -> dict[str, object]:
     grace, coalesce, most = (state.get(name) for name in ("misfire_grace_time", "coalesce", "max_instances"))
     if not isinstance(coalesce, bool):
         raise refusal("coalesce", coalesce, "True or False")
-    if isinstance(grace, Record) or isinstance(most, Record):
+    if not isinstance(grace, int | float | None):
         raise refusal("misfire_grace_time", grace, "seconds, or None")
+    if not isinstance(most, int):
+        raise refusal("max_instances", most, "a whole number")
     return {
         "misfire": "latest" if coalesce else "all",
         "grace": grace,

@@ -72,7 +72,10 @@ def _interval(state: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _bounds(state: Mapping[str, Any], zone: str) -> dict[str, object]:
-    fields: dict[str, object] = {"time_zone": zone, "jitter": state.get("jitter")}
+    jitter = state.get("jitter")
+    if not isinstance(jitter, int | float | None):
+        raise refusal("trigger.jitter", jitter, "seconds, or None")
+    fields: dict[str, object] = {"time_zone": zone, "jitter": jitter}
     for theirs, ours in (("start_date", "starts_at"), ("end_date", "ends_at")):
         if (value := state.get(theirs)) is not None:
             fields[ours] = _in_zone(read_datetime(f"trigger.{theirs}", value), zone, theirs).text()

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from math import isfinite
 
 import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.translators.inert_datetimes import read_datetime, read_timedelta
 from tokimori.translators.inert_pickle import Record
-from tokimori.translators.moving import Warnings, refusal
+from tokimori.translators.moving import Warnings, refusal, shown
 
 Parameters = Mapping[str, Sequence[str]]
 """The names of a function's parameters in their order, by the function's name."""
@@ -48,7 +49,7 @@ def _by_name(
         return None
     if len(args) > len(names):
         raise InvalidInput(
-            f"args: {list(args)!r:.200} have no names, and functions here take arguments by name",
+            f"args: {shown(args)} have no names, and functions here take arguments by name",
             field="args",
             allowed=f"--parameters {function}=NAME,NAME: the names of its parameters in their order",
         )
@@ -69,6 +70,8 @@ class _Values:
             allowed = f"at most {_MOST_VALUES} values, {_DEEPEST} deep"
             raise InvalidInput(f"{name}: it holds too much", field=name, allowed=allowed)
         match value:
+            case float() if not isfinite(value):
+                raise refusal(name, value, "what JSON can hold: no nan, nothing infinite")
             case None | bool() | int() | float() | str():
                 return value
             case tuple() | list():

@@ -55,7 +55,7 @@ def read_celery(
     parameters: Parameters | None = None,
 ) -> Iterator[Entry]:
     """The jobs of django-celery-beat's rows; `others` are the rows of schedules by kind, as in `OTHERS`."""
-    known = {kind: {row.get("id"): row for row in rows} for kind, rows in others.items()}
+    known = {kind: {str(row.get("id")): row for row in rows} for kind, rows in others.items()}
     for row in tasks:
         yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), now, parameters or {})
 
@@ -80,12 +80,12 @@ def _entries(place: str, row: Row, now: Moment, parameters: Parameters) -> Itera
     return entries(place, translate)
 
 
-def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[object, Mapping[str, Any]]]) -> dict[str, Any]:
+def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
     """The row with its schedule beside it, under its kind."""
     joined = dict(row)
     for kind in OTHERS:
         key = row.get(f"{kind}_id")
-        joined[kind] = None if key is None else known.get(kind, {}).get(key, {})
+        joined[kind] = None if key is None else known.get(kind, {}).get(str(key), {})
     return joined
 
 
@@ -201,7 +201,7 @@ def _interval(row: Mapping[str, Any]) -> dict[str, object]:
     length = _SECONDS.get(str(period))
     if length is None:
         raise refusal("interval.period", period, f"one of {', '.join(_SECONDS)}")
-    if isinstance(every, bool) or not isinstance(every, int | float) or every <= 0 or every != int(every):
+    if isinstance(every, bool) or not isinstance(every, int | float) or every <= 0 or every % 1 != 0:
         raise refusal("interval.every", every, "a whole number above 0")
     unit = str(period)
     return {"schedule": f"every {int(every)} {unit}", "anchored_on": "last run", "max_running": 0}

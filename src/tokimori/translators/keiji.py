@@ -53,7 +53,7 @@ def _place(row: Row) -> str:
 
 def _job(row: Row, keiji: Keiji) -> Entry:
     if row.get("deleted_at") is not None:
-        return LeftOut(_place(row), f"deleted_at: {row['deleted_at']}: the task was deleted")
+        return LeftOut(_place(row), f"deleted_at: {shown(str(row['deleted_at']))}: the task was deleted")
     warnings = Warnings()
     name, slug, executable = (text_in(row, column) for column in ("name", "slug", "executable"))
     if not executable.endswith(".bin"):

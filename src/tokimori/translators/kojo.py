@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from tokimori.clock import Moment, format_moment, from_datetime
+from tokimori.clock import FIRST, LAST, Moment, format_moment, from_datetime
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
@@ -198,7 +198,10 @@ def _moment(row: Mapping[str, Any]) -> Moment:
             raise refusal("work_at_date_time", value, "a time, such as 2030-01-01 00:00:00") from None
     if not isinstance(value, datetime):
         raise refusal("work_at_date_time", value, "a time")
-    return from_datetime(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+    moment = from_datetime(value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+    if not FIRST <= moment <= LAST:  # an offset goes over the first day, or over the last
+        raise refusal("work_at_date_time", value.isoformat(), "a time in UTC of the years 1 to 9999")
+    return moment
 
 
 # Configurations

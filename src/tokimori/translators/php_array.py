@@ -17,8 +17,9 @@ _TOKEN = re.compile(
     |(?P<sign>=>|[\[\](),;])""",
     re.VERBOSE | re.DOTALL,
 )
-_OPEN = re.compile(r"<\?php\b(.*?)\breturn\b", re.DOTALL)
-_BEFORE = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/|(?:use|namespace|declare)\b[^;]*;)*", re.DOTALL)
+_OPEN = re.compile(
+    r"<\?php\b((?:\s++|//[^\n]*+|\#[^\n]*+|(?>/\*.*?\*/)|(?:use|namespace|declare)\b[^;]*+;)*+)return\b", re.DOTALL
+)
 _USE = re.compile(r"\buse\s+([\w\\]+)(?:\s+as\s+(\w+))?\s*;")
 _NAMESPACE = re.compile(r"\bnamespace\s+([\w\\]+)\s*;")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "$": "$", '"': '"'}
@@ -51,7 +52,7 @@ class _Token(NamedTuple):
 def read_php_array(text: str, file: str) -> PhpValue:
     """What the file returns. Raises `InvalidFile` for anything but an array of plain values, with file and line."""
     begin = _OPEN.match(text.lstrip())
-    if begin is None or _BEFORE.fullmatch(begin[1]) is None:
+    if begin is None:
         raise InvalidFile(f"{file}:1: it does not return an array", field="source", value=file, allowed=_ALLOWED)
     skipped = len(text) - len(text.lstrip()) + begin.end()
     reader = _Reader(list(_tokens(text, skipped, file)), file, _imports(begin[1]))

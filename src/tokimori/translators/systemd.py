@@ -16,7 +16,7 @@ from tokimori.translators.exec_line import command_of, expanded, words_of
 from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, moved
 from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.timer_times import Timing, timings_of
-from tokimori.translators.unit_file import Assignment, Unit, prefix_and_instance, read_unit, stem_of
+from tokimori.translators.unit_file import Assignment, Unit, file_of, prefix_and_instance, read_unit, stem_of
 
 _TIMER, _SERVICE = ".timer", ".service"
 _WANTS = ".wants/"
@@ -53,8 +53,9 @@ class Systemd(NamedTuple):
 
 def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
     """The jobs of the timers among these files; the id of one is the name of the timer without `.timer`."""
-    wanted = {name.rpartition("/")[2] for name in files if _WANTS in name}
-    timers = sorted(name for name in files if name.endswith(_TIMER) and "/" not in name)
+    wanted = {name.rpartition("/")[2] for name in files if _WANTS in name and name.endswith(_TIMER)}
+    instances = {name for name in wanted if "@" in name and file_of(name, files) is not None}
+    timers = sorted({name for name in files if name.endswith(_TIMER) and "/" not in name} | instances)
     for name in timers:
 
         def translate(name: str = name) -> Iterator[Entry]:
@@ -64,15 +65,14 @@ def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
 
 
 def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: bool) -> Iterator[Entry]:
-    prefix, instance = prefix_and_instance(name)
-    if "@" in name and not instance:
+    if "@" in name and not prefix_and_instance(name)[1]:
         yield LeftOut(name, "it is a template, which runs nothing by itself")
         return
-    if not files[name].strip():
+    if not files[file_of(name, files) or name].strip():
         yield LeftOut(name, "it is masked")
         return
     timer = read_unit(name, files)
-    service = _service_of(timer, files, prefix, instance)
+    service = _service_of(timer, files)
     warnings = Warnings()
     fields = {**_service_fields(service, systemd, warnings), **_unit_fields(timer, service, warnings)}
     start = Start() if is_wanted else Start(paused_because="not enabled in systemd")
@@ -94,20 +94,17 @@ def _timing_fields(timing: Timing) -> Mapping[str, object]:
     }
 
 
-def _service_of(timer: Unit, files: Mapping[str, str], prefix: str, instance: str) -> Unit:
+def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
     """The unit that the timer starts, whose own name tells what `%i` is. Raises `InvalidInput`."""
     said = timer.last("Timer", "Unit")
     name = f"{stem_of(timer.name)}{_SERVICE}" if said is None else expanded(said.value, timer, said)
     if not name.endswith(_SERVICE):
         place = timer.name if said is None else said.place
         raise InvalidFile(f"Unit={name}: it is no service", field=place, value=name, allowed="a .service")
-    template = f"{name.partition('@')[0]}@{_SERVICE}"
-    found = name if name in files else template if "@" in name and template in files else None
-    if found is None:
+    if file_of(name, files) is None:
         place = timer.name if said is None else said.place
         raise InvalidFile(f"{name} is not among the files", field=place, value=name, allowed=f"the file {name}, too")
-    unit = read_unit(found, files)
-    return Unit(name, unit.sections)
+    return read_unit(name, files)
 
 
 def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str, object]:

@@ -36,18 +36,14 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit: its name, and its lines by section."""
+    """A unit: its name, and its lines by section and key."""
 
     name: str
-    sections: Mapping[str, Sequence[Assignment]]
+    sections: Mapping[str, Mapping[str, Sequence[Assignment]]]
 
     def all(self, section: str, key: str) -> Sequence[Assignment]:
         """What a key is set to, in order; an empty value forgets what is before it."""
-        found: list[Assignment] = []
-        for each in self.sections.get(section, ()):
-            if each.key == key:
-                found = [*found, each] if each.value else []
-        return found
+        return self.sections.get(section, {}).get(key, ())
 
     def last(self, section: str, key: str) -> Assignment | None:
         """The value of a key that has one."""
@@ -56,17 +52,40 @@ class Unit:
 
     def keys(self, section: str) -> Sequence[str]:
         """The keys of a section that are set, each once."""
-        return tuple(dict.fromkeys(each.key for each in self.sections.get(section, ()) if self.all(section, each.key)))
+        return tuple(key for key, lines in self.sections.get(section, {}).items() if lines)
+
+
+def file_of(name: str, files: Mapping[str, str]) -> str | None:
+    """The file of a unit: its own one, or that of its template; None where there is none."""
+    stem, dot, kind = name.rpartition(".")
+    prefix, at, _ = stem.partition("@")
+    return next((file for file in (name, f"{prefix}{at}{dot}{kind}") if file in files), None)
 
 
 def read_unit(name: str, files: Mapping[str, str]) -> Unit:
-    """The unit of this name with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
-    drop_ins = sorted(file for file in files if file.startswith(f"{name}.d/") and file.endswith(".conf"))
-    sections: dict[str, list[Assignment]] = {}
-    for file in (name, *drop_ins):
+    """The unit of this name, which has a file, with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
+    sections: dict[str, dict[str, list[Assignment]]] = {}
+    for file in (file_of(name, files) or name, *_drop_ins(name, files)):
         for section, assignment in _lines_of(file, files[file]):
-            sections.setdefault(section, []).append(assignment)
+            lines = sections.setdefault(section, {}).setdefault(assignment.key, [])
+            if assignment.value:
+                lines.append(assignment)
+            else:
+                lines.clear()
     return Unit(name, sections)
+
+
+def _drop_ins(name: str, files: Mapping[str, str]) -> Sequence[str]:
+    """The drop-ins in the order of their names; of one name that of the folder which says most of the unit's name."""
+    stem, _, kind = name.rpartition(".")
+    prefix, at, _ = stem.partition("@")
+    words = prefix.split("-")
+    shorter = (f"{'-'.join(words[:count])}-.{kind}" for count in range(1, len(words)))
+    folders = (f"{each}.d/" for each in (kind, *shorter, f"{prefix}{at}.{kind}", name))
+    order = {folder: place for place, folder in enumerate(folders)}
+    found = [file for file in files if file.endswith(".conf") and file[: file.find("/") + 1] in order]
+    found.sort(key=lambda file: order[file[: file.find("/") + 1]])
+    return [file for _, file in sorted({file.rpartition("/")[2]: file for file in found}.items())]
 
 
 def _lines_of(file: str, text: str) -> Iterator[tuple[str, Assignment]]:
@@ -91,8 +110,9 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
         if line.startswith(_COMMENTS) or (not line and not parts):
             continue
         begun = begun if parts else number
-        parts.append(line.removesuffix("\\"))
-        if not line.endswith("\\"):
+        goes_on = (len(raw) - len(raw.rstrip("\\"))) % 2 == 1  # two are one that is escaped
+        parts.append(line.removesuffix("\\") if goes_on else line)
+        if not goes_on:
             yield begun, " ".join(parts).strip()
             parts = []
     if parts:

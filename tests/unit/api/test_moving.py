@@ -1,8 +1,21 @@
 """The paths by which the jobs of other schedulers come in."""
 
+import json
+from collections.abc import Sequence
+from typing import cast
+
 import pytest
+from starlette.requests import Request
 
 from tests.unit.api.asgi import Asker
+from tokimori.api.moving import Found, Moving, Read, SystemdRequest
+from tokimori.model.ids import JobId
+from tokimori.model.job import Definition
+from tokimori.model.target import Command
+from tokimori.node.moving import readers
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.imports import Imported, Start
+from tokimori.service.service import Service
 
 KOYOMI = "/api/v2/import/koyomi"
 JOB = {"id": 1, "user": "", "command": "make report", "memo": ""}
@@ -75,3 +88,23 @@ async def test_a_node_opens_no_source_that_a_caller_names(door: Asker, kind: str
     for name in ("source", "url", "dsn", "path"):
         answer = await door.post(f"/api/v2/import/{kind}", {name: "sqlite:////etc/x.db"})
         assert (answer.status, name in answer.error["message"]) == (422, True)
+
+
+async def test_a_transaction_adds_a_page_of_jobs() -> None:
+    """Two thousand files are up to four thousand jobs; they come in a thousand at a time."""
+    pages: list[int] = []
+
+    class Counted:
+        async def import_all(self, jobs: Sequence[object], **_: object) -> Imported:
+            pages.append(len(jobs))
+            return Imported(added=(JobId(f"of page {len(pages)}"),), unchanged=())
+
+    found = [
+        Found(f"a{number}", Definition(target=Command(argv=("x",))), Start(), None, ())
+        for number in range(2 * MOST_LISTED + 1)
+    ]
+    reader = readers()._replace(systemd=lambda _: Read(found, (), ()))
+    moving = Moving(lambda _: cast("Service", Counted()), reader)
+    answer = await moving.systemd(Request({"type": "http"}), SystemdRequest(files={}))
+    assert pages == [MOST_LISTED, MOST_LISTED, 1]
+    assert json.loads(bytes(answer.body))["added"] == ["of page 1", "of page 2", "of page 3"]

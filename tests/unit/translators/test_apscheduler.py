@@ -206,3 +206,15 @@ def test_what_holds_itself_is_refused() -> None:
         doubled = [doubled] * 10
     for value in (endless, doubled):
         assert "holds too much" in why_refused(read_apscheduler([changed(kwargs={"a": value})], NOW))
+
+
+@pytest.mark.parametrize("name", ["args", "name", "misfire_grace_time", "coalesce", "max_instances", "version", "func"])
+def test_what_is_shared_without_end_is_not_written_out(name: str) -> None:
+    """A pickle of a kilobyte may hold a list 2^60 times: wherever it stands it is refused, and its beginning shown."""
+    doubled: object = [1]
+    for _ in range(60):
+        doubled = [doubled, doubled]
+    value = (doubled, 1) if name == "args" else doubled
+    assert why_refused(read_apscheduler([changed(**{name: value})], NOW)).startswith(
+        f"apscheduler_jobs, id 'a': {name}: "
+    )

@@ -156,6 +156,9 @@ def test_fields_of_a_crontab(text: str, minute: str) -> None:
         ({"args": "[1, 2]"}, "--parameters shop.tasks:send=NAME,NAME"),
         ({"enabled": "maybe"}, "enabled: 'maybe'"),
         ({"crontab_id": 7}, "crontab_id: 7"),
+        ({"crontab_id": {"id": 7}}, "crontab_id: {'id': 7}"),
+        ({"kwargs": '{"a": NaN}'}, "a: nan"),
+        ({"args": "[[1e999]]"}, "args: [[inf]]"),
         ({"crontab_id": None}, "schedule: None"),
         ({"interval_id": 1}, "schedule: ['crontab', 'interval']"),
         ({"crontab_id": None, "solar_id": 1}, "solar: 'sunrise'"),
@@ -197,11 +200,19 @@ def test_wrong_crontabs_are_refused_by_name(changes: dict[str, object], why: str
         ({"every": 0}, "interval.every: 0"),
         ({"every": None}, "interval.every: None"),
         ({"every": True}, "interval.every: True"),
+        ({"every": float("inf")}, "interval.every: inf"),
+        ({"every": float("nan")}, "interval.every: nan"),
     ],
 )
 def test_wrong_intervals_are_refused_by_name(changes: dict[str, object], why: str) -> None:
     """Units below a second, and lengths of nothing."""
     assert why in why_refused(read(BY_INTERVAL, interval={**INTERVAL, **changes}))
+
+
+def test_a_row_whose_id_is_none_is_nobodys() -> None:
+    """Rows come over HTTP as JSON: an id that is a list or an object is that of no task."""
+    for row_id in ([1], {"id": 1}):
+        assert "interval_id: 1" in why_refused(read(BY_INTERVAL, interval={**INTERVAL, "id": row_id}))
 
 
 def test_a_beat_schedule() -> None:

@@ -184,7 +184,7 @@ def test_what_is_at_work_or_stands_still_is_refused(state: object) -> None:
     assert "assigned_state: " in why_refused(read_waiting(waiting(assigned_state=state), [("here", TYPE)]))
 
 
-@pytest.mark.parametrize("at", [None, "soon", 5])
+@pytest.mark.parametrize("at", [None, "soon", 5, "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00"])
 def test_a_job_without_a_time_is_refused(at: object) -> None:
     """The column and its value are named."""
     assert "work_at_date_time: " in why_refused(read_waiting(waiting(work_at_date_time=at), [("here", TYPE)]))

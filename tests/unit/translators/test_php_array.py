@@ -38,6 +38,12 @@ def test_every_plain_value() -> None:
     }
 
 
+def test_a_comment_may_speak_of_return() -> None:
+    """Where the array is returned is not where a comment says so."""
+    text = "<?php\n/**\n * @return array\n */\n// return 5;\nuse Acme\\Reader;\nreturn [Reader::class];"
+    assert read_php_array(text, "f.php").plain() == ["Acme\\Reader"]
+
+
 def test_values_know_their_lines() -> None:
     """A member of an array stands where its key, or it itself, begins."""
     found = read_php_array("<?php\nreturn [\n  ['a' => 1],\n  ['a' => 2],\n];", "f.php").content
@@ -50,6 +56,10 @@ def test_values_know_their_lines() -> None:
     [
         ("", "f.php:1: it does not return an array"),
         ("<?php echo 1; return [];", "f.php:1: it does not return an array"),
+        pytest.param(
+            f"<?php{' ' * 10_000}echo 1; return [];", "f.php:1: it does not return an array", id="many blanks"
+        ),
+        pytest.param(f"<?php {'use a; //' * 5_000}", "f.php:1: it does not return an array", id="many comments"),
         ("<?php return 5;", "f.php:1: it returns no array"),
         ("<?php\nreturn [\n getenv('X')];", "f.php:3: 'getenv' is no plain value"),
         ("<?php\nreturn [`id`];", "f.php:2: '`' is no plain value"),

@@ -281,3 +281,42 @@ def test_what_is_not_enabled_is_paused() -> None:
     assert only([other]).start.paused_because == "not enabled in systemd"
     assert "masked" in why_left_out([masked])
     assert [only([each]).start.paused_because for each in list(read_systemd(files, BERLIN))[:2]] == [None, None]
+
+
+def test_many_lines_of_one_key_are_read_once() -> None:
+    """A unit of 200 kB costs what its lines cost: their number neither squared nor cubed."""
+    lines = "".join(f"Environment=A{number}=1\n" for number in range(10_000))
+    job = only(read(service=f"{SERVICE}{lines}Environment=\nEnvironment=B=2\n"))
+    assert said(job)["env"] == {"B": "2"}
+
+
+def test_an_instance_that_is_only_enabled_comes_too() -> None:
+    """`systemctl enable job@db.timer` makes a link and no file: the template says what it is, and where it runs."""
+    files = {"job@.timer": TIMER, "job@.service": "[Service]\nExecStart=/bin/x %i\n"}
+    template, job = read_systemd({**files, "timers.target.wants/job@db.timer": ""}, BERLIN)
+    assert why_left_out([template]).startswith("job@.timer: ")
+    assert (only([job]).job_id, said(only([job]))["command"]) == ("job@db", ("/bin/x", "db"))
+    assert only([job]).start.paused_because is None
+
+
+def test_drop_ins_of_an_instance_its_template_and_all_services() -> None:
+    """They count in the order of their names; of one name the folder that says most of the unit's name."""
+    files = {
+        "my-job@db.timer": TIMER,
+        "my-job@.service": "[Service]\nExecStart=/bin/x\nUser=root\n",
+        "my-job@db.service.d/20-user.conf": "[Service]\nUser=ann\n",
+        "my-job@.service.d/20-user.conf": "[Service]\nUser=bob\n",
+        "my-job@.service.d/10-cwd.conf": "[Service]\nWorkingDirectory=/b\n",
+        "my-.service.d/30-cwd.conf": "[Service]\nWorkingDirectory=/a\n",
+        "service.d/all.conf": "[Service]\nEnvironment=A=1\n",
+        "my-job@other.service.d/99.conf": "[Service]\nUser=eve\n",
+    }
+    fields = said(only(read_systemd(files, BERLIN)))
+    assert (fields["user"], fields["cwd"], fields["env"]) == ("ann", "/a", {"A": "1"})
+
+
+@pytest.mark.parametrize("end", ["\\\\", "\\\\\\\\"])
+def test_an_escaped_backslash_joins_no_line(end: str) -> None:
+    """The line behind it says as whom the command runs, and is no part of the command."""
+    fields = said(only(read(service=f"[Service]\nExecStart=/bin/x {end}\nUser=ann\n")))
+    assert (fields["user"], fields["command"]) == ("ann", ("/bin/x", end[: len(end) // 2]))
