@@ -346,7 +346,7 @@ async def test_of_jobs_that_are_no_notifiers_few_are_read(world: World, monkeypa
         await world.tell(f"ops{n}")
     for n in range(300):
         await world.add(f"zeta{n:03}")
-    read, list_jobs = [], world.store.list_jobs
+    read, list_jobs = list[str](), world.store.list_jobs
 
     async def counted(**asked: Any) -> list[Job]:
         found = await list_jobs(**asked)
