@@ -76,7 +76,7 @@ class LogFile(logging.Handler):
         opened = self._locked()
         try:
             if self._is_over(opened, len(data)):
-                opened = self._rotated(opened)
+                opened = self._rotated(opened, len(data))
             while data:
                 written = os.write(opened, data)
                 data = data[written:]
@@ -108,10 +108,10 @@ class LogFile(logging.Handler):
             found.st_size, more, found.st_mtime, self._wall_clock()
         )
 
-    def _rotated(self, opened: int) -> int:
+    def _rotated(self, opened: int, more: int) -> int:
         """Move the file away, unless another process just did; the new one, locked."""
         fcntl.flock(opened, fcntl.LOCK_EX)  # others may have been first: the shared lock is given up for it
-        if self._is_there(opened) and self._is_over(opened, 1):
+        if self._is_there(opened) and self._is_over(opened, more):
             with suppress(OSError):  # in a folder where nothing can be renamed the file grows on
                 self._path.rename(name_of_old(self._path, self._wall_clock()))
                 self._finish()
