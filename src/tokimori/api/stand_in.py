@@ -18,9 +18,13 @@ HELD: Final = 6.0
 """Seconds without a sign of the loop after which the thread answers."""
 _SIGN, _LOOK = 2.0, 2.0
 """Seconds from one sign of the loop to the next, and from one look of the thread to the next."""
+_TAKEN = 0.05
+"""Seconds to the next look where the loop has taken the connection, or no more can be opened."""
 _PATIENCE = 1.0
 """Seconds that a client has to say what it wants."""
 _MOST = 65_536
+_AT_ONCE = 50
+"""So many clients are waited for at the same time: those that say nothing keep no other from its answer."""
 
 
 class StandIn:
@@ -32,6 +36,7 @@ class StandIn:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stand-in", daemon=True)
         self._signs: asyncio.Task[None] | None = None
+        self._room = threading.Semaphore(_AT_ONCE)
 
     def start(self) -> None:
         """Begin to watch."""
@@ -63,10 +68,18 @@ class StandIn:
     def _answer_some(self) -> None:
         """Answer whoever comes within a moment. The loop may wake and take the connection: then there is none."""
         for each in select.select(self._sockets, (), (), _LOOK)[0]:
-            with suppress(OSError):
+            with self._room:  # threads free it: it is waited for, no more
+                pass
+            try:
                 connection, _ = each.accept()
-                with connection:
-                    answer(connection, self._held)
+            except OSError:
+                self._end.wait(_TAKEN)
+                continue
+            threading.Thread(target=self._answer, args=(connection,), name="stand-in", daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with self._room, connection, suppress(OSError):
+            answer(connection, self._held)
 
 
 def answer(connection: socket.socket, held: float) -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import json
 
 from tokimori.api import stand_in
-from tokimori.api.stand_in import answer
+from tokimori.api.stand_in import StandIn, answer
 
 
 def asked(request: bytes) -> bytes:
@@ -36,3 +36,20 @@ def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     client, server = socket.socketpair()
     with client, server, pytest.raises(TimeoutError):
         answer(server, 7.4)
+
+
+def test_those_who_say_nothing_keep_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe comes behind them: connections that a browser or a balancer opens ahead do not hide what is wrong."""
+    monkeypatch.setattr(stand_in, "_PATIENCE", 60.0)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.setblocking(False)
+        thread = StandIn([door])
+        silent = [socket.create_connection(door.getsockname()) for _ in range(10)]
+        with socket.create_connection(door.getsockname()) as probe:
+            probe.sendall(b"GET /readyz HTTP/1.1\r\n\r\n")
+            for _ in range(11):
+                thread._answer_some()
+            probe.settimeout(30)
+            assert probe.recv(65_536).startswith(b"HTTP/1.1 503 ")
+        for each in silent:
+            each.close()
