@@ -14,7 +14,7 @@ MOST_RECIPIENTS = 50
 MOST_SUBJECT = 1_000
 """Characters of the template of a subject."""
 _ADDRESS = re.compile(
-    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?\Z", re.ASCII
+    r"(?!\.|.*\.[.@])[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?\Z", re.ASCII
 )
 _SERVER = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?\Z", re.ASCII)
 _ALLOWED_ADDRESS = "an address such as ops@example.org, without a name beside it"

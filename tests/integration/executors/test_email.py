@@ -157,3 +157,16 @@ async def test_a_password_is_said_to_who_proves_who_he_is(
         monkeypatch.setenv("SSL_CERT_FILE", str(pair[0]))
         assert await sent(task) == Succeeded(None)
     assert len(office.letters) == 1
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+async def test_a_user_that_can_not_be_said_is_told(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once and for good, in words that show nothing of the password."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*pair)
+    monkeypatch.setenv("SSL_CERT_FILE", str(pair[0]))
+    async with PostOffice(tls=context, login=LOGIN) as office:
+        outcome = await sent(a_task(office, tls=Tls.STARTTLS, user="müller", password="MAIL"))
+    assert isinstance(outcome, Failed)
+    assert outcome.final
+    assert "ASCII only" in (outcome.error or "")

@@ -84,6 +84,17 @@ async def test_a_subscriber_goes_on_where_it_has_acknowledged(service: Service) 
         await service.channels.acknowledge("news", "ann", numbers[-1] + 1)
 
 
+async def test_what_was_trimmed_meanwhile_can_be_acknowledged(service: Service) -> None:
+    """A subscriber that was at its last message when all of the topic became too old goes on; it is told of the next."""
+    store = service._store
+    sent = await service.channels.publish("news", "old")
+    for document in await store.list_documents("message"):
+        await store.delete_document("message", document.name, document.version)
+    assert await service.channels.acknowledge("news", "ann", sent.number) == 0
+    await service.channels.publish("news", "new")
+    assert await data(service, "news", "ann") == ["new"]
+
+
 async def test_who_has_no_name_is_told_what_comes(service: Service) -> None:
     """Nothing of before, unless he says behind which number."""
     first = await service.channels.publish("news", "old")

@@ -60,6 +60,9 @@ def _message(task: Task, target: Email, facts: Mapping[str, str], now: Moment) -
 
 
 def _one_line(subject: str) -> str:
-    """A payload may bring more lines, which would be headers of their own."""
-    printable = "".join(each if each.isprintable() else " " for each in subject)
+    """A payload may bring more lines, which would be headers of their own, and what reads as an encoded word.
+
+    Python decodes the latter when a header is set, and fails at some.
+    """
+    printable = "".join(each if each.isprintable() else " " for each in subject).replace("=?", "= ?")
     return " ".join(printable.split())[:_LONGEST_SUBJECT] or "(no subject)"

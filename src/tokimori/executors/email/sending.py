@@ -63,6 +63,8 @@ class Delivery:
             return Failed(f"{where} does not offer what the job asks for: {fault}", final=True)
         except ssl.SSLCertVerificationError as fault:
             return Failed(f"{where} is not who it says: {fault.verify_message}", final=True)
+        except UnicodeEncodeError:  # only `login` encodes; what it says shows a part of the password
+            return Failed("the e-mail was not sent: smtp_user and its password may hold ASCII only", final=True)
         except (smtplib.SMTPException, OSError) as fault:
             return Failed(f"{where} can't be reached: {fault or type(fault).__name__}")
 

@@ -109,11 +109,14 @@ class Channels:
     async def acknowledge(self, topic: str, name: str, number: int) -> int:
         """The subscriber has done with all messages up to that number; up to which it has by now.
 
-        An earlier number changes nothing. Raises `InvalidInput`, also for a number that no message has yet.
+        An earlier number changes nothing, nor does one of a topic of which nothing is kept any more: later messages
+        have greater numbers. Raises `InvalidInput`, also for a number that no message has yet.
         """
         checked_topic, known = check_topic("topic", topic), check_subscriber(name)
         wanted = checked("number", number, LARGEST_NUMBER, least=0)
         if wanted and not await self._topics.streams.read(checked_topic, wanted - 1, 1):
+            if not await self._topics.streams.newest(checked_topic):
+                return await self._position(checked_topic, known)
             message = f"number: no message of {topic!r} has the number {number} yet"
             raise InvalidInput(message, field="number", value=number, allowed="that of a message")
         value = Subscriber(number=wanted, at=await self._now())
