@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tokimori.executors.keeper.redaction import MASK, Redaction, _occurrences, redacted
@@ -32,6 +32,7 @@ def pieces(text: bytes, cuts: list[int]) -> list[bytes]:
     return [text[start:end] for start, end in pairwise([0, *sorted(min(cut, len(text)) for cut in cuts), len(text)])]
 
 
+@example(b"it is abcdefgh here", [b"abcdefgh"], [10])
 @given(TEXTS, NEEDLES, CUTS)
 def test_no_cut_shows_anything(text: bytes, needles: list[bytes], cuts: list[int]) -> None:
     """Whatever the pieces are, what is told is what the whole text would be with its secrets hidden."""
