@@ -85,7 +85,7 @@ async def test_a_subscriber_goes_on_where_it_has_acknowledged(service: Service) 
 
 
 async def test_what_was_trimmed_meanwhile_can_be_acknowledged(service: Service) -> None:
-    """A subscriber that was at its last message when all of the topic became too old goes on; it is told of the next."""
+    """A subscriber whose topic became too old as a whole goes on, and is told of the next message."""
     store = service._store
     sent = await service.channels.publish("news", "old")
     for document in await store.list_documents("message"):
