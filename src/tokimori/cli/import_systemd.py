@@ -16,7 +16,7 @@ from tokimori.errors import InvalidFile
 from tokimori.schedules.zones import check_zone
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.moving import Entry, LeftOut
 
 MOST_FILES = 20_000
 """Files below the folders that are given: far more than any machine has."""
@@ -65,21 +65,47 @@ def systemd(
     said = Systemd(zone, None if anywhere else socket.gethostname(), user)
 
     async def read() -> "Iterable[Entry]":
-        return read_systemd(_files(sources), said)
+        files, aliases = _files(sources)
+        return [*read_systemd(files, said), *aliases]
 
     move(at_once(read), NOTES, Wish(dry_run=dry_run, skip_refused=skip_refused, update=update))
 
 
-def _files(sources: Sequence[str]) -> Mapping[str, str]:
-    """The texts of the units by name. Of a name that is there twice the first one counts, as in systemd's path."""
+def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
+    """The texts of the units by name, and other names of timers.
+
+    Of a name that is there twice the first one counts, as in systemd's path.
+    """
     found: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     for source in sources:
         for name, path in _paths(Path(source)):
             if name not in found:
                 found[name] = _text(path)
+                if (other := _aliased(path)) is not None:
+                    aliases[name] = other
             if len(found) > MOST_FILES:
                 raise InvalidFile(f"{source}: over {MOST_FILES} files", field="source", allowed="folders of unit files")
-    return found
+    return _without_aliases(found, aliases)
+
+
+def _aliased(path: Path) -> str | None:
+    """The timer of which a link is only another name (Alias=); an instance is one of its own."""
+    if path.suffix != ".timer" or not path.is_symlink() or "@" in path.name or path.parent.name.endswith(".wants"):
+        return None
+    other = path.resolve().name
+    return other if other != path.name and other.endswith(".timer") else None
+
+
+def _without_aliases(
+    found: Mapping[str, str], aliases: Mapping[str, str]
+) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
+    """A timer that is here under its own name and another one comes once."""
+    from tokimori.translators.moving import LeftOut
+
+    twice = {name: other for name, other in aliases.items() if other in found}
+    units = {name: text for name, text in found.items() if name not in twice}
+    return units, [LeftOut(name, f"it is another name of {other}") for name, other in twice.items()]
 
 
 def _paths(source: Path) -> Iterator[tuple[str, Path]]:

@@ -135,10 +135,12 @@ def test_timers_of_a_folder(program: Program) -> None:
     (folder / "a.timer.d" / "time.conf").write_text("[Timer]\nOnCalendar=\nOnCalendar=Mon 9:00\n")
     (folder / "timers.target.wants" / "a.timer").symlink_to("../a.timer")
     (folder / "masked.timer").symlink_to("/dev/null")
+    (folder / "alias.timer").symlink_to("a.timer")
     first, jobs = twice(program, "systemd", str(folder), "--timezone", "Europe/Berlin", "--anywhere")
     assert jobs == ["a enabled", "b paused"]
     assert program.json("job", "show", "a")["schedule"] == "0 0 9 * * 1 *"
     assert first["warnings"]["a"][0].startswith("Nice: '5': ")
+    assert {"place": "alias.timer", "why": "it is another name of a.timer"} in first["left_out"]
 
 
 def test_what_is_refused_is_named_and_may_be_skipped(program: Program) -> None:
