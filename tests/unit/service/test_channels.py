@@ -70,6 +70,17 @@ async def test_a_message_is_not_nested_too_deeply(service: Service) -> None:
         await service.channels.publish("news", deep)
 
 
+async def test_large_messages_come_a_few_at_a_time(service: Service) -> None:
+    """A node makes an answer in one step of its loop: it ends before it is large, but not before its first message."""
+    for n in range(12):
+        await service.channels.publish("news", [n, "x" * 60_000])
+    found = await service.channels.read("news", after=0)
+    assert [message.data[0] for message in found.messages] == [*range(8)]
+    assert (found.after, found.gap) == (found.messages[-1].number, False)
+    rest = await service.channels.read("news", after=found.after)
+    assert [message.data[0] for message in rest.messages] == [*range(8, 12)]
+
+
 async def test_a_subscriber_goes_on_where_it_has_acknowledged(service: Service) -> None:
     """Each name by itself; a new one begins with all that is kept, and an earlier number changes nothing."""
     numbers = [(await service.channels.publish("news", n)).number for n in range(4)]

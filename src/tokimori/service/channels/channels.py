@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -33,7 +34,9 @@ SUBSCRIBERS = DocumentKind(KIND, encode_subscriber, decode_subscriber)
 LONGEST_WAIT = 60.0
 """Seconds for which one call waits at most."""
 MOST_READ = 50
-"""Messages of one answer: at most about 3 MiB, which a node makes in one step."""
+"""Messages of one answer."""
+MOST_BYTES = 512 * 1024
+"""Of their bodies, unless the first alone has more: a node makes an answer in one step of its loop."""
 FOLLOW_WAIT = 20.0
 LONGEST_KEY = 255
 
@@ -89,6 +92,7 @@ class Channels:
         if not found and seconds:
             await self._topics.wait(checked_topic, begin, seconds)
             found = await self._topics.streams.read(checked_topic, begin, most)
+        found = _as_many_as_fit(found)
         return FoundMessages(
             messages=[message_of(checked_topic, each) for each in found],
             after=found[-1].number if found else begin,
@@ -158,6 +162,13 @@ class Channels:
         finally:
             if name is not None and done:
                 await self.acknowledge(topic, name, done)
+
+
+def _as_many_as_fit(found: Sequence[Numbered]) -> Sequence[Numbered]:
+    sizes = accumulate(len(bytes(each.entry.body)) for each in found)
+    return [
+        each for place, (each, size) in enumerate(zip(found, sizes, strict=True)) if not place or size <= MOST_BYTES
+    ]
 
 
 def check_subscriber(name: object) -> str:
