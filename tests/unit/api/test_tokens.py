@@ -9,6 +9,7 @@ from msgspec import json
 
 from tests.unit.api.asgi import JSON, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
+from tests.unit.api.test_moving import JOB, TASK, TIME, UNITS
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.bodies import MOST_BODY
@@ -16,8 +17,11 @@ from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
+from tokimori.node.formats import formats
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.web.page import Page
+
+KIND = {"type_code": "a", "worker_uri": "X", "worker_method": "y", "cron_definition": "0 3 * * *"}
 
 
 class Door:
@@ -31,6 +35,7 @@ class Door:
             pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala", allowed=allowed).service)],
             allowed=allowed,
             lenient=Lenient(nameless=(PREFIX,)),
+            formats=formats(),
         )
         self._asker = Asker(app, bare=True)
 
@@ -193,6 +198,30 @@ async def test_a_job_as_root(world: World) -> None:
     assert await world.service.list() == []
     assert (await gate.ask(operates, "POST", "/api/v2/jobs", {**plain, "user": "bob"})).status == 201
     assert (await gate.ask(admin, "POST", "/api/v2/jobs", plain)).status == 201
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("kala", {"jobs": {"a": {"id": "a", "name": "a", "command": "id", "schedule": "R/2035-01-01T00:00:00Z/P1D"}}}),
+        ("koyomi", {"jobs": [JOB], "job_times": [TIME]}),
+        ("keiji", {"task_models": [TASK]}),
+        ("kojo", {"kojo_job_type": [KIND], "command": ["id"]}),
+        ("systemd", {"files": UNITS}),
+    ],
+)
+async def test_an_import_is_no_way_round(world: World, kind: str, said: dict[str, Any]) -> None:
+    """What comes from another scheduler is judged as any job: who operates brings in none that would run as root."""
+    gate = Door(world, Allowed(own_user="root"))
+    path = f"/api/v2/import/{kind}"
+    answer = await gate.ask(await gate.token("operate"), "POST", path, said)
+    assert answer.status == 403 and b"root" in answer.body, answer.body
+    assert await world.service.list() == []
+    scoped = await gate.token("operate", "scoped", jobs=["zz-"])
+    assert (await gate.ask(scoped, "POST", path, said)).status == 403
+    assert (await gate.ask(await gate.token("read", "reader"), "POST", path, said)).status == 403
+    done = await gate.ask(await gate.token("admin", "boss"), "POST", path, said)
+    assert len(done.json["added"]) == 1
 
 
 @pytest.mark.parametrize("run", ["..%2F..%2Fsecret", "..", "%2Fetc%2Fpasswd", "a%00b", "x" * 300])
