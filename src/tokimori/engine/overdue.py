@@ -135,7 +135,7 @@ class Overdue:
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:
-        """Who ended the expectation between the look and the alarm has found none, and nobody would look at it again."""
+        """Who ended the expectation between the look and the alarm has found none, and nobody would look again."""
         try:
             await self._store.get_document(KIND, raised.name)
         except NotFound:

@@ -210,7 +210,7 @@ async def test_an_alarm_that_a_crash_kept_from_being_taken_back_goes_later(world
     await world.ends("j", Succeeded())
     delete = world.store.delete_document
 
-    async def dies(*_: object) -> None:
+    async def dies(kind: str, name: str, version: int) -> None:
         raise StoreUnavailable("dead")
 
     world.store.delete_document = dies  # type: ignore[method-assign]
