@@ -78,7 +78,10 @@ class Alarms:
         return answer(expectation_view(await self._service(request).expectations.get(_name(request))))
 
     async def set(self, request: Request, body: Expected) -> Response:
-        """Expect something elsewhere to report a good end at least every `within` seconds."""
+        """Expect something elsewhere to report a good end at least every `within` seconds.
+
+        Its description stays unless one is given; "" is none.
+        """
         service = self._service(request)
         found = await service.expectations.set(_name(request), body.within, description=body.description)
         return answer(expectation_view(found))

@@ -71,8 +71,8 @@ def expect(name: str | None, within: float | None, description: str | None, neve
             raise click.UsageError("Give the id of what is expected.")
         _list()
     elif never:
-        if within is not None:
-            raise click.UsageError("Give --within or --never.")
+        if within is not None or description is not None:
+            raise click.UsageError("Give --never alone.")
         _never(name)
     else:
         _show_or_set(name, within, description)
@@ -96,7 +96,7 @@ def _list() -> None:
         (
             each.name,
             "job" if each.of_job else "elsewhere",
-            f"{each.within:g} s",
+            f"{each.within:.15g} s",
             At(each.good, zone),
             At(each.expected_by, zone),
             each.description,

@@ -16,6 +16,7 @@ from tokimori.model.document import Document
 from tokimori.model.expectation import (
     ALARM_KIND,
     KIND,
+    RELOOK,
     SETTLED,
     Alarm,
     Expectation,
@@ -101,44 +102,57 @@ class Overdue:
         try:
             known = no_later(decode_expectation(document.text), now)
             found = await self._of_job(known, now) if known.of_job else looked_at(known, now)
+            standing = await self._alarm_of(known.name)
             if found is None:
-                await self._take_back(known.name)
+                await self._take_back(standing)
                 await self._store.delete_document(KIND, document.name, document.version)
                 return None
             after, alarm = found
             after = settling(after, now) if known.of_job else after
+            if standing is not None:  # it is taken back behind the look: who dies in between leaves it to the next one
+                after = replace(after, look_at=min(after.look_at, Moment(now + RELOOK)))
             written = replace(document, text=encode_expectation(after), version=document.version + 1)
             await self._store.put_document(written, document.version)
             if alarm is None:
-                await self._take_back(known.name)
+                await self._take_back(standing)
                 return None
-            return await self._raise(alarm, written.version)
+            return await self._raise(alarm, standing, written.version)
         except Conflict:  # another node has looked, or somebody has reported; or there is an alarm
             return None
         except Exception as fault:
             log.warning("whether %s is overdue can't be said: %s", document.name, fault)
             return None
 
-    async def _raise(self, alarm: Alarm, version: int) -> Alarm | None:
+    async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
         """The alarm, if there was none. One that is there stays the same alarm, and tells what is known by now."""
-        try:
-            document = await self._store.get_document(ALARM_KIND, alarm.name)
-        except NotFound:
+        if standing is None:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
-            return alarm
-        told = encode_alarm(replace(alarm, since=decode_alarm(document.text).since))
-        if told != document.text:
-            await self._store.put_document(replace(document, text=told, version=document.version + 1), document.version)
+            return alarm if await self._is_still_expected(raised) else None
+        told = encode_alarm(replace(alarm, since=decode_alarm(standing.text).since))
+        if told != standing.text:
+            await self._store.put_document(replace(standing, text=told, version=standing.version + 1), standing.version)
         return None
 
-    async def _take_back(self, name: str) -> None:
+    async def _is_still_expected(self, raised: Document) -> bool:
+        """Who ended the expectation between the look and the alarm has found none, and nobody would look again."""
         try:
-            alarm = await self._store.get_document(ALARM_KIND, name)
+            await self._store.get_document(KIND, raised.name)
         except NotFound:
-            return
-        await self._store.delete_document(ALARM_KIND, name, alarm.version)
-        log.info("%s has recovered", name)
+            await self._take_back(raised)
+            return False
+        return True
+
+    async def _alarm_of(self, name: str) -> Document | None:
+        try:
+            return await self._store.get_document(ALARM_KIND, name)
+        except NotFound:
+            return None
+
+    async def _take_back(self, alarm: Document | None) -> None:
+        if alarm is not None:
+            await self._store.delete_document(ALARM_KIND, alarm.name, alarm.version)
+            log.info("%s has recovered", alarm.name)
 
     async def _of_job(self, known: Expectation, now: Moment) -> tuple[Expectation, Alarm | None] | None:
         """What is known of a job now, and its alarm; None: nothing is expected of it any more."""

@@ -5,11 +5,11 @@ Each question is asked by itself, and not again before it is answered: whoever g
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -47,7 +47,7 @@ BROKEN: Final[Mapping[str, str]] = MappingProxyType(
 """What is wrong where a check of what must always hold finds something, in words that name nobody."""
 _LOOK = 2.0
 """Seconds from one look at whether something is to be asked to the next."""
-_PROBE, _BYTES = "room.probe", bytes(4096)
+_BYTES = bytes(4096)
 
 
 class Cause(NamedTuple):
@@ -207,14 +207,13 @@ def _stands_still(seconds: float) -> Cause:
 
 
 def write_probe(folders: Collection[Path]) -> None:
-    """Write a block to the disk of each folder, and remove it. Raises `OSError`."""
+    """Write a block to the disk of each folder, and remove it. Raises `OSError`.
+
+    It has no name that others could know: in its place a link of theirs would be followed.
+    """
     for folder in folders:
-        file = folder / f"{_PROBE}.{os.getpid()}"
-        try:
-            with file.open("wb", buffering=0) as probe:
-                probe.write(_BYTES)
-        finally:
-            file.unlink(missing_ok=True)
+        with TemporaryFile(dir=folder, buffering=0) as probe:
+            probe.write(_BYTES)
 
 
 def _words(fault: Exception) -> str:

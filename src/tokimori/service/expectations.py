@@ -60,8 +60,9 @@ class Expectations:
     async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
         """Expect something elsewhere to report a good end (`Service.ping`) at least every `within` seconds.
 
-        Another time replaces the one before; what was reported stays. Of a job say `expect_within` instead. Raises
-        `InvalidInput`, and `Refused` for a job of which something is expected.
+        Another time replaces the one before; what was reported stays, and so does the description unless one is given
+        ("" for none). Of a job say `expect_within` instead. Raises `InvalidInput`, and `Refused` for a job of which
+        something is expected.
         """
         checked_id, seconds = _new_name(name), seconds_within(within)
         if description is not None:
@@ -73,9 +74,10 @@ class Expectations:
             if known.of_job:
                 raise _of_a_job(known.name)
             by = expected_by(known.base, seconds)
-            return replace(known, within=seconds, description=description, expected_by=by, look_at=now, touched=now)
+            told = known.description if description is None else description or None
+            return replace(known, within=seconds, description=told, expected_by=by, look_at=now, touched=now)
 
-        return await self._put(_new(checked_id, seconds, now, description=description), changed)
+        return await self._put(_new(checked_id, seconds, now, description=description or None), changed)
 
     async def get(self, name: str) -> Expectation:
         """What is expected under this name. Raises `NotFound`."""

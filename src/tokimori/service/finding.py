@@ -191,9 +191,11 @@ async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesId) -> lis
         for run in page:
             if run.job_id not in known:
                 known[run.job_id] = await sees(run.job_id)
-            if known[run.job_id] and len(found) < limit:
+            if known[run.job_id]:
                 found.append(run if wanted.longest is not None else await whole(list_runs, run))
-        if len(page) < MOST_LISTED or len(found) >= limit:
+            if len(found) == limit:
+                return found
+        if len(page) < MOST_LISTED:
             return found
         asked = structs.replace(asked, before=page[-1].id)
     raise Refused(

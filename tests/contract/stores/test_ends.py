@@ -154,19 +154,19 @@ async def test_pruned_and_copied_runs_are_left_out(store: Store, worker: Worker)
 async def test_who_reads_beside_writers_gets_each_end(store: Store, worker: Worker, other: Worker) -> None:
     """Of runs that several nodes settle at the same time each is read, if one reads again from `LATEST` before."""
     job = await add_job(store)
-    await add_runs(store, job, 60)
+    runs = await add_runs(store, job, 60)
     told: set[str] = set()
 
     async def settle(by: Worker) -> None:
         while claimed := await by.claim(3):
             await store.settle([by.change(each) for each in claimed], by.id, NOW)
 
-    async def read() -> None:
-        newest = 0
-        while len(told) < 60:
-            found = await ends_of(store, Place(Moment(max(1, newest - LATEST))), limit=7)
-            told.update(each.id for each in found)
-            newest = max([newest, *(each.written for each in found)])
-
-    async with asyncio.timeout(20):
-        await asyncio.gather(settle(worker), settle(other), read())
+    settled = asyncio.gather(settle(worker), settle(other))
+    newest, is_last = 0, False
+    while not is_last:
+        is_last = settled.done()
+        found = await ends_of(store, Place(Moment(max(1, newest - LATEST))), limit=7)
+        told.update(each.id for each in found)
+        newest = max([newest, *(each.written for each in found)])
+    await settled
+    assert told == {run.id for run in runs}

@@ -11,8 +11,10 @@ def test_what_runs_elsewhere_reports(program: Program) -> None:
     assert (known["within"], known["log"], known["description"]) == (90_000, "12 GB", "the office")
     assert program.json("ping", "backup", "--start")["last_good"] == known["last_good"]
     assert "has failed" in program("ping", "backup", "--fail")
-    assert "the office" in program("expect")
-    assert program.json("expect", "backup", "--description", "the new office")["within"] == 90_000
+    assert program.json("expect", "backup", "--within", "1209601")["description"] == "the office"
+    told = program("expect")
+    assert ("1209601 s" in told, "the office" in told) == (True, True)
+    assert program.json("expect", "backup", "--description", "the new office")["within"] == 1_209_601
     assert program("expect", "backup", "--never") == "nothing is expected of backup any more\n"
     assert program.json("expect") == []
 
@@ -23,6 +25,7 @@ def test_what_is_wrong_is_named(program: Program) -> None:
     missing = program.error("ping", "bakcup", code=3)
     assert (missing["field"], "tokimori expect bakcup" in missing["message"]) == ("name", True)
     assert program.error("expect", "backup", "--within", "0")["field"] == "within"
+    assert "Give --never alone." in program.error("expect", "backup", "--never", "--description", "x")["message"]
     assert program.error("expect", "a b", "--within", "60")["field"] == "name"
 
 

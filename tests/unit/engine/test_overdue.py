@@ -203,6 +203,39 @@ async def test_an_alarm_that_a_crash_kept_from_being_raised_comes_later(world: W
     assert await world.alarms() == [("overdue", "b")]
 
 
+async def test_an_alarm_that_a_crash_kept_from_being_taken_back_goes_later(world: Watched) -> None:
+    """It does not stand until the next good end is missed, a day later perhaps."""
+    await world.service.add("j", noop=True, expect_within=1000)
+    await world.pass_time(1001)
+    await world.ends("j", Succeeded())
+    delete = world.store.delete_document
+
+    async def dies(kind: str, name: str, version: int) -> None:
+        raise StoreUnavailable("dead")
+
+    world.store.delete_document = dies  # type: ignore[method-assign]
+    await world.pass_time(11)
+    assert await world.alarms() == [("overdue", "j")]
+    world.store.delete_document = delete  # type: ignore[method-assign]
+    await world.pass_time(11)
+    assert await world.alarms() == []
+
+
+async def test_no_alarm_stays_of_what_nobody_expects(world: Watched) -> None:
+    """Who ends it just before the alarm is raised finds none, and nobody would look at it again."""
+    await world.service.expectations.set("b", 10)
+    put = world.store.put_document
+
+    async def ended_first(document: Document, replaces: int | None) -> None:
+        if document.kind == "alarm":
+            await world.service.expectations.delete("b")
+        await put(document, replaces)
+
+    world.store.put_document = ended_first  # type: ignore[method-assign]
+    await world.pass_time(11)
+    assert await world.alarms() == []
+
+
 async def test_where_nothing_is_expected_nobody_asks_often(world: Watched) -> None:
     """A look in over a minute, or sooner where the store tells of a change."""
     duty = world.duties[0]

@@ -12,7 +12,7 @@ from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
-from tokimori.service.finding import RunSearch, all_whole, find_runs
+from tokimori.service.finding import RunSearch, all_whole, find_runs, seen_runs
 from tokimori.web.content import content
 from tokimori.web.view import View
 
@@ -98,3 +98,19 @@ async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypa
     assert await all_whole(world.service.list_runs, found[1:]) == (await world.service.list_runs(RunFilter()))[1:]
     with pytest.raises(Refused, match="over 2,500 characters"):
         await all_whole(world.service.list_runs, found)
+
+
+async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world: World) -> None:
+    """Whether a job is seen may be a question to the store, and a page has a thousand runs."""
+    for job_id in ("a", "b", "c"):
+        await world.add({"noop": True}, job_id)
+        world.pass_seconds(1)
+        await world.trigger(job_id)
+    asked: list[str] = []
+
+    async def sees(job_id: str) -> bool:
+        asked.append(job_id)
+        return job_id != "c"
+
+    (run,) = await seen_runs(world.service.list_runs, RunFilter(limit=1), sees)
+    assert (run.job_id, asked) == ("b", ["c", "b"])

@@ -64,12 +64,13 @@ async def test_a_report_keeps_the_end_of_a_long_text(world: World) -> None:
 
 
 async def test_another_time_keeps_what_was_reported(world: World) -> None:
-    """Whoever changes the time counts from the same last good end."""
-    await world.service.expectations.set("backup", 100)
+    """Whoever changes the time counts from the same last good end, and says nothing of what it is."""
+    await world.service.expectations.set("backup", 100, description="the office")
     good = (await world.service.ping("backup")).good
     world.pass_seconds(5)
     changed = await world.service.expectations.set("backup", 200)
-    assert (changed.good, changed.within) == (good, 200)
+    assert (changed.good, changed.within, changed.description) == (good, 200, "the office")
+    assert (await world.service.expectations.set("backup", 200, description="")).description is None
     await world.service.expectations.delete("backup")
     with pytest.raises(NotFound):
         await world.service.expectations.get("backup")

@@ -26,7 +26,8 @@ _MOST_ASKED = 100
 """So many holders of units are asked for by themselves."""
 MOST_SCANNED = 50
 """So many runs of a state a node reads for itself, again and again."""
-_MOST_JOBS_OF_RUNS = 20
+_FEW_ASKED = 20
+"""So many holders of units, or jobs of runs, it asks for by themselves."""
 
 
 class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Protocol):
@@ -90,7 +91,7 @@ class Reader:
             running=running,
             blocked=blocked,
             held=await self._runs(RunState.HELD, MOST_SCANNED),
-            lively=await self._lively(running, semaphores),
+            lively=await self._lively(running, semaphores, _FEW_ASKED),
             semaphores=semaphores,
             programs=programs,
             apart=self._apart,
@@ -101,7 +102,7 @@ class Reader:
 
     async def _jobs_of(self, runs: Sequence[Run]) -> tuple[Job, ...]:
         found: list[Job] = []
-        for job_id in list(dict.fromkeys(run.job_id for run in runs))[:_MOST_JOBS_OF_RUNS]:
+        for job_id in list(dict.fromkeys(run.job_id for run in runs))[:_FEW_ASKED]:
             with suppress(NotFound):
                 found.append(await self._store.get_job(job_id))
         return tuple(found)
@@ -151,13 +152,15 @@ class Reader:
         except StoreError as fault:
             return (), (), str(fault)
 
-    async def _lively(self, running: Sequence[Run], semaphores: Sequence[Semaphore]) -> frozenset[RunId]:
+    async def _lively(
+        self, running: Sequence[Run], semaphores: Sequence[Semaphore], most: int = _MOST_ASKED
+    ) -> frozenset[RunId]:
         """The runs that run, and of those that hold units the ones that were not asked for."""
         known = {run.id for run in running}
         holders = [each.run_id for semaphore in semaphores for each in semaphore.holders if each.run_id is not None]
         unknown = [run_id for run_id in holders if run_id not in known]
-        for run_id in () if self._apart else unknown[:_MOST_ASKED]:
+        for run_id in () if self._apart else unknown[:most]:
             with suppress(NotFound):
                 if (await self._store.get_run(run_id)).state is RunState.RUNNING:
                     known.add(run_id)
-        return frozenset(known | set(unknown[_MOST_ASKED:]))
+        return frozenset(known | set(unknown[most:]))
