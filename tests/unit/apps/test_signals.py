@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tokimori.apps.attempt import Attempt
-from tokimori.apps.signals import MOST_KEPT, Signals, carry_out
+from tokimori.apps.signals import Signals, carry_out
 from tokimori.executors.functions import wire
+from tokimori.model.order import MOST_SIGNALS
 
 
 def an_attempt(act: Any, folder: Path) -> Attempt:
@@ -22,12 +23,12 @@ def test_what_came_before_is_kept() -> None:
     """By name, the newest hundred; data is what JSON says."""
     heard: list[Any] = []
     signals = Signals(carry_out)
-    for n in range(MOST_KEPT + 1):
+    for n in range(MOST_SIGNALS + 1):
         signals.tell("n", str(n))
     signals.on("n", heard.append)
     signals.tell("n", '{"a": [1]}')
     signals.tell("other", None)
-    assert heard == [*range(1, MOST_KEPT + 1), {"a": [1]}]
+    assert heard == [*range(1, MOST_SIGNALS + 1), {"a": [1]}]
     signals.on("other", heard.append)
     assert heard[-1] is None
 
