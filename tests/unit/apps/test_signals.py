@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.signals import Signals, carry_out
 from tokimori.executors.functions import wire
@@ -56,6 +58,27 @@ def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Pa
     attempt = an_attempt(act, tmp_path)
     ended = attempt.run()
     assert (ended.text, heard) == ('"in time"', [(1, True), (2, True), (3, True)])
+    assert b"a bad signal" in ended.head
+
+
+@pytest.mark.parametrize("fault", [ValueError("a bad signal"), SystemExit("a bad signal")])
+async def test_a_handler_on_the_loop_ends_nothing(tmp_path: Path, fault: BaseException) -> None:
+    """Nor does one that leaves the program, in which others run: what it raises is in the output of the run."""
+
+    def told(_: Any) -> None:
+        raise fault
+
+    async def act(task: Any) -> str:
+        task.on_signal("go", told)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "goes on"
+
+    attempt = an_attempt(act, tmp_path)
+    attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
+    attempt.signal("go", None)
+    ended: wire.Ended = await working
+    assert (ended.end, ended.text) == (wire.SUCCEEDED, '"goes on"')
     assert b"a bad signal" in ended.head
 
 
