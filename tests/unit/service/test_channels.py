@@ -144,8 +144,11 @@ async def test_whoever_waits_is_told_soon(service: Service, monkeypatch: pytest.
     """However many wait for a topic, the store is looked at once for all of them."""
     monkeypatch.setattr("tokimori.service.channels.topics.EVERY", 0)
     waiting = [asyncio.create_task(service.channels.read("news", wait=20)) for _ in range(50)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    looks = service.channels._topics._looks
+    for _ in range(100):
+        if not looks:
+            await asyncio.sleep(0)
+    assert (len(looks), [task.done() for task in waiting]) == (1, [False] * 50)
     other = Service(service._store, service._clock, os.urandom)
     await other.channels.publish("news", "now")
     found = await asyncio.gather(*waiting)
