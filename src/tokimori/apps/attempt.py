@@ -172,7 +172,9 @@ class Attempt:
         try:
             done = act(data)
             return await done if inspect.isawaitable(done) else done
-        except Exception as fault:  # it is the user's code
+        except asyncio.CancelledError:
+            raise
+        except BaseException as fault:  # it is the user's code, and may end the loop with all that runs on it
             self.write(_traceback(fault))
             return None
 

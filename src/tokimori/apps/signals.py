@@ -7,9 +7,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tokimori.apps.json_text import value_of
-
-MOST_KEPT = 100
-"""So many signals are kept for a function that has not said yet what to do with them; of more the newest."""
+from tokimori.model.order import MOST_SIGNALS
 
 Act = Callable[[Any], object]
 Hand = Callable[[Act, Any], None]
@@ -27,7 +25,7 @@ class Signals:
     def __init__(self, hand: Hand) -> None:
         self._hand = hand
         self._acts: dict[str, Act] = {}
-        self._kept: deque[tuple[str, Any]] = deque(maxlen=MOST_KEPT)
+        self._kept: deque[tuple[str, Any]] = deque(maxlen=MOST_SIGNALS)
         self._lock = threading.Lock()
 
     def on(self, name: str, act: Act) -> None:
@@ -35,7 +33,7 @@ class Signals:
         with self._lock:
             self._acts[name] = act
             found = [data for told, data in self._kept if told == name]
-            self._kept = deque(((told, data) for told, data in self._kept if told != name), MOST_KEPT)
+            self._kept = deque(((told, data) for told, data in self._kept if told != name), MOST_SIGNALS)
             for data in found:
                 self._hand(act, data)
 

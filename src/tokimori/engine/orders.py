@@ -4,6 +4,7 @@ A node that runs something does so with each beat. An idle one, which asks for n
 tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -20,6 +21,8 @@ RARELY = 120.0
 """Seconds after which an idle node reads all the same."""
 MOST = 100
 """Orders of one beat; the others are heard with the next one."""
+AT_ONCE = 10
+"""So many are read in one step of the loop: signals may be large."""
 
 
 class Orders:
@@ -48,7 +51,13 @@ class Orders:
         self._next_at = at + RARELY
         if found:
             self._after, self._next_at = found[-1].number, at  # there may be more
-        return [order for order in map(_order_in, found) if order is not None]
+        orders = []
+        for place, each in enumerate(found, 1):
+            if (order := _order_in(each)) is not None:
+                orders.append(order)
+            if place % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return orders
 
 
 def _order_in(found: Numbered) -> Order | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -9,7 +10,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict
 from tokimori.model import message, order, subscriber
-from tokimori.model.document import Document
+from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.stream import OPENING, behind_topic, decode_entry, entry_name, prefix_of, split_name
 from tokimori.model.subscriber import decode_subscriber
@@ -21,7 +22,9 @@ EVERY = 900.0
 PAUSE = 0.05
 """Seconds to the next step of a round."""
 BATCH = 20
-"""So many documents one step reads, and deletes at most, each in a transaction of its own."""
+"""So many documents one step reads of a topic, and deletes at most, each in a transaction of its own."""
+TOPICS = 10
+"""So many topics one step looks at: of most there is nothing to trim, and there may be 100,000."""
 ORDERS_KEPT, MOST_ORDERS = 7, 10_000
 """Days for which orders are kept, and how many at most: nodes hear them within seconds."""
 FORGOTTEN = 90
@@ -64,13 +67,13 @@ class Trimmer:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. One topic, or a page of subscribers."""
+        """See `Duty`. Some topics, up to one that is trimmed, or a page of subscribers."""
         if at < self.next_at:
             return False
         self.next_at = at + EVERY  # where the store fails, it begins later where it was
         which, after = self._place
         if which < len(self._kinds):
-            behind = await self._trim_one(self._kinds[which], after, now)
+            behind = await self._trim_some(self._kinds[which], after, now)
         else:
             behind = await self._forget_some(after, now)
         self._place = (which + 1, "") if behind is None else (which, behind)
@@ -81,35 +84,68 @@ class Trimmer:
             self.next_at = at + PAUSE
         return False
 
-    async def _trim_one(self, kept: Kept, after: str, now: Moment) -> str | None:
-        """Trim the first topic behind that name a little; where to go on. None: there is none."""
-        first = await self._store.list_documents(kept.kind, after=after, limit=1)
-        if not first:
-            return None
-        topic, number = split_name(first[0].name)
+    async def _trim_some(self, kept: Kept, after: str, now: Moment) -> str | None:
+        """Look at some topics behind that name, up to one that is trimmed; where to go on. None: there are no more."""
+        for _ in range(TOPICS):
+            first = await self._store.list_documents(kept.kind, after=after, limit=1)
+            if not first:
+                return None
+            topic, _ = split_name(first[0].name)
+            if await self._trim(kept, topic, now):
+                return after
+            after = behind_topic(topic)
+        return after
+
+    async def _trim(self, kept: Kept, topic: str, now: Moment) -> bool:
+        """Trim the topic a little; whether there may be more of it to trim."""
         page = await self._store.list_documents(kept.kind, prefix=prefix_of(topic), limit=BATCH)
-        newest = await self._newest(kept, topic, number)
+        opening = next((each for each in page if each.name == entry_name(topic, OPENING)), None)
+        entries = [each for each in page if each is not opening]
+        if not entries:
+            return opening is not None and not await self._is_followed(topic) and await self._delete([opening])
+        gone = await self._gone(kept, topic, entries, now)
+        if not gone or not await self._open_behind(kept, topic, opening, _number(gone[-1])):
+            return False
+        return await self._delete(gone)
+
+    async def _gone(self, kept: Kept, topic: str, entries: Sequence[Document], now: Moment) -> Sequence[Document]:
+        """Those of the first entries of a topic that are too old, or too many."""
         before = Moment(now - kept.days * DAY)
-        old = _too_old(page, before) if kept.days else []
-        many = [each for each in page if split_name(each.name)[1] <= newest - kept.most]
-        gone = max(old, many, key=len)
-        is_all = await self._delete(gone)
-        return after if len(gone) == BATCH and is_all else behind_topic(topic)
+        old = list(takewhile(lambda each: decode_entry(each.text).at < before, entries)) if kept.days else []
+        newest = await self._newest(kept, topic, _number(entries[0]))
+        many = [each for each in entries if _number(each) <= newest - kept.most]
+        return max(old, many, key=len)
 
     async def _newest(self, kept: Kept, topic: str, number: int) -> int:
         """The newest of a topic that may have too many entries; of others it does not matter."""
         far = entry_name(topic, number + kept.most - 1)
-        if number != OPENING and not await self._store.list_documents(
-            kept.kind, prefix=prefix_of(topic), after=far, limit=1
-        ):
+        if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
             return OPENING
         return await Streams(self._store, kept.kind, self._random).newest(topic, number)
+
+    async def _is_followed(self, topic: str) -> bool:
+        """Whether somebody's place in the topic is known, who would miss something if its numbers began anew."""
+        return bool(await self._store.list_documents(subscriber.KIND, prefix=prefix_of(topic), limit=1))
 
     async def _forget_some(self, after: str, now: Moment) -> str | None:
         page = await self._store.list_documents(subscriber.KIND, after=after, limit=BATCH)
         before = Moment(now - FORGOTTEN * DAY)
         await self._delete([each for each in page if decode_subscriber(each.text).at < before])
         return page[-1].name if len(page) == BATCH else None
+
+    async def _open_behind(self, kept: Kept, topic: str, opening: Document | None, number: int) -> bool:
+        """Say that the topic goes on behind that number, before what comes up to it is deleted; whether it says so.
+
+        So whoever has seen all of it misses no number, and one who was frozen puts no entry where one was trimmed.
+        """
+        name, version, replaces = entry_name(topic, OPENING), new_version(self._random), None
+        if opening is not None:
+            number, version, replaces = max(number, int(opening.text)), opening.version + 1, opening.version
+        with suppress(Conflict):
+            document = Document(kind=kept.kind, name=name, text=str(number), version=version)
+            await self._store.put_document(document, replaces)
+            return True
+        return False
 
     async def _delete(self, gone: Sequence[Document]) -> bool:
         """Delete them in order, up to one that is another by now; whether that were all."""
@@ -120,13 +156,5 @@ class Trimmer:
         return False
 
 
-def _too_old(page: Sequence[Document], before: Moment) -> Sequence[Document]:
-    """The first ones that were appended before that moment; what opens a topic goes with the entry behind it."""
-    count = 0
-    for place, each in enumerate(page):
-        if split_name(each.name)[1] == OPENING:
-            continue
-        if decode_entry(each.text).at >= before:
-            break
-        count = place + 1
-    return page[:count]
+def _number(entry: Document) -> int:
+    return split_name(entry.name)[1]

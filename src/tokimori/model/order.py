@@ -13,6 +13,8 @@ TOPIC: Final = "nodes"
 """All nodes read all orders: they are few."""
 LARGEST_DATA: Final = 2**16
 """Bytes of the data of a signal, as JSON."""
+MOST_SIGNALS: Final = 100
+"""So many signals are kept for an attempt that does not hear them yet; of more the newest."""
 
 
 class RestartRun(Struct, frozen=True, kw_only=True, tag="restart"):

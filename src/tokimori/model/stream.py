@@ -1,7 +1,7 @@
 """Streams: what happened in order. Entries of a topic are documents, whose names say topic and number.
 
-Numbers of a topic are consecutive. Entry 0 opens it: it says behind which number the first one comes, so that a topic
-that was forgotten and begins anew goes on with greater numbers.
+Numbers of a topic are consecutive. Entry 0 opens it: it says behind which number the first one comes that is kept. A
+topic that was forgotten, with its entry 0, begins anew with greater numbers.
 """
 
 import re

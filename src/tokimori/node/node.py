@@ -87,7 +87,6 @@ class Node:
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
-        self._orders = Orders(store, random)
         self.signalling: Signalling = unheard
         """Tells an attempt what people tell it."""
         self.finished = self._joined = False
@@ -124,6 +123,7 @@ class Node:
             timed=self._timed,
             monotonic=self._clock.monotonic,
         )
+        self._orders = Orders(self._store, self._random)
         self._saver = Saver(source, self._worker.work)
         self._overdue = Overdue(self._store, at, self._schedules)
         self._messenger = Messenger(self._store, at, self._random)
@@ -220,7 +220,6 @@ class Node:
 
         A first offset by chance keeps nodes from planning the same jobs at the same moment.
         """
-        await self._orders.begin()
         await self._register()
         await self._tick()
         self._source.watch(self.wake)
@@ -231,6 +230,7 @@ class Node:
 
     async def _register(self) -> None:
         """A copy that begins meanwhile sees this node, or is seen by it."""
+        await self._orders.begin()
         await self._membership.register()
         try:
             await refuse_unfinished(self._store)

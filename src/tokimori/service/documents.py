@@ -115,6 +115,9 @@ class Documents(Generic[Value]):
 
     async def put(self, name: str, value: Value) -> None:
         """Keep the value under that name, whatever there is."""
+        await retried(lambda: self._add_or_change(name, value), NotFound)
+
+    async def _add_or_change(self, name: str, value: Value) -> None:
         try:
             await self.add(name, value)
         except AlreadyExists:

@@ -73,7 +73,10 @@ class Orders:
 
         Raises `Refused` for a run that does not run on a node.
         """
-        run = await self._running(run_id)
+        return await self._restart(run_id, await self._store.list_nodes())
+
+    async def _restart(self, run_id: str, nodes: Sequence[NodeRecord]) -> Run:
+        run = await self._running(run_id, nodes)
         await self._give(RestartRun(run_id=run.id, token=run.token))
         return run
 
@@ -84,7 +87,7 @@ class Orders:
         does not run on a node, or is no function.
         """
         word, text = check_signal(name), None if data is None else _checked_data(json_of("data", data))
-        run = await self._running(run_id)
+        run = await self._running(run_id, await self._store.list_nodes())
         job = await self._service.get(run.job_id)
         if not isinstance(job.definition.target, Function):
             message = f"the run {run.id} is no function: nothing in it hears a signal"
@@ -92,7 +95,7 @@ class Orders:
         await self._give(SignalRun(run_id=run.id, token=run.token, name=word, data=text))
         return run
 
-    async def _running(self, run_id: str) -> Run:
+    async def _running(self, run_id: str, nodes: Sequence[NodeRecord]) -> Run:
         run = await self._store.get_run(RunId(check_uuid(run_id, field="run")))
         if run.state is not RunState.RUNNING:
             hint = f": `tokimori run retry {run.id}` asks for it once more" if run.state in ENDS else ""
@@ -100,7 +103,7 @@ class Orders:
             raise Refused(message, field="run", value=run.id, allowed="a run that runs")
         if run.cancel is not None:
             raise Refused(f"the run {run.id} is being cancelled: {run.cancel}", field="run", value=run.id)
-        node = next((each for each in await self._store.list_nodes() if each.id == run.node_id), None)
+        node = next((each for each in nodes if each.id == run.node_id), None)
         if node is not None and node.is_program:
             message = f"the run {run.id} was claimed by a worker outside of nodes, which hears no orders but to cancel"
             raise Refused(message, field="run", value=run.id, allowed=f"`tokimori run cancel {run.id}`")
@@ -113,9 +116,10 @@ class Orders:
         job = await self._service.get(check_job_id(job_id))
         running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         restarted = []
-        for run in await self._store.list_runs(running):
+        runs, nodes = await self._store.list_runs(running), await self._store.list_nodes()
+        for run in runs:
             with suppress(Refused, NotFound):  # it has ended meanwhile, or is cancelled
-                restarted.append(await self.restart(run.id))
+                restarted.append(await self._restart(run.id, nodes))
         return restarted
 
     async def cancel_job(self, job_id: str, reason: str = "cancelled by hand") -> int:

@@ -5,9 +5,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tokimori.apps.attempt import Attempt
-from tokimori.apps.signals import MOST_KEPT, Signals, carry_out
+from tokimori.apps.signals import Signals, carry_out
 from tokimori.executors.functions import wire
+from tokimori.model.order import MOST_SIGNALS
 
 
 def an_attempt(act: Any, folder: Path) -> Attempt:
@@ -22,12 +25,12 @@ def test_what_came_before_is_kept() -> None:
     """By name, the newest hundred; data is what JSON says."""
     heard: list[Any] = []
     signals = Signals(carry_out)
-    for n in range(MOST_KEPT + 1):
+    for n in range(MOST_SIGNALS + 1):
         signals.tell("n", str(n))
     signals.on("n", heard.append)
     signals.tell("n", '{"a": [1]}')
     signals.tell("other", None)
-    assert heard == [*range(1, MOST_KEPT + 1), {"a": [1]}]
+    assert heard == [*range(1, MOST_SIGNALS + 1), {"a": [1]}]
     signals.on("other", heard.append)
     assert heard[-1] is None
 
@@ -55,6 +58,27 @@ def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Pa
     attempt = an_attempt(act, tmp_path)
     ended = attempt.run()
     assert (ended.text, heard) == ('"in time"', [(1, True), (2, True), (3, True)])
+    assert b"a bad signal" in ended.head
+
+
+@pytest.mark.parametrize("fault", [ValueError("a bad signal"), SystemExit("a bad signal")])
+async def test_a_handler_on_the_loop_ends_nothing(tmp_path: Path, fault: BaseException) -> None:
+    """Nor does one that leaves the program, in which others run: what it raises is in the output of the run."""
+
+    def told(_: Any) -> None:
+        raise fault
+
+    async def act(task: Any) -> str:
+        task.on_signal("go", told)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "goes on"
+
+    attempt = an_attempt(act, tmp_path)
+    attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
+    attempt.signal("go", None)
+    ended: wire.Ended = await working
+    assert (ended.end, ended.text) == (wire.SUCCEEDED, '"goes on"')
     assert b"a bad signal" in ended.head
 
 

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
@@ -9,7 +11,7 @@ from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, Trimmer
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
 from tokimori.model.message import KIND
-from tokimori.model.stream import Entry, encoded_body
+from tokimori.model.stream import Entry, encoded_body, entry_name
 from tokimori.model.subscriber import KIND as SUBSCRIBER
 from tokimori.model.subscriber import Subscriber, encode_subscriber
 from tokimori.stores.memory.store import MemoryStore
@@ -76,6 +78,44 @@ async def test_a_step_deletes_few() -> None:
     before = len(await kept(store, "many"))
     await trimmer.step(NODE, NEW_YEAR, EVERY)
     assert (before - len(await kept(store, "many")), trimmer.next_at) == (BATCH - 1, EVERY + PAUSE)
+
+
+async def test_a_topic_that_somebody_follows_goes_on_with_the_next_number() -> None:
+    """Though nothing is left of it: a subscriber that has seen everything is told of no gap."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "news", 8, 9, 10)
+    last = (await Streams(store, KIND, os.urandom).read("news", 0, 10))[-1].number
+    text = encode_subscriber(Subscriber(number=last, at=NEW_YEAR))
+    await store.put_document(Document(kind=SUBSCRIBER, name="news/ann", text=text, version=1), None)
+    await a_round(store)
+    assert await kept(store, "news") == []
+    await a_topic(store, "news", 0)
+    assert [each.number for each in await Streams(store, KIND, os.urandom).read("news", 0, 10)] == [last + 1]
+
+
+@pytest.mark.parametrize("known", [-1, 0])
+async def test_nobody_appends_where_something_was_trimmed(known: int) -> None:
+    """Who was frozen puts an entry behind those of others, kept or not, though another's is not taken back yet."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "news", 9, 8, 0)
+    numbers = [each.number for each in await Streams(store, KIND, os.urandom).read("news", 0, 10)]
+    first = await store.get_document(KIND, entry_name("news", numbers[0]))
+    await a_round(store)
+    await store.put_document(first, None)
+    await a_round(store)
+    frozen = Streams(store, KIND, os.urandom)
+    frozen._know("news", numbers[0] + known)
+    late = Entry(at=NEW_YEAR, by=None, key="late", body=encoded_body(None))
+    assert await frozen.append("news", late) == numbers[-1] + 1
+    assert await kept(store, "news") == ["0", "late"]
+
+
+async def test_a_step_looks_at_several_topics() -> None:
+    """Many topics of which nothing is too old are gone through soon."""
+    store = MemoryStore(VirtualClock())
+    for n in range(100):
+        await a_topic(store, f"topic{n}", 1, 2)
+    assert await a_round(store) < 20
 
 
 async def test_subscribers_are_forgotten_at_last() -> None:

@@ -146,6 +146,21 @@ async def test_nodes_that_come_later_are_not_meant() -> None:
     assert len(late.executor.running) == 1
 
 
+async def test_a_node_that_was_dead_meanwhile_is_not_meant() -> None:
+    """It has a new id: an order to all that it would hear late was to others, and nobody would see that it obeys."""
+    world = World()
+    frozen, living = await world.join(), await world.join()
+    await world.pass_time(1)
+    frozen.frozen = True
+    await world.pass_time(10)
+    await orders_of(world).orders.drain()
+    frozen.frozen = False
+    await world.trigger(await world.add(schedule=None))
+    await world.pass_time(5)
+    assert (len(frozen.executor.running), frozen.node.unready) == (1, None)
+    assert "takes no new runs" in str(living.node.unready)
+
+
 @pytest.mark.parametrize("now", [False, True])
 async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
     """It lets its runs finish, or hands them back at once; ordered twice it does no more."""

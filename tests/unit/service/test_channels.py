@@ -144,10 +144,30 @@ async def test_whoever_waits_is_told_soon(service: Service, monkeypatch: pytest.
     """However many wait for a topic, the store is looked at once for all of them."""
     monkeypatch.setattr("tokimori.service.channels.topics.EVERY", 0)
     waiting = [asyncio.create_task(service.channels.read("news", wait=20)) for _ in range(50)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    looks = service.channels._topics._looks
+    for _ in range(100):
+        if not looks:
+            await asyncio.sleep(0)
+    assert (len(looks), [task.done() for task in waiting]) == (1, [False] * 50)
     other = Service(service._store, service._clock, os.urandom)
     await other.channels.publish("news", "now")
     found = await asyncio.gather(*waiting)
     assert {message.data for each in found for message in each.messages} == {"now"}
     assert all(len(each.messages) == 1 for each in found)
+
+
+async def test_who_waits_behind_a_number_that_was_never_given_hinders_nobody(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others who wait for the topic are not told of a message before there is one."""
+    monkeypatch.setattr("tokimori.service.channels.topics.EVERY", 0)
+    first = await service.channels.publish("news", "first")
+    far, near = (
+        asyncio.create_task(service.channels.read("news", after=after, wait=20)) for after in (10**15, first.number)
+    )
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not near.done()
+    await service.channels.publish("news", "now")
+    assert [message.data for message in (await near).messages] == ["now"]
+    far.cancel()

@@ -274,6 +274,16 @@ async def test_an_order_to_cancel_reaches_the_worker(place: Place) -> None:
 
 
 @virtually
+async def test_a_worker_hears_no_other_order(place: Place) -> None:
+    """Who would restart its run is told so, and how to cancel it: he does not wait for what never comes."""
+    await place.ask()
+    (run,) = await place.claims.claim(["resize"])
+    for order in (place.service.orders.restart(run.run_id), place.service.orders.signal(run.run_id, "reload")):
+        with pytest.raises(Refused, match="hears no orders but to cancel"):
+            await order
+
+
+@virtually
 async def test_another_place_does_not_know_the_worker(place: Place) -> None:
     """Whoever speaks at another place than that of its claim is told so, and its run goes on."""
     await place.ask()

@@ -185,3 +185,20 @@ async def test_a_store_that_is_away_is_asked_a_few_times(store: Fickle, numbers:
     with pytest.raises(StoreUnavailable):
         await numbers.change("kept", lambda value: value + 1)
     assert 1000 - store.lost <= MOST_TRIES
+
+
+async def test_what_is_deleted_while_it_is_put_is_put_all_the_same(
+    store: Fickle, numbers: Documents[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody deletes the document that was in the way of a new one: nobody is told that there is none."""
+    await numbers.put("a", 1)
+    found = store.get_document
+
+    async def too_late(kind: str, name: str) -> Document:
+        monkeypatch.undo()
+        await numbers.discard(name)
+        return await found(kind, name)
+
+    monkeypatch.setattr(store, "get_document", too_late)
+    await numbers.put("a", 2)
+    assert await numbers.get("a") == 2

@@ -16,6 +16,7 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.notes import Notes
+from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
@@ -46,7 +47,7 @@ class FunctionExecutor:
         self._attempts: dict[tuple[RunId, Token], Attempt] = {}
         self._waiting: deque[Attempt] = deque()
         self._suspicion = Suspicion()
-        self._early: dict[tuple[RunId, Token], list[Signal]] = {}
+        self._early: dict[tuple[RunId, Token], deque[Signal]] = {}
         self._last = 0
         self._processes: Processes | Attached | None = None
         if app is not None:
@@ -76,7 +77,6 @@ class FunctionExecutor:
         for task in tasks:
             self._last += 1
             attempt = self._attempts[task.run_id, task.token] = Attempt(task, self._last)
-            attempt.signals = self._early.pop((task.run_id, task.token), [])
             self._waiting.append(attempt)
         self._fill()
 
@@ -102,7 +102,7 @@ class FunctionExecutor:
         process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
         if process.lease_bound is not was_bound:
             self._pool.bind(process)
-        for signal in attempt.signals:
+        for signal in self._early.pop((task.run_id, task.token), ()):
             process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
@@ -114,16 +114,15 @@ class FunctionExecutor:
 
     def signal(self, run_id: RunId, token: Token, signal: Signal) -> None:
         """Tell an attempt; one that does not run yet is told when it begins."""
-        attempt = self._attempts.get((run_id, token))
-        if attempt is None:
-            if len(self._early) >= MOST_EARLY:
-                self._early.pop(next(iter(self._early)))
-            self._early.setdefault((run_id, token), []).append(signal)
-        elif attempt.process is None:
-            attempt.signals.append(signal)
-        else:
+        key = run_id, token
+        attempt = self._attempts.get(key)
+        if attempt is not None and attempt.process is not None:
             attempt.process.tell(attempt, signal)
             attempt.process.flush()
+            return
+        if key not in self._early and len(self._early) >= MOST_EARLY:
+            self._early.pop(next(iter(self._early)))
+        self._early.setdefault(key, deque(maxlen=MOST_SIGNALS)).append(signal)
 
     # Stopping
 
@@ -238,6 +237,7 @@ class FunctionExecutor:
         task = attempt.task
         attempt.silence()
         self._attempts.pop((task.run_id, task.token), None)
+        self._early.pop((task.run_id, task.token), None)
         boot = self._boot()
         self._tell(
             Ended(

@@ -52,7 +52,7 @@ class Phase(StrEnum):
 class Attempt:
     """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
 
-    __slots__ = ("alarms", "began", "number", "process", "reason", "signals", "task", "timed_out")
+    __slots__ = ("alarms", "began", "number", "process", "reason", "task", "timed_out")
 
     def __init__(self, task: Task, number: int) -> None:
         self.task = task
@@ -61,7 +61,6 @@ class Attempt:
         self.began: float | None = None
         self.reason: StopReason | None = None
         self.timed_out = False
-        self.signals: list[Signal] = []
         self.alarms: list[asyncio.TimerHandle] = []
 
     def silence(self) -> None:

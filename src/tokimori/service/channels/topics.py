@@ -1,4 +1,4 @@
-"""Topics: the messages of all channels, and one look for each topic, however many wait for its next message."""
+"""Topics: the messages of all channels, and one look at what comes behind a message, however many wait for it."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from tokimori.model.message import KIND
 from tokimori.ports.documents import Documents
 
 EVERY = 0.25
-"""Seconds between two looks at a topic for which somebody waits."""
+"""Seconds between two looks for the message for which somebody waits."""
 
 
 class Topics:
@@ -16,30 +16,31 @@ class Topics:
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:
         self.streams = Streams(store, KIND, random)
-        self._looks: dict[str, asyncio.Task[int]] = {}
+        self._looks: dict[tuple[str, int], asyncio.Task[bool]] = {}
+        """By topic and number: who waits behind a number that was never given hinders nobody."""
 
     async def wait(self, topic: str, after: int, seconds: float) -> None:
         """Return once there is a message behind that number, or after so many seconds. May raise `StoreError`."""
         clock = asyncio.get_running_loop().time
         ends = clock() + seconds
         while (left := ends - clock()) > 0:
-            look = self._looks.get(topic)
+            look = self._looks.get((topic, after))
             if look is None:
-                look = self._looks[topic] = asyncio.create_task(self._look(topic, after))
+                look = self._looks[topic, after] = asyncio.create_task(self._look(topic, after))
                 look.add_done_callback(_heard_of)
             await asyncio.wait([look], timeout=left)
-            if look.done() and (look.cancelled() or look.result() > after):
+            if look.done() and (look.cancelled() or look.result()):
                 return
 
-    async def _look(self, topic: str, known: int) -> int:
+    async def _look(self, topic: str, after: int) -> bool:
         try:
             await asyncio.sleep(EVERY)
-            return await self.streams.newest(topic, known)
+            return bool(await self.streams.read(topic, after, 1))
         finally:
-            del self._looks[topic]
+            del self._looks[topic, after]
 
 
-def _heard_of(look: asyncio.Task[int]) -> None:
+def _heard_of(look: asyncio.Task[bool]) -> None:
     """Whoever still waits is told of its error; where nobody does, it is no matter."""
     if not look.cancelled():
         look.exception()

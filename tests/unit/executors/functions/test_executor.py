@@ -1,0 +1,77 @@
+"""What functions are told by way of the node."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from tokimori.clock import Moment
+from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.process import WorkerProcess
+from tokimori.executors.functions.processes import Processes
+from tokimori.executors.functions.wire import Frames, Tell, ToWorker
+from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.order import MOST_SIGNALS
+from tokimori.model.target import Function
+from tokimori.ports.executor import Signal, Task
+from tokimori.testing.clock import VirtualClock
+
+TASK = Task(
+    run_id=RunId("r1"),
+    token=Token(1),
+    attempt=1,
+    job_id=JobId("a"),
+    target=Function(name="f"),
+    nominal=Moment(0),
+    due=Moment(0),
+    timeout=None,
+    timeout_grace=10,
+    kill_on_lost_lease=False,
+)
+
+
+class OneProcess:
+    """A pool of one process, which has a place once it is ready."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.process = WorkerProcess(1, 0, 1, 1)
+
+    def get_ready(self) -> None:
+        """It has said hello."""
+        self.process.connect(cast(asyncio.WriteTransport, self), 7)
+
+    def place(self, _cell: int) -> WorkerProcess | None:
+        """See `Processes`."""
+        return self.process if self.process.has_room else None
+
+    def need(self, *_: object) -> None:
+        """See `Processes`."""
+
+    def flush(self) -> None:
+        """See `Processes`."""
+        self.process.flush()
+
+    def is_closing(self) -> bool:
+        """See `asyncio.WriteTransport`."""
+        return False
+
+    def write(self, data: bytes) -> None:
+        """See `asyncio.WriteTransport`."""
+        self.sent.append(data)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool) -> None:
+    """In their order, and no more than a function hears that listens late: however many are sent, a node keeps few."""
+    executor, pool = FunctionExecutor(VirtualClock()), OneProcess()
+    executor._processes = cast(Processes, pool)
+    if is_known:
+        executor.start([TASK])
+    for n in range(MOST_SIGNALS + 5):
+        executor.signal(TASK.run_id, TASK.token, Signal("n", str(n)))
+    pool.get_ready()
+    executor.start([] if is_known else [TASK])
+    frames: Frames[Any] = Frames(ToWorker)
+    told = [said.data for sent in pool.sent for said in frames.feed(sent) if isinstance(said, Tell)]
+    assert told == [str(n) for n in range(5, MOST_SIGNALS + 5)]
