@@ -34,7 +34,7 @@ from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import first_id_at
 from tokimori.model.target import Unreadable
-from tokimori.model.transitions import RunState
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Jobs, RunFilter, Runs
@@ -54,8 +54,8 @@ IDLE = 75.0
 """And where nothing is expected, unless the store tells of a change before."""
 NAMED = 3
 """So many alarms are named in one line of the log."""
-NEWEST = 5
-"""So many of the newest runs that succeeded are read: a longer one may have begun before others."""
+NEWEST = (20, 1_000)
+"""So many of the newest ended runs are looked through for one that succeeded: first few, then as many as are ever."""
 
 
 class OverdueStore(Documents, Jobs, Runs, Protocol):
@@ -180,18 +180,25 @@ class Overdue:
         return looked_at(known, now, due)
 
     async def _good_end(self, job: Job, now: Moment) -> Moment | None:
-        """The last one that is known; none that is still to come, as of a clock that ran ahead."""
+        """The last one that is known; none that is still to come, as of a clock that ran ahead.
+
+        Stores find the last run that succeeded only behind all that failed since: that would grow with the history.
+        """
         soon = Moment(now + SETTLED)
-        wanted = RunFilter(
-            job_id=job.id,
-            states=frozenset({RunState.SUCCEEDED}),
-            before=first_id_at(soon),
-            limit=NEWEST,
-            longest=0,
-        )
-        runs = await self._store.list_runs(wanted)
-        ends = [run.ended for run in runs if run.ended is not None and run.incarnation == job.incarnation]
-        return max((min(each, now) for each in ends if each <= soon), default=None)
+        for most in NEWEST:
+            wanted = RunFilter(job_id=job.id, states=ENDS, before=first_id_at(soon), limit=most, longest=0)
+            runs = await self._store.list_runs(wanted)
+            ends = [
+                min(run.ended, now)
+                for run in runs
+                if run.state is RunState.SUCCEEDED
+                and run.ended is not None
+                and run.ended <= soon
+                and run.incarnation == job.incarnation
+            ]
+            if ends or len(runs) < most:
+                return max(ends, default=None)
+        return None
 
 
 def _listed(alarms: Sequence[Alarm]) -> str:

@@ -15,6 +15,9 @@ from tokimori.model.document import Document
 from tokimori.model.expectation import KIND, SETTLED, AlarmKind
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
+from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS
+from tokimori.ports.store import RunFilter
 from tokimori.service.jobs import schedule_for
 
 NODE = NodeId("node")
@@ -284,6 +287,28 @@ async def test_an_alarm_tells_what_was_reported_since(world: Watched) -> None:
     assert [each.log for each in await world.service.alarms()] == ["tape gone"]
 
 
+async def test_a_good_end_behind_failures_is_found_without_the_whole_history(
+    world: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for among a bounded number of the newest ended runs, which a store finds at once."""
+    await world.service.add("j", noop=True, expect_within=7200)
+    await world.pass_time(7000)
+    await world.ends("j", Succeeded())
+    for _ in range(2 * NEWEST[0]):
+        await world.ends("j", Failed("no"))
+    asked, list_runs = list[RunFilter](), world.store.list_runs
+
+    async def noted(wanted: RunFilter) -> list[Run]:
+        asked.append(wanted)
+        return await list_runs(wanted)
+
+    monkeypatch.setattr(world.store, "list_runs", noted)
+    await world.pass_time(300)
+    assert await world.alarms() == []
+    assert [each.limit for each in asked] == [*NEWEST]
+    assert {each.states for each in asked} == {ENDS}
+
+
 async def test_a_clock_that_ran_ahead_is_forgotten(world: Watched) -> None:
     """What nodes saw and heard in a year to come keeps no alarm, and keeps off none, when the clock is set back."""
     for name in ("good", "bad", "paused"):
@@ -293,7 +318,7 @@ async def test_a_clock_that_ran_ahead_is_forgotten(world: Watched) -> None:
     now = world.clock.now()
     await world.pass_time(365 * 86_400)
     await world.service.ping("backup", "fail")
-    for name in ("good", "bad") * NEWEST:
+    for name in ("good", "bad") * NEWEST[0]:
         await world.ends(name, Succeeded())
     await world.pass_time(11)
     world.clock.moment = Moment(now + HOUR)
