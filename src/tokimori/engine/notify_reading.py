@@ -55,9 +55,9 @@ class Known:
         self.successes = False
         """Whether there may be a job that tells of its successes."""
 
-    async def tellers(self, at: float) -> Tellers:
-        """The notifiers by name."""
-        if at >= self._looked + FRESH:
+    async def tellers(self, at: float, fresh: float = FRESH) -> Tellers:
+        """The notifiers by name, as they were less than `fresh` seconds ago."""
+        if at >= self._looked + fresh:
             notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
             self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
             self.since = min((job.created for job in notifiers), default=Moment(0))

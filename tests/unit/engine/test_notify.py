@@ -418,6 +418,28 @@ async def test_what_can_not_be_read_is_left_alone(world: World) -> None:
     assert await world.events() == ["failure"]
 
 
+async def test_a_notifier_that_was_just_added_is_told_at_once(world: World) -> None:
+    """Though the node has looked a moment ago which there are: what is left out once is told to nobody later."""
+    await world.tell("others")
+    await world.step()
+    await world.tell()
+    await world.add("bad", notify=ON_FAILURE)
+    await world.end("bad")
+    for _ in range(15):
+        await world.step()
+    assert await world.events() == ["failure"]
+
+
+async def test_it_is_said_that_a_notifier_is_gone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, in the log of the node: the job that names it was not changed when it was deleted."""
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.FAILURE: ("gone",)})
+    for _ in range(3):
+        await world.end("bad")
+        await world.step()
+    assert caplog.text.count("bad names the notifier gone") == 1
+
+
 async def test_a_paused_notifier_is_silent(world: World) -> None:
     """Its notifications are dropped, and those of others are sent."""
     await world.tell()
