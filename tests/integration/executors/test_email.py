@@ -2,8 +2,11 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +123,43 @@ async def test_a_silent_server_is_waited_for_as_long_as_the_job_says() -> None:
         assert isinstance(await sent(a_task(office, timeout=0.3)), TimedOut)
         assert isinstance(await sent(a_task(office), stop=0.3), Cancelled)
     assert office.letters == []
+
+
+async def test_a_server_that_talks_without_end_is_left() -> None:
+    """All that it says would be kept, until the e-mail has no time left."""
+
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while True:
+                writer.write(b"220-never mind\r\n" * 100)
+                await writer.drain()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server, PostOffice() as office:
+        host, port = server.sockets[0].getsockname()
+        outcome = await sent(a_task(office, timeout=5, smtp=f"{host}:{port}"))
+    assert isinstance(outcome, Failed)
+    assert "says too much" in (outcome.error or "")
+
+
+async def test_a_server_that_does_not_even_take_the_connection_is_left() -> None:
+    """By the thread, too: a node that stops would wait for it."""
+    with socket.socket() as full, socket.socket() as first:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        host, port = full.getsockname()
+        first.connect((host, port))  # there is no room for another one
+        async with PostOffice() as office:
+            task = a_task(office, smtp=f"{host}:{port}")
+        assert isinstance(await sent(task, stop=0.3), Cancelled)
+        for _ in range(100):
+            if not _at_work():
+                return
+            await asyncio.sleep(0.05)
+    pytest.fail("its thread waits on")
+
+
+def _at_work() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("tokimori-email")]
 
 
 async def test_nobody_listens() -> None:
