@@ -53,7 +53,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             attempt.delivery.abandon()
 
     async def close(self) -> None:
-        """End what is left. Threads that still wait for a name are waited for by nobody."""
+        """End what is left. A thread that still asks for a name ends with the answer."""
         await super().close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -73,7 +73,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         """A node that sends no e-mails does not load what they need."""
         letters = await asyncio.to_thread(import_module, "tokimori.executors.email.letter")
         sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
-        letter = letters.letter_of(attempt.task, attempt.target, self._clock.now())
+        letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())
         delivery: Delivery = sending.Delivery(letter, self._networks, timeout)
         return delivery
 
