@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.servers.post_office import PostOffice
 from tokimori.clock import Moment, SystemClock
@@ -160,6 +161,21 @@ async def test_a_server_that_does_not_even_take_the_connection_is_left() -> None
 
 def _at_work() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name.startswith("tokimori-email")]
+
+
+async def test_a_silent_server_holds_up_its_own_alone() -> None:
+    """Though more e-mails wait for it than are sent at a time."""
+    executor, ended = EmailExecutor(SystemClock(), networks_of(("127.0.0.0/8",))), asyncio.Queue[Report]()
+    await executor.open(ended.put_nowait)
+    async with PostOffice() as silent, PostOffice() as office:
+        silent.is_silent = True
+        executor.start([replace(a_task(silent), run_id=RunId(f"s{n}")) for n in range(100)])
+        executor.start([a_task(office)])
+        async with asyncio.timeout(5):
+            report = await ended.get()
+        await executor.close()
+    assert isinstance(report, Ended)
+    assert (report.run_id, report.outcome) == ("r1", Succeeded(None))
 
 
 async def test_nobody_listens() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from tokimori.clock import Clock
 from tokimori.errors import Bug
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 """Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
-_AT_ONCE = 16
+_AT_ONCE = 64
 """So many e-mails are sent at a time; others wait."""
+_TO_ONE = 8
+"""So many of them to one server: where it does not answer it holds up its own."""
 
 
 class EmailAttempt(Attempt):
@@ -41,6 +44,8 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         super().__init__(clock)
         self._networks = networks
         self._threads: ThreadPoolExecutor | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """Of each server that an attempt asks."""
 
     def _made(self, task: Task) -> EmailAttempt:
         if not isinstance(task.target, Email):
@@ -65,7 +70,8 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         try:
             async with asyncio.timeout(timeout):
                 attempt.delivery = await self._on_its_way(attempt, timeout)
-                return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
+                async with self._turns.setdefault(attempt.target.smtp, asyncio.Semaphore(_TO_ONE)):
+                    return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
         except TimeoutError:
             return TimedOut(f"it took longer than {timeout:g} s")
 
