@@ -21,7 +21,7 @@ from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alar
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id
-from tokimori.model.notifying import KIND, NAME, SUCCESSES
+from tokimori.model.notifying import KIND, MOST_IDS, NAME, SUCCESSES
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
@@ -313,6 +313,24 @@ async def test_what_is_overdue_is_told_once_and_its_coming(world: World) -> None
     for _ in range(3):
         await world.step(EVERY)
     assert await world.events() == ["overdue", "overdue", "recovery"]
+
+
+async def test_of_what_is_overdue_under_long_names_less_is_told(world: World) -> None:
+    """As much as the document of notifying has room for, each once; the rest when others have come."""
+    await world.tell(elsewhere=True)
+    names = [f"{n:0255}" for n in range(170)]
+    for name in names:
+        text = encode_alarm(an_alarm(name, 1, of_job=False))
+        await world.store.put_document(Document(kind=ALARM_KIND, name=name, text=text, version=1), None)
+    for _ in range(12):
+        await world.step(EVERY)
+    assert [each["job_id"] for each in await world.told()] == names[: MOST_IDS // 255]
+    for name in names[:5]:
+        await world.store.delete_document(ALARM_KIND, name, 1)
+    for _ in range(6):
+        await world.step(EVERY)
+    overdue = [each["job_id"] for each in await world.told() if each["event"] == "overdue"]
+    assert overdue == names[: MOST_IDS // 255 + 5]
 
 
 async def test_what_runs_elsewhere_is_told_to_who_asks_for_it(world: World) -> None:
