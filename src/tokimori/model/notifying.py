@@ -151,7 +151,7 @@ def gathered_with(
     """With these occasions, each for notifiers of these names; those that are gone are left out."""
     gathered = {(each.notifier, each.event, each.cause): each for each in state.gathered}
     for occasion, names in happened:
-        for name in names:
+        for name in dict.fromkeys(names):
             if name in tellers:
                 _join(gathered, name, tellers[name], occasion, now)
     return replace(state, gathered=tuple(gathered.values()))

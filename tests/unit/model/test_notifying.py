@@ -90,6 +90,12 @@ def test_a_cause_is_an_error_without_its_numbers() -> None:
     assert cause_of(an_occasion(1), bundled=False) != cause_of(an_occasion(2), bundled=False)
 
 
+def test_a_notifier_that_is_named_twice_is_told_once() -> None:
+    """As `--notify ops --notify failure=ops` does."""
+    state = gathered_with(Notifying(written=NEW_YEAR), [(an_occasion(1), ("all", "all"))], TELLERS, NEW_YEAR)
+    assert [each.count for each in state.gathered] == [1]
+
+
 def test_a_subject_is_one_short_line() -> None:
     """Whatever the template and an error bring."""
     gathered = joined(begun("ops", an_occasion(1, "a\r\nBcc: b" * 100), "", NEW_YEAR), an_occasion(2, job="other"))
