@@ -44,5 +44,5 @@ def _name(to: Sequence[str]) -> str:
     """A word for these addresses, another one for others."""
     text = ",".join(to)
     word = f"mail-{_NO_WORD.sub('-', text)}"[:100]
-    is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and len(text) < 90
+    is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and "-" not in text and len(text) < 90
     return word if is_plain else f"{word}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
