@@ -25,7 +25,9 @@ def id_of(name: object) -> JobId:
 
 def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
     """The fields of a new notifier's job. A request is a POST, unless something else is said."""
-    fields = {"notifier": {}, **said, "retry": {**RETRY, **(said.get("retry") or {})}}
+    fields = {"notifier": {}, "retry": RETRY, **said}
+    if fields["retry"] is None or isinstance(fields["retry"], Mapping):  # else it is refused as that of any job
+        fields["retry"] = {**RETRY, **(fields["retry"] or {})}
     if fields.get("url") is not None and fields.get("method") is None:
         fields["method"] = "POST"
     if fields.get("schedule") is not None:
