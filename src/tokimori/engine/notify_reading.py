@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.notification import Occasion, shortened
@@ -23,6 +23,7 @@ from tokimori.model.notifying import (
     newest_of,
     note_trouble,
 )
+from tokimori.model.quiet import quiet_until
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST, Ended, Endings, Place
@@ -102,8 +103,14 @@ class Known:
 
 
 def _teller(job: Job) -> Teller | None:
-    notifier = job.definition.notifier
-    return None if notifier is None else Teller(notifier=notifier, time_zone=job.definition.time_zone)
+    notifier, zone = job.definition.notifier, job.definition.time_zone
+    if notifier is None:
+        return None
+    try:
+        quiet_until(notifier.quiet, zone, job.created)
+    except InvalidInput:  # told too early is better than never, and all others would not be told
+        notifier = replace(notifier, quiet=())
+    return Teller(notifier=notifier, time_zone=zone)
 
 
 class Reading(Struct, frozen=True, kw_only=True):

@@ -291,6 +291,17 @@ async def test_in_quiet_hours_messages_wait(world: World) -> None:
     assert [each["count"] for each in await world.told()] == [3]
 
 
+@pytest.mark.parametrize(("hours", "zone"), [("at night", "UTC"), ("00:00-00:10", "Mars/Olympus_Mons")])
+async def test_quiet_hours_that_can_not_be_read_hinder_nobody(world: World, hours: str, zone: str) -> None:
+    """Another version has taken them, or this machine does not know the zone: it is told at once, and so are others."""
+    await world.tell("odd", zone, quiet=(hours,))
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.FAILURE: ("odd", "ops")})
+    await world.end("bad")
+    await world.step()
+    assert (await world.events("odd"), await world.events()) == (["failure"], ["failure"])
+
+
 async def test_what_is_overdue_is_told_once_and_its_coming(world: World) -> None:
     """By the documents that say so; another time that it is overdue is told again."""
     await world.tell()
