@@ -11,7 +11,7 @@ from tokimori.api.answers import answer
 from tokimori.api.operation import Fields, Operation
 from tokimori.api.requests import NoRequest, requested
 from tokimori.model.ids import JobId
-from tokimori.model.notifier import PREFIX
+from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions import JobFields
 from tokimori.service.finding import JobSearch
@@ -78,7 +78,7 @@ class Notifiers:
         """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""
         job_id = id_of(body.pop("name", None))
         added = await self._service(request).add(job_id, **notifier_fields(body))
-        return answer(job_view(added), 201, location=f"/api/v2/notifiers/{job_id.removeprefix(PREFIX)}")
+        return answer(job_view(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
 
     async def show(self, request: Request) -> Response:
         """A notifier, as the job that it is."""
@@ -88,13 +88,13 @@ class Notifiers:
         """Delete a notifier. Jobs that name it tell nobody by it any more."""
         job_id = _id(request)
         await self._service(request).delete(job_id)
-        return answer(NotifierDeleted(name=job_id.removeprefix(PREFIX), deleted=True))
+        return answer(NotifierDeleted(name=name_of(job_id), deleted=True))
 
     async def test(self, request: Request, body: NoRequest) -> Response:
         """Ask for a notification that tells of nothing, to try the notifier."""
         service, job_id = self._service(request), _id(request)
         job, now = await service.get(job_id), await service.now()
-        payload = trial_payload(job, job_id.removeprefix(PREFIX), now)
+        payload = trial_payload(job, name_of(job_id), now)
         return requested(await service.ask(job_id, payload=payload))
 
 

@@ -56,12 +56,12 @@ def list_notifiers() -> None:
 
 
 def _row(each: "Job") -> Row:
+    from tokimori.model.notifier import name_of
     from tokimori.model.target import kind_of
-    from tokimori.service.notifiers import name_in
 
     said = each.definition.notifier
     quiet, bundle = ("", 0.0) if said is None else (", ".join(said.quiet), said.bundle)
-    return name_in(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state
+    return name_of(each.id), kind_of(each.definition.target), f"{bundle:g} s" if bundle else "", quiet, each.state
 
 
 async def _all(service: "Service") -> "Sequence[Job]":

@@ -5,13 +5,13 @@ sent; so who takes over from a dead one sends the same notifications, under the 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.notify_reading import Known, Reader
+from tokimori.engine.notify_reading import Known, Reader, Reading
 from tokimori.engine.notify_standing import Standing
 from tokimori.errors import Conflict, NotFound, Refused, StoreError
 from tokimori.model.document import Document, new_version
@@ -24,6 +24,7 @@ from tokimori.model.notifying import (
     NAME,
     Notification,
     Notifying,
+    Tellers,
     decode_notifying,
     encode_notifying,
     gathered_with,
@@ -68,6 +69,8 @@ class Messenger:
         """What the document says, and its version; None: it is to be read."""
         self._state: Notifying | None = None
         self._is_idle = False
+        self._gone: Set[str] = frozenset()
+        """Notifiers that jobs name and that are gone: the log says so once."""
         self.next_at = at
 
     def wake(self, at: float) -> None:
@@ -117,12 +120,25 @@ class Messenger:
             self.next_at = at + ASIDE
             return False
         reading = await self._standing.read(await self._reader.read(state, now, at), now, at)
+        tellers = await self._with_new(tellers, reading, at)
         state = gathered_with(reading.state, reading.happened, tellers, now)
         state = sending_what_is_due(state, tellers, now, lambda: uuid7(now, self._random))
         await self._write(replace(state, owner=by, beat=now))
         if reading.more or any(each.due <= now for each in state.gathered):
             self.next_at = at
         return await self._send(state.sending, now)
+
+    async def _with_new(self, tellers: Tellers, reading: Reading, at: float) -> Tellers:
+        """Also those that were added a moment ago: what is left out now is told to nobody later."""
+        named = {name: occasion.job_id for occasion, names in reading.happened for name in names}
+        if named.keys() <= tellers.keys():
+            return tellers
+        tellers = await self._known.tellers(at, fresh=0)
+        gone = named.keys() - tellers.keys()
+        for name in sorted(gone - self._gone):
+            log.warning("%s names the notifier %s, which is gone: nobody is told by it", named[name], name)
+        self._gone = gone | (self._gone - tellers.keys())
+        return tellers
 
     async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
         """How far it is; None where another node does it."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.notification import Occasion, shortened
@@ -23,6 +23,7 @@ from tokimori.model.notifying import (
     newest_of,
     note_trouble,
 )
+from tokimori.model.quiet import quiet_until
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST, Ended, Endings, Place
@@ -55,9 +56,9 @@ class Known:
         self.successes = False
         """Whether there may be a job that tells of its successes."""
 
-    async def tellers(self, at: float) -> Tellers:
-        """The notifiers by name."""
-        if at >= self._looked + FRESH:
+    async def tellers(self, at: float, fresh: float = FRESH) -> Tellers:
+        """The notifiers by name, as they were less than `fresh` seconds ago."""
+        if at >= self._looked + fresh:
             notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
             self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
             self.since = min((job.created for job in notifiers), default=Moment(0))
@@ -102,8 +103,14 @@ class Known:
 
 
 def _teller(job: Job) -> Teller | None:
-    notifier = job.definition.notifier
-    return None if notifier is None else Teller(notifier=notifier, time_zone=job.definition.time_zone)
+    notifier, zone = job.definition.notifier, job.definition.time_zone
+    if notifier is None:
+        return None
+    try:
+        quiet_until(notifier.quiet, zone, job.created)
+    except InvalidInput:  # told too early is better than never, and all others would not be told
+        notifier = replace(notifier, quiet=())
+    return Teller(notifier=notifier, time_zone=zone)
 
 
 class Reading(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, decode_alar
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.notification import Occasion, shortened
 from tokimori.model.notifier import NotifyOn, is_notifier
-from tokimori.model.notifying import Trouble, newest_of, note_trouble
+from tokimori.model.notifying import MOST_IDS, Trouble, newest_of, note_trouble
 from tokimori.model.run import LONGEST_ERROR
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
@@ -62,12 +62,14 @@ class Standing:
     async def _read_alarms(self, reading: Reading, now: Moment, at: float) -> Reading:
         page = await self._store.list_documents(ALARM_KIND, after=self._alarm, limit=ALARMS)
         overdue, troubles, happened = dict(reading.state.overdue), dict(reading.state.troubles), Happened()
+        room = MOST_IDS - sum(map(len, overdue))
         for alarm in filter(None, map(_alarm_in, page)):
             name, mark = JobId(alarm.name), f"{'job' if alarm.of_job else ELSEWHERE} {alarm.since}"
             self._alarms[name] = mark
-            if overdue.get(name) != mark and (name in overdue or len(overdue) < MOST):
+            if overdue.get(name) != mark and (name in overdue or (len(overdue) < MOST and len(name) <= room)):
                 occasion = Occasion(event=NotifyOn.OVERDUE, job_id=name, at=now, error=_said(alarm))
                 if names := await self._names(occasion, at, elsewhere=not alarm.of_job):
+                    room -= 0 if name in overdue else len(name)
                     overdue[name] = mark
                     happened.append((occasion, names))
                     note_trouble(troubles, occasion)

@@ -116,6 +116,27 @@ def joined(gathered: Gathered, occasion: Occasion) -> Gathered:
     )
 
 
+def folded(gathered: Sequence[Gathered], most: int) -> tuple[Gathered, ...]:
+    """The first so many as they are; all others joined, for each notifier and event."""
+    found = {(each.notifier, each.event, each.cause): each for each in gathered[:most]}
+    for each in gathered[most:]:
+        key = (each.notifier, each.event, OTHERS)
+        found[key] = _merged(found[key], each) if key in found else replace(each, cause=OTHERS)
+    return tuple(found.values())
+
+
+def _merged(one: Gathered, other: Gathered) -> Gathered:
+    return replace(
+        one,
+        due=min(one.due, other.due),
+        count=one.count + other.count,
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+        shown=(*one.shown, *other.shown)[:MOST_SHOWN],
+        job_id=one.job_id if one.job_id == other.job_id else None,
+    )
+
+
 def shortened(error: str | None, longest: int = LONGEST_ERROR) -> str | None:
     """As much of an error as a notification quotes."""
     return error if error is None or len(error) <= longest else f"{error[: longest - 1]}…"

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
-from tokimori.model.policies import Seconds
+from tokimori.model.policies import Retry, Seconds
 from tokimori.model.quiet import check_quiet
 from tokimori.model.templates import check_no_secret, check_template
 from tokimori.model.words import check_word
@@ -22,6 +22,8 @@ MOST_NOTIFIERS = 10
 """So many notifiers one event of a job may have."""
 LONGEST_BUNDLE = 86_400
 """Seconds."""
+RETRY = Retry(attempts=6, delay=10, backoff=3, cap=600)
+"""A receiver that is away for a quarter of an hour gets its notifications all the same."""
 MOST_TEXT = 4_000
 """Characters of a template."""
 FACTS = ("event", "summary", "job_id", "run_id", "error", "count", "first", "last", "details", "notifier")

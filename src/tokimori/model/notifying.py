@@ -21,6 +21,7 @@ from tokimori.model.notification import (
     Occasion,
     begun,
     cause_of,
+    folded,
     joined,
     payload_of,
     shown_fewer,
@@ -39,9 +40,19 @@ MOST_GATHERED = 200
 MOST_TROUBLES = 1_000
 """So many jobs in trouble are known. Of those that were told of before them no recovery is told."""
 _MOST_SENT = 32 * 1024
-"""Characters of notifications that are sent together: they have to fit into the document."""
-_MOST_IDS = 40 * 1024
-"""Characters of the ids of jobs in trouble."""
+"""Bytes of notifications that are sent together: they have to fit into the document."""
+MOST_IDS = 40 * 1024
+"""Characters of the ids of jobs in trouble, and of those that are overdue."""
+_LESS = (
+    (MOST_GATHERED, 5, LONGEST_ERROR, MOST_TROUBLES),
+    (MOST_GATHERED, 2, LONGEST_ERROR, MOST_TROUBLES),
+    (MOST_GATHERED, 1, LONGEST_ERROR, MOST_TROUBLES),
+    (MOST_GATHERED, 1, 40, MOST_TROUBLES),
+    (100, 1, 40, 300),
+    (0, 1, 40, 0),
+)
+"""What the document holds of what is gathered: how many, what is shown of each, characters of an error; and how many
+troubles. The first of these that fits."""
 
 
 class Notification(Struct, frozen=True, kw_only=True):
@@ -92,12 +103,17 @@ _decoder = msgspec.json.Decoder(Notifying)
 
 
 def encode_notifying(state: Notifying) -> str:
-    """The text of the document. Where it would be too large less of each notification that is gathered is shown."""
-    for most, longest in ((5, LONGEST_ERROR), (2, LONGEST_ERROR), (1, LONGEST_ERROR), (1, 40)):
-        text = msgspec.json.encode(replace(state, gathered=shown_fewer(state.gathered, most, longest))).decode()
-        if len(text.encode()) <= LARGEST_TEXT:
+    """The text of the document. Where it would be too large who takes over knows less of what is gathered."""
+    for gathered, shown, longest, troubles in _LESS:
+        less = replace(
+            state,
+            gathered=shown_fewer(folded(state.gathered, gathered), shown, longest),
+            troubles=dict(list(state.troubles.items())[max(0, len(state.troubles) - troubles) :]),
+        )
+        text = msgspec.json.encode(less)
+        if len(text) <= LARGEST_TEXT:
             break
-    return text
+    return text.decode()
 
 
 def decode_notifying(text: str) -> Notifying:
@@ -135,7 +151,7 @@ def gathered_with(
     """With these occasions, each for notifiers of these names; those that are gone are left out."""
     gathered = {(each.notifier, each.event, each.cause): each for each in state.gathered}
     for occasion, names in happened:
-        for name in names:
+        for name in dict.fromkeys(names):
             if name in tellers:
                 _join(gathered, name, tellers[name], occasion, now)
     return replace(state, gathered=tuple(gathered.values()))
@@ -173,7 +189,7 @@ def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
 def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
     """As many of those that were told of last as there is room for."""
     size = sum(map(len, troubles))
-    while len(troubles) > MOST_TROUBLES or size > _MOST_IDS:
+    while len(troubles) > MOST_TROUBLES or size > MOST_IDS:
         oldest = next(iter(troubles))
         size -= len(oldest)
         del troubles[oldest]
@@ -182,7 +198,7 @@ def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
 
 def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id: Callable[[], str]) -> Notifying:
     """With notifications made of what is due, as many as are sent together. In quiet hours it waits for their end."""
-    sending, left, size = list(state.sending), [], sum(len(each.payload) for each in state.sending)
+    sending, left, size = list(state.sending), [], sum(len(each.payload.encode()) for each in state.sending)
     for each in state.gathered:
         teller = tellers.get(each.notifier)
         if teller is None:
@@ -192,7 +208,7 @@ def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id:
             left.append(each if quiet is None else replace(each, due=quiet))
             continue
         notification = _notification(each, new_id(), teller.notifier)
-        size += len(notification.payload)
+        size += len(notification.payload.encode())
         sending.append(notification)
     return replace(state, sending=tuple(sending), gathered=tuple(left))
 

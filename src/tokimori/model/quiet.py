@@ -29,8 +29,13 @@ def check_quiet(quiet: Sequence[str]) -> None:
 
 
 def quiet_until(quiet: Sequence[str], zone: str, now: Moment) -> Moment | None:
-    """When the quiet hours end in which this moment is, on the clocks of the zone; None: it is in none."""
-    week = _week_of(tuple(quiet)) if quiet else 0
+    """When the quiet hours end in which this moment is, on the clocks of the zone; None: it is in none.
+
+    Raises `InvalidInput` for what another version has taken, and this one can't read.
+    """
+    if not quiet:
+        return None
+    week = _week_of(tuple(quiet))
     wall = on_clocks(zone, now)
     minute = (wall.weekday() * 24 + wall.hour) * 60 + wall.minute
     ahead = week >> minute | (week & (1 << minute) - 1) << _WEEK - minute

@@ -37,13 +37,14 @@ MOST_OF: Final[Mapping[str, int]] = MappingProxyType(
         "stdin": _CONTENT,
         "headers": _CONTENT,
         "body": _CONTENT,
+        "mail_text": _CONTENT,
     }
 )
 """Bytes of the fields of a job, in UTF-8; of lists and mappings all texts together.
 
 What is made of ids and words, and what is read as a schedule, a payload or a time, has its bound where it is read.
 """
-_CALLED = {"argv": "command", "shell": "command"}
+_CALLED = {"argv": "command", "shell": "command", "text": "mail_text"}
 
 
 def check_size(field: str, text: str, most: int) -> None:

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
+from msgspec import to_builtins
+
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.notification import Occasion, begun, payload_of
-from tokimori.model.notifier import PREFIX, NotifyOn, notifier_id
+from tokimori.model.notifier import RETRY, NotifyOn, notifier_id
 from tokimori.model.words import check_word
 from tokimori.service.arguments import JobArguments
 
-RETRY: Mapping[str, object] = {"attempts": 6, "delay": 10, "backoff": 3, "cap": 600}
-"""A receiver that is away for a quarter of an hour gets its notifications all the same."""
 TESTED_JOB = JobId("test")
 
 
@@ -25,7 +25,9 @@ def id_of(name: object) -> JobId:
 
 def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
     """The fields of a new notifier's job. A request is a POST, unless something else is said."""
-    fields = {"notifier": {}, **said, "retry": {**RETRY, **(said.get("retry") or {})}}
+    fields = {"notifier": {}, "retry": None, **said}
+    if fields["retry"] is None or isinstance(fields["retry"], Mapping):  # else it is refused as that of any job
+        fields["retry"] = {**to_builtins(RETRY), **(fields["retry"] or {})}
     if fields.get("url") is not None and fields.get("method") is None:
         fields["method"] = "POST"
     if fields.get("schedule") is not None:
@@ -42,8 +44,3 @@ def trial_payload(job: Job, name: str, now: Moment) -> str:
     error = "nothing has failed: this notification tries the notifier"
     occasion = Occasion(event=NotifyOn.FAILURE, job_id=TESTED_JOB, at=now, error=error)
     return payload_of(begun(name, occasion, "", now), f"test-{now}", notifier)
-
-
-def name_in(job_id: str) -> str:
-    """The name of the notifier with this id."""
-    return job_id.removeprefix(PREFIX)

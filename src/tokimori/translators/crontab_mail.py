@@ -8,11 +8,9 @@ from msgspec.structs import replace
 
 from tokimori.model.email import Email, Tls
 from tokimori.model.job import Definition
-from tokimori.model.notifier import TROUBLES, Notifier, notifier_id
-from tokimori.model.policies import Retry
+from tokimori.model.notifier import RETRY, TROUBLES, Notifier, notifier_id
 
 _NO_WORD = re.compile(r"[^A-Za-z0-9._-]")
-_RETRY = Retry(attempts=6, delay=10, backoff=3, cap=600)
 
 
 def with_mail(jobs: Sequence[tuple[str, Definition]], smtp: str, sender: str, tls: Tls) -> list[tuple[str, Definition]]:
@@ -29,7 +27,7 @@ def with_mail(jobs: Sequence[tuple[str, Definition]], smtp: str, sender: str, tl
             continue
         name = _name(to)
         target = Email(to=to, smtp=smtp, sender=sender, tls=tls)
-        found[notifier_id(name)] = Definition(target=target, notifier=Notifier(), retry=_RETRY)
+        found[notifier_id(name)] = Definition(target=target, notifier=Notifier(), retry=RETRY)
         told.append((job_id, replace(definition, notify=dict.fromkeys(TROUBLES, (name,)))))
     return [*found.items(), *told]
 
@@ -44,5 +42,5 @@ def _name(to: Sequence[str]) -> str:
     """A word for these addresses, another one for others."""
     text = ",".join(to)
     word = f"mail-{_NO_WORD.sub('-', text)}"[:100]
-    is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and len(text) < 90
+    is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and "-" not in text and len(text) < 90
     return word if is_plain else f"{word}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

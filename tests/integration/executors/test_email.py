@@ -2,12 +2,16 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.servers.post_office import PostOffice
 from tokimori.clock import Moment, SystemClock
@@ -120,6 +124,58 @@ async def test_a_silent_server_is_waited_for_as_long_as_the_job_says() -> None:
         assert isinstance(await sent(a_task(office, timeout=0.3)), TimedOut)
         assert isinstance(await sent(a_task(office), stop=0.3), Cancelled)
     assert office.letters == []
+
+
+async def test_a_server_that_talks_without_end_is_left() -> None:
+    """All that it says would be kept, until the e-mail has no time left."""
+
+    async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while True:
+                writer.write(b"220-never mind\r\n" * 100)
+                await writer.drain()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server, PostOffice() as office:
+        host, port = server.sockets[0].getsockname()
+        outcome = await sent(a_task(office, timeout=5, smtp=f"{host}:{port}"))
+    assert isinstance(outcome, Failed)
+    assert "says too much" in (outcome.error or "")
+
+
+async def test_a_server_that_does_not_even_take_the_connection_is_left() -> None:
+    """By the thread, too: a node that stops would wait for it."""
+    with socket.socket() as full, socket.socket() as first:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        host, port = full.getsockname()
+        first.connect((host, port))  # there is no room for another one
+        async with PostOffice() as office:
+            task = a_task(office, smtp=f"{host}:{port}")
+        assert isinstance(await sent(task, stop=0.3), Cancelled)
+        for _ in range(100):
+            if not _at_work():
+                return
+            await asyncio.sleep(0.05)
+    pytest.fail("its thread waits on")
+
+
+def _at_work() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("tokimori-email")]
+
+
+async def test_a_silent_server_holds_up_its_own_alone() -> None:
+    """Though more e-mails wait for it than are sent at a time."""
+    executor, ended = EmailExecutor(SystemClock(), networks_of(("127.0.0.0/8",))), asyncio.Queue[Report]()
+    await executor.open(ended.put_nowait)
+    async with PostOffice() as silent, PostOffice() as office:
+        silent.is_silent = True
+        executor.start([replace(a_task(silent), run_id=RunId(f"s{n}")) for n in range(100)])
+        executor.start([a_task(office)])
+        async with asyncio.timeout(5):
+            report = await ended.get()
+        await executor.close()
+    assert isinstance(report, Ended)
+    assert (report.run_id, report.outcome) == ("r1", Succeeded(None))
 
 
 async def test_nobody_listens() -> None:

@@ -21,7 +21,7 @@ from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alar
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id
-from tokimori.model.notifying import KIND, NAME, SUCCESSES
+from tokimori.model.notifying import KIND, MOST_IDS, NAME, SUCCESSES
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
@@ -291,6 +291,17 @@ async def test_in_quiet_hours_messages_wait(world: World) -> None:
     assert [each["count"] for each in await world.told()] == [3]
 
 
+@pytest.mark.parametrize(("hours", "zone"), [("at night", "UTC"), ("00:00-00:10", "Mars/Olympus_Mons")])
+async def test_quiet_hours_that_can_not_be_read_hinder_nobody(world: World, hours: str, zone: str) -> None:
+    """Another version has taken them, or this machine does not know the zone: it is told at once, and so are others."""
+    await world.tell("odd", zone, quiet=(hours,))
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.FAILURE: ("odd", "ops")})
+    await world.end("bad")
+    await world.step()
+    assert (await world.events("odd"), await world.events()) == (["failure"], ["failure"])
+
+
 async def test_what_is_overdue_is_told_once_and_its_coming(world: World) -> None:
     """By the documents that say so; another time that it is overdue is told again."""
     await world.tell()
@@ -313,6 +324,24 @@ async def test_what_is_overdue_is_told_once_and_its_coming(world: World) -> None
     for _ in range(3):
         await world.step(EVERY)
     assert await world.events() == ["overdue", "overdue", "recovery"]
+
+
+async def test_of_what_is_overdue_under_long_names_less_is_told(world: World) -> None:
+    """As much as the document of notifying has room for, each once; the rest when others have come."""
+    await world.tell(elsewhere=True)
+    names = [f"{n:0255}" for n in range(170)]
+    for name in names:
+        text = encode_alarm(an_alarm(name, 1, of_job=False))
+        await world.store.put_document(Document(kind=ALARM_KIND, name=name, text=text, version=1), None)
+    for _ in range(12):
+        await world.step(EVERY)
+    assert [each["job_id"] for each in await world.told()] == names[: MOST_IDS // 255]
+    for name in names[:5]:
+        await world.store.delete_document(ALARM_KIND, name, 1)
+    for _ in range(6):
+        await world.step(EVERY)
+    overdue = [each["job_id"] for each in await world.told() if each["event"] == "overdue"]
+    assert overdue == names[: MOST_IDS // 255 + 5]
 
 
 async def test_what_runs_elsewhere_is_told_to_who_asks_for_it(world: World) -> None:
@@ -416,6 +445,28 @@ async def test_what_can_not_be_read_is_left_alone(world: World) -> None:
     await world.end("bad")
     await world.step()
     assert await world.events() == ["failure"]
+
+
+async def test_a_notifier_that_was_just_added_is_told_at_once(world: World) -> None:
+    """Though the node has looked a moment ago which there are: what is left out once is told to nobody later."""
+    await world.tell("others")
+    await world.step()
+    await world.tell()
+    await world.add("bad", notify=ON_FAILURE)
+    await world.end("bad")
+    for _ in range(15):
+        await world.step()
+    assert await world.events() == ["failure"]
+
+
+async def test_it_is_said_that_a_notifier_is_gone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Once, in the log of the node: the job that names it was not changed when it was deleted."""
+    await world.tell()
+    await world.add("bad", notify={NotifyOn.FAILURE: ("gone",)})
+    for _ in range(3):
+        await world.end("bad")
+        await world.step()
+    assert caplog.text.count("bad names the notifier gone") == 1
 
 
 async def test_a_paused_notifier_is_silent(world: World) -> None:

@@ -10,6 +10,7 @@ from tokimori.model.notification import Occasion, begun, cause_of, joined, paylo
 from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.notifying import (
     MOST_GATHERED,
+    MOST_IDS,
     Notifying,
     Teller,
     Trouble,
@@ -42,6 +43,31 @@ def test_it_fits_into_a_document() -> None:
     assert [each.count for each in decode_notifying(text).gathered] == [each.count for each in state.gathered]
 
 
+def test_the_largest_fits_into_a_document() -> None:
+    """Ids and names as long as they may be, errors that JSON makes six times as long; all that happened is counted."""
+    ids = [JobId(f"{n:0255}") for n in range(1_000)]
+    tellers = {f"{n:0128}": TELLERS["all"] for n in range(4)}
+    runs = [an_occasion(n).run_id or RunId("") for n in range(1_000)]
+    happened = [(an_occasion(n, "\1" * 300, ids[n]), tuple(tellers)) for n in range(500)]
+    state = Notifying(
+        written=NEW_YEAR,
+        told=dict.fromkeys(runs[:500], NEW_YEAR),
+        troubles=newest_of({job_id: Trouble(NEW_YEAR, NotifyOn.OVERDUE, parked=True) for job_id in ids}),
+        overdue=dict.fromkeys(ids[: MOST_IDS // 255], f"elsewhere {NEW_YEAR}"),
+        held=dict.fromkeys(runs[500:], 1),
+    )
+    state = gathered_with(state, happened, tellers, NEW_YEAR)
+    numbers = iter(range(1_000))
+    for _ in "ab":  # first, and with what is on its way
+        text = encode_notifying(state)
+        assert len(text.encode()) <= LARGEST_TEXT
+        read = decode_notifying(text)
+        assert sum(each.count for each in read.gathered) == sum(each.count for each in state.gathered)
+        assert (read.overdue, read.held, read.told) == (state.overdue, state.held, state.told)
+        state = sending_what_is_due(state, tellers, NEW_YEAR, lambda: str(next(numbers)))
+    assert state.sending
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, "boom 1", "boom 2", "full"])), max_size=30))
 def test_nothing_is_lost_on_the_way_into_messages(given_: list[tuple[int, str | None]]) -> None:
     """Each occasion is counted once for each notifier, whatever is gathered, written, read and sent."""
@@ -62,6 +88,12 @@ def test_a_cause_is_an_error_without_its_numbers() -> None:
     assert first == second != other
     assert cause_of(an_occasion(1), bundled=True) == cause_of(an_occasion(2), bundled=True)
     assert cause_of(an_occasion(1), bundled=False) != cause_of(an_occasion(2), bundled=False)
+
+
+def test_a_notifier_that_is_named_twice_is_told_once() -> None:
+    """As `--notify ops --notify failure=ops` does."""
+    state = gathered_with(Notifying(written=NEW_YEAR), [(an_occasion(1), ("all", "all"))], TELLERS, NEW_YEAR)
+    assert [each.count for each in state.gathered] == [1]
 
 
 def test_a_subject_is_one_short_line() -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests.unit.examples import a_definition
 from tokimori.errors import InvalidInput
+from tokimori.model.email import Email
 from tokimori.model.sizes import MOST_AUTHOR, MOST_DEFINITION, MOST_OF, MOST_REASON, check_sizes
 from tokimori.model.target import Command, Http
 
@@ -27,6 +28,8 @@ def saying(field: str, size: int) -> Any:
             return a_definition(target=Http(url=text))
         case "body":
             return a_definition(target=Http(url="http://h/", body=text))
+        case "mail_text":
+            return a_definition(target=Email(to=("a@b.org",), smtp="h", sender="a@b.org", text=text))
         case "headers":
             return a_definition(target=Http(url="http://h/", headers={"A": text}))
         case "labels":

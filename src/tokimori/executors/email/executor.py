@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from tokimori.clock import Clock
 from tokimori.errors import Bug
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0
 """Seconds that an e-mail may take where its job says nothing: servers make strangers wait."""
-_AT_ONCE = 16
+_AT_ONCE = 64
 """So many e-mails are sent at a time; others wait."""
+_TO_ONE = 8
+"""So many of them to one server: where it does not answer it holds up its own."""
 
 
 class EmailAttempt(Attempt):
@@ -41,6 +44,8 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         super().__init__(clock)
         self._networks = networks
         self._threads: ThreadPoolExecutor | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """Of each server that an attempt asks."""
 
     def _made(self, task: Task) -> EmailAttempt:
         if not isinstance(task.target, Email):
@@ -53,7 +58,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             attempt.delivery.abandon()
 
     async def close(self) -> None:
-        """End what is left. Threads that still wait for a name are waited for by nobody."""
+        """End what is left. A thread that still asks for a name ends with the answer."""
         await super().close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -65,7 +70,8 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         try:
             async with asyncio.timeout(timeout):
                 attempt.delivery = await self._on_its_way(attempt, timeout)
-                return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
+                async with self._turns.setdefault(attempt.target.smtp, asyncio.Semaphore(_TO_ONE)):
+                    return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
         except TimeoutError:
             return TimedOut(f"it took longer than {timeout:g} s")
 
@@ -73,7 +79,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         """A node that sends no e-mails does not load what they need."""
         letters = await asyncio.to_thread(import_module, "tokimori.executors.email.letter")
         sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
-        letter = letters.letter_of(attempt.task, attempt.target, self._clock.now())
+        letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())
         delivery: Delivery = sending.Delivery(letter, self._networks, timeout)
         return delivery
 

@@ -4,7 +4,9 @@ import smtplib
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Event
+from typing import BinaryIO
 
 from tokimori.executors.email.letter import Letter
 from tokimori.executors.http.addresses import Network, may_be_asked
@@ -13,6 +15,8 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 
 _FINAL = 500
 """From this code on the server refuses for good (RFC 5321, 4.2.1)."""
+_MOST_SAID = 128 * 1024
+"""Bytes that a server says: 50 recipients have an answer each."""
 
 
 class _Refused(Exception):
@@ -24,19 +28,11 @@ class Delivery:
 
     def __init__(self, letter: Letter, networks: Sequence[Network], timeout: float) -> None:
         self._letter = letter
-        self._networks = networks
-        self._timeout = timeout
-        self._abandoned = Event()
-        self._smtp: smtplib.SMTP | None = None
+        self._smtp = _Connection(networks, letter.tls, timeout)
 
     def abandon(self) -> None:
         """Close the connection: what was not sent by now will not be."""
-        self._abandoned.set()
-        if self._smtp is not None and (sock := self._smtp.sock) is not None:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return
+        self._smtp.abandon()
 
     def deliver(self) -> Outcome:
         """Send it; what the server says of it."""
@@ -69,16 +65,13 @@ class Delivery:
             return Failed(f"{where} can't be reached: {fault or type(fault).__name__}")
 
     def _deliver(self) -> Outcome:
-        letter = self._letter
-        smtp = self._smtp = _Connection(self._networks, letter.tls, self._timeout)
+        letter, smtp = self._letter, self._smtp
         try:
             smtp.connect(letter.host, letter.port)
             if letter.tls is Tls.STARTTLS:
                 smtp.starttls(context=ssl.create_default_context())
             if letter.login is not None:
                 smtp.login(*letter.login)
-            if self._abandoned.is_set():
-                return Failed("it was abandoned")
             refused = smtp.sendmail(letter.sender, letter.to, letter.content)
         finally:
             smtp.leave()
@@ -96,7 +89,29 @@ class _Connection(smtplib.SMTP):
     def __init__(self, networks: Sequence[Network], tls: Tls, timeout: float) -> None:
         self._networks = networks
         self._tls = tls
+        self._abandoned = Event()
+        self._line: socket.socket | None = None
+        """The same connection, also while it is made, and while TLS has its socket."""
         super().__init__(timeout=timeout, local_hostname=_own_name())
+
+    def abandon(self) -> None:
+        """End it, from another thread."""
+        self._abandoned.set()
+        if self._line is not None:
+            with suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+
+    def _go_on(self) -> None:
+        """Behind whatever `abandon` may have come too early for. Raises `OSError`."""
+        if self._abandoned.is_set():
+            raise OSError("it was abandoned")
+
+    def getreply(self) -> tuple[int, bytes]:
+        """What the server says. smtplib bounds its lines, and not how many there are."""
+        self._go_on()
+        if self.file is None and self.sock is not None:
+            self.file = _Said(self.sock.makefile("rb"))
+        return super().getreply()
 
     def connect(self, host: str = "localhost", port: int = 0, source_address: object = None) -> tuple[int, bytes]:
         """Connect. Raises `SMTPConnectError` where the greeting is a refusal."""
@@ -125,6 +140,9 @@ class _Connection(smtplib.SMTP):
 
     def _opened(self, sock: socket.socket, place: tuple[object, ...], timeout: float) -> socket.socket:
         try:
+            self._hang_up()
+            self._line = sock.dup()
+            self._go_on()
             sock.settimeout(timeout)
             sock.connect(place)
             if self._tls is not Tls.IMPLICIT:
@@ -143,6 +161,31 @@ class _Connection(smtplib.SMTP):
             pass
         finally:
             self.close()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+
+
+class _Said:
+    """What a server says on one connection, line by line."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._left = _MOST_SAID
+
+    def readline(self, most: int) -> bytes:
+        """A line. Raises `OSError` where it was too much."""
+        line = self._file.readline(most)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"it says too much, over {_MOST_SAID} bytes")
+        return line
+
+    def close(self) -> None:
+        """Read no more."""
+        self._file.close()
 
 
 def _own_name() -> str:
