@@ -1,15 +1,18 @@
 """The facts of an attempt that templates may name. Pure."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from tokimori.clock import format_moment
-from tokimori.model.templates import SECRETS, names_parts, parts_of
+from tokimori.model.templates import SECRETS, check_filled, names_parts, parts_of
 from tokimori.ports.executor import Task
 
 
-def facts_of(task: Task, texts: Iterable[str] = ()) -> dict[str, str]:
-    """What templates may name (`tokimori.model.templates`), as far as the run has it, for these texts."""
+def facts_of(task: Task, texts: Collection[str] = ()) -> dict[str, str]:
+    """What templates may name (`tokimori.model.templates`), as far as the run has it, for these texts.
+
+    Raises `InvalidInput` where the texts would become too large with it.
+    """
     known = {
         "job_id": task.job_id,
         "run_id": task.run_id,
@@ -23,4 +26,6 @@ def facts_of(task: Task, texts: Iterable[str] = ()) -> dict[str, str]:
     }
     secrets = {SECRETS + name: value for name, value in task.secrets.items()}
     parts = parts_of(task.payload) if names_parts(texts) else {}
-    return {name: fact for name, fact in known.items() if fact is not None} | secrets | dict(parts)
+    facts = {name: fact for name, fact in known.items() if fact is not None} | secrets | dict(parts)
+    check_filled(texts, facts)
+    return facts

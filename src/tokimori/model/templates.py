@@ -36,6 +36,8 @@ PART: Final = "part."
 there as JSON."""
 PART_JSON: Final = "part_json."
 """The same, always as JSON: `{{ part_json.subject }}` is a string with its quotes, and null where there is none."""
+MOST_FILLED: Final = 4 * 2**20
+"""Characters that facts bring into the templates of one attempt: a payload, as text and as JSON, and room beside it."""
 _PLACE = re.compile(rf"\{{\{{(?:[ ]*((?:secret|part|part_json)\.{SECRETS_NAME}|[a-z_]+)[ ]*\}}\}})?", re.ASCII)
 _SECRET = re.compile(rf"\{{\{{[ ]*secret\.(?:({SECRETS_NAME})[ ]*\}}\}})?", re.ASCII)
 
@@ -67,6 +69,18 @@ def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] 
         return written(facts.get(name, "null" if name.startswith(PART_JSON) else ""))
 
     return _PLACE.sub(put, text)
+
+
+def check_filled(texts: Iterable[str], facts: Mapping[str, str]) -> None:
+    """Check that texts with these facts in their places are of a bounded size. Raises `InvalidInput`.
+
+    A text of 64 KiB may name a payload of a megabyte some thousand times.
+    """
+    places = (place[1] for text in texts if OPENING in text for place in _PLACE.finditer(text))
+    size = sum(len(facts.get(name, "")) for name in places if name)
+    if size > MOST_FILLED:
+        message = f"payload: with it the templates of the job would have {size} characters"
+        raise InvalidInput(message, field="payload", value=size, allowed=f"at most {MOST_FILLED} in all places")
 
 
 def names_parts(texts: Iterable[str]) -> bool:

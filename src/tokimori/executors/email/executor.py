@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from tokimori.clock import Clock
-from tokimori.errors import Bug
+from tokimori.errors import Bug, InvalidInput
 from tokimori.executors.http.addresses import Network
 from tokimori.executors.on_loop import Attempt, LoopExecutor
 from tokimori.model.email import Email
-from tokimori.model.outcome import Outcome, TimedOut
+from tokimori.model.outcome import Failed, Outcome, TimedOut
 from tokimori.ports.executor import Task
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
                     return await asyncio.get_running_loop().run_in_executor(self._opened(), attempt.delivery.deliver)
         except TimeoutError:
             return TimedOut(f"it took longer than {timeout:g} s")
+        except InvalidInput as fault:
+            return Failed(fault.message, final=True)
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
         """A node that sends no e-mails does not load what they need."""

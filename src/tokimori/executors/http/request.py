@@ -73,7 +73,7 @@ def request_of(task: Task, target: Http, callback: Callback | None = None, now: 
 
 
 def _facts(task: Task, target: Http, callback: Callback | None) -> dict[str, str]:
-    facts = facts_of(task, target.texts())
+    facts = facts_of(task, [*target.texts()])
     if callback is not None:
         facts |= {"callback": callback.address, "signature": callback.signature}
     return facts

@@ -90,6 +90,15 @@ def test_the_payload_is_the_body_unless_there_is_one() -> None:
     assert [value for name, value in typed.headers.items() if name.casefold() == "content-type"] == ["text/plain"]
 
 
+def test_no_template_multiplies_a_payload() -> None:
+    """A megabyte goes into its places once or twice, as text and as JSON; a thousand times it is refused unwritten."""
+    payload = json.dumps("x" * 1_000_000)
+    assert len(asked(payload, body='{"a": {{payload_json}}, "b": {{payload}}}').body) > 2_000_000
+    with pytest.raises(InvalidInput, match="templates of the job would have 1000002000 characters") as caught:
+        asked(payload, body="{{payload}}" * 1_000)
+    assert caught.value.field == "payload"
+
+
 def test_headers_say_which_run_it_is() -> None:
     """As the environment of a command does; the callback is said where there is one."""
     headers = asked(callback=Callback("http://n/callbacks/r1/7", "sig")).headers
