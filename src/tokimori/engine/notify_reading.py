@@ -1,6 +1,7 @@
 """What notifying reads of the store: notifiers, jobs, and how their runs end."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -37,6 +38,7 @@ MOST_PAGE = 64
 FRESH = 5.0
 """For so many seconds it is known which notifiers there are, and what a job is."""
 MOST_JOBS = 10_000
+_TOGETHER = 20
 
 
 class ReadStore(Jobs, Documents, Endings, Protocol):
@@ -95,6 +97,12 @@ class Known:
             known = self._jobs[job_id] = at, await self._found(job_id)
         return known[1]
 
+    async def ask(self, job_ids: Collection[JobId], at: float) -> None:
+        """Ask for these jobs some at a time: one after the other would be a second where the store is far."""
+        wanted = list(job_ids)
+        for start in range(0, len(wanted), _TOGETHER):
+            await asyncio.gather(*(self.job(job_id, at) for job_id in wanted[start : start + _TOGETHER]))
+
     async def _found(self, job_id: JobId) -> Job | None:
         try:
             return await self._store.get_job(job_id)
@@ -141,6 +149,7 @@ class Reader:
         final = [each for each in ends.found if each.written < bound]
         is_all = ends.rest is None
         found = ends.found if is_all else final
+        await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)
         happened: list[tuple[Occasion, Sequence[str]]] = []
         told, troubles = dict(state.told), dict(state.troubles)
         for end in found:
@@ -154,11 +163,18 @@ class Reader:
         read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
         return Reading(state=read, happened=happened, more=not is_all and bool(final))
 
+    def _may_tell(self, end: Ended, state: Notifying) -> bool:
+        return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
+
+    def _concerns(self, end: Ended, trouble: Trouble | None) -> bool:
+        """Whether somebody may be told of the end, as far as is known without its job."""
+        if is_notifier(end.job_id):
+            return False
+        is_good = end.state is RunState.SUCCEEDED
+        return end.state is RunState.FAILED or (is_good and (trouble is not None or self._known.successes))
+
     async def _occasions(self, end: Ended, trouble: Trouble | None, at: float) -> list[tuple[Occasion, Sequence[str]]]:
-        if is_notifier(end.job_id) or not (
-            end.state is RunState.FAILED
-            or (end.state is RunState.SUCCEEDED and (trouble is not None or self._known.successes))
-        ):
+        if not self._concerns(end, trouble):
             return []
         job = await self._known.job(end.job_id, at)
         if job is not None and end.state is RunState.FAILED and NotifyOn.PARKED in job.definition.notify:
