@@ -24,6 +24,7 @@ def test_what_is_wrong_is_named(program: Program) -> None:
     assert (missing["field"], "tokimori expect bakcup" in missing["message"]) == ("name", True)
     assert program.error("expect", "backup", "--within", "0")["field"] == "within"
     assert program.error("expect", "a b", "--within", "60")["field"] == "name"
+    assert "--start or --fail" in program.error("ping", "backup", "--fail", "--start")["message"]
 
 
 def test_a_job_says_itself_what_is_expected(program: Program) -> None:
