@@ -113,7 +113,8 @@ def open_private(path: str, like: str) -> int:
             finally:
                 os.close(opened)
     except OSError as fault:
-        raise StoreError(f"store: {path} can't be opened ({fault.strerror}): make its directory, writable") from None
+        mend = "make its directory, or let this user write there"
+        raise StoreError(f"store: {path} can't be opened ({fault.strerror}): {mend}") from None
 
 
 def _replace(path: str, old: int, owner: int) -> None:

@@ -129,16 +129,18 @@ def _show_or_set(name: str, within: float | None, description: str | None) -> No
 
 @click.command(cls=Command)
 @click.argument("name", metavar="ID")
-@click.option("--start", "report", flag_value="start", help="It begins now.")
-@click.option("--fail", "report", flag_value="fail", help="It has failed: there is an alarm within seconds.")
+@click.option("--start", is_flag=True, help="It begins now.")
+@click.option("--fail", is_flag=True, help="It has failed: there is an alarm within seconds.")
 @click.option("--log", "log", metavar="TEXT", help="What it says of itself; - reads it from standard input.")
-def ping(name: str, report: str | None, log: str | None) -> None:
+def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
     """Report that something that runs elsewhere has ended well, or that it starts or has failed.
 
     Use it behind the command: `backup.sh && tokimori ping backup`.
     """
+    if start and fail:
+        raise click.UsageError("Give --start or --fail.")
     text = None if log is None else _end_of(sys.stdin.buffer if log == "-" else BytesIO(os.fsencode(log)))
-    said = report or "ok"
+    said = "start" if start else "fail" if fail else "ok"
 
     async def act(service: "Service") -> "Expectation":
         return await service.ping(name, said, text)

@@ -87,13 +87,17 @@ def _edited(
     question: str,
     yes: bool,
 ) -> "Job | None":
-    """What was saved; None where nobody wanted to. A text that is wrong goes back, with the fault marked."""
+    """What was saved; None where nobody wanted to. A text that is wrong goes back, with the fault marked, and is kept.
+
+    An editor that no person sits at writes the same wrong text again: that ends here.
+    """
     from tokimori.translators.job_document import marked, read_document
 
     if not yes and not sys.stdin.isatty():
         message = "edit: nobody can be asked here whether the text is right: say --yes"
         raise Refused(message, field="edit", allowed="--yes, or a terminal")
-    while draft.edit():
+    refused: str | None = None
+    while draft.edit() and draft.text != refused:
         try:
             edited = read_document(draft.text, None if job_id is None else JobId(job_id))
             if not _is_wanted(edited, old, question, yes=yes):
@@ -101,12 +105,15 @@ def _edited(
             return save(edited)
         except InvalidInput as fault:
             if not sys.stdin.isatty():  # nobody is there who could mend it
+                print_notice(f"your text is in {draft.keep()}")
                 raise
             print_notice(f"error: {fault.message}")
-            draft.text = marked(draft.text, fault)
+            refused, draft.text = draft.text, marked(draft.text, fault)
         except TokimoriError:
             print_notice(f"your text is in {draft.keep()}")
             raise
+    if refused is not None:
+        print_notice(f"your text is in {draft.keep()}")
     return None
 
 

@@ -55,7 +55,7 @@ def shown_value(value: object) -> str:
         case list() | tuple():
             return shlex.join(map(str, value))
         case dict():
-            return ", ".join(f"{name}={each}" for name, each in value.items())
+            return ", ".join(f"{name}={shown_value(each)}" for name, each in value.items())
         case None:
             return ""
         case _:

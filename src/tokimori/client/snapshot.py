@@ -57,7 +57,8 @@ def check_snapshot(file: Path) -> frozenset[str]:
     except (OSError, sqlite3.Error) as fault:
         found, tables = str(fault), []
     if found != "ok":
-        raise StoreError(f"{file} is no whole database: {found}", field="file", value=str(file), allowed="a backup")
+        message = f"{file} is no whole database, or can't be read: {found}"
+        raise StoreError(message, field="file", value=str(file), allowed="a whole database of Tokimori")
     ours = [name.removeprefix(PLAIN) for name in tables if name.startswith(PLAIN)]
     if not ours:
         raise StoreError(f"{file} is no backup: it has no table of ours", field="file", value=str(file))

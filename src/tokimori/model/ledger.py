@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job
-from tokimori.model.policies import retention_of
+from tokimori.model.policies import AnchoredOn, retention_of
 from tokimori.model.run import Run, Skip, asked_by
 from tokimori.model.transitions import RunState
 
@@ -109,13 +109,18 @@ def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: K
     firsts = [skip.first for skip in kept.skips]
     for moment in moments:
         if moment not in known:
-            yield _of_run(moment, kept.fired[moment], Fate.UNSCHEDULED)
+            yield _of_run(moment, kept.fired[moment], Fate.RUN if _was_before(job, moment) else Fate.UNSCHEDULED)
         elif (run := kept.fired.get(moment) or kept.backfilled.get(moment)) is not None:
             yield _of_run(moment, run, Fate.RUN)
         elif (skip := _covering(kept.skips, firsts, moment)) is not None:
             yield Line(first=moment, last=moment, count=1, fate=Fate.SKIPPED, reason=skip.reason)
         else:
             yield Line(first=moment, last=moment, count=1, fate=_without(job, moment, kept, pruned_before))
+
+
+def _was_before(job: Job, moment: Moment) -> bool:
+    """Whether the schedule has counted anew since: from the last run, of which only the newest is known."""
+    return job.definition.anchored_on is AnchoredOn.LAST_RUN and moment <= job.anchor
 
 
 def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> Line:

@@ -27,6 +27,7 @@ def test_what_is_wrong_is_named(program: Program) -> None:
     assert program.error("expect", "backup", "--within", "0")["field"] == "within"
     assert "Give --never alone." in program.error("expect", "backup", "--never", "--description", "x")["message"]
     assert program.error("expect", "a b", "--within", "60")["field"] == "name"
+    assert "--start or --fail" in program.error("ping", "backup", "--fail", "--start")["message"]
 
 
 def test_a_job_says_itself_what_is_expected(program: Program) -> None:

@@ -158,3 +158,14 @@ def test_it_is_seen_how_far_a_check_is(program: Program) -> None:
     assert code == 0
     assert "0 occurrences" in shown
     assert "all of them fit" in shown
+
+
+def test_a_wrong_text_comes_to_an_end_and_stays(program: Program) -> None:
+    """An editor that writes the same wrong text again is not opened for ever; what was written is kept."""
+    wrong = 'printf \'id = "j"\\nfoo = 1\\n\' > "$1"'
+    environment = editor(program, wrong, wrong, wrong) | {"TMPDIR": str(program.home)}
+    code, shown = at_a_terminal(program, "job", "add", "-e", more=environment)
+    assert (code, shown.count("foo: a job has no such field"), "nothing was added" in shown) == (0, 1, True)
+    assert [each.read_text() for each in program.home.glob("tokimori-*.toml")] == ['id = "j"\nfoo = 1\n']
+    assert "your text is in" in shown
+    assert not (program.home / "editor.seen.3").exists()

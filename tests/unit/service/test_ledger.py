@@ -14,6 +14,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.ledger import Fate, Line
 from tokimori.model.outcome import Succeeded
+from tokimori.model.policies import AnchoredOn
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Schedule
@@ -122,6 +123,18 @@ async def test_a_run_at_another_moment_is_unscheduled(world: World) -> None:
     verified = await world.service.verify("job")
     assert verified.fates == {"run": 2, "missing": 1, "unscheduled": 1}
     assert verified.wrong == 2
+
+
+async def test_an_interval_from_the_last_run_names_what_it_has_run(world: World) -> None:
+    """Each run counts the schedule anew, so that only the newest count is known: older runs are no fault."""
+    definition = replace(every_minute(), schedule="every 60 seconds", anchored_on=AnchoredOn.LAST_RUN)
+    await world.add(definition, "job")
+    await _minutes(world, 3)
+    world.pass_seconds(75)
+    await world.fire()
+    verified = await world.service.verify("job")
+    assert (verified.fates, verified.wrong) == ({"run": 4}, 0)
+    assert await _fates(world) == [("run", 1)] * 4
 
 
 async def test_what_was_before_the_last_change_is_unknown(world: World) -> None:
