@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.foreign.kala.moving import from_go, kept_job, parents_of
 from tokimori.service.imports import Start
@@ -48,9 +48,8 @@ def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
     return {**found, "id": job_id} if isinstance(found, dict) else {"id": job_id, _FAULT: "gob: it is no struct"}
 
 
-def entries_of(jobs: Jobs) -> Iterator[Entry]:
+def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
     """The jobs with their ids, and why some can't come."""
-    now = SystemClock().now()
     parents = parents_of(jobs)
     for number, job in enumerate(jobs):
         job_id = str(job.get("id") or "")
