@@ -62,10 +62,7 @@ def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:
     async def in_tables() -> _Jobs:
         from tokimori.sources.kala import kept_in_tables
 
-        return [
-            jobs_in(f"[{text if isinstance(text, str) else text.decode()}]", "table jobs")[0]
-            for text in await kept_in_tables(source)
-        ]
+        return [job_of("", text) for text in await kept_in_tables(source)]
 
     match source.partition("://")[0].lower() if "://" in source else "":
         case "http" | "https":

@@ -37,15 +37,21 @@ def jobs_in(text: str | bytes, name: str) -> Jobs:
 
 
 def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
-    """A job as Redis has it: a gob of Go, or JSON."""
+    """A job as Redis has it, a gob of Go or JSON, or as a table has it, where only the JSON knows its id."""
     try:
-        if value.lstrip().startswith(b"{"):
-            (job,) = jobs_in(b"[" + value + b"]", f"job {job_id}")
-            return {"id": job_id, **job}
-        found = from_go(read_gob(value))
+        found = _in_json(value) if value.lstrip().startswith(b"{") else from_go(read_gob(value))
     except InvalidInput as fault:
         return {"id": job_id, _FAULT: told(fault)}
-    return {**found, "id": job_id} if isinstance(found, dict) else {"id": job_id, _FAULT: "gob: it is no struct"}
+    if not isinstance(found, dict):
+        return {"id": job_id, _FAULT: "gob: it is no struct"}
+    return {**found, "id": job_id or found.get("id")}
+
+
+def _in_json(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        raise InvalidInput(f"it is not JSON: {fault}", field="job", allowed="a job as JSON") from None
 
 
 def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:

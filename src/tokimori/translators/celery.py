@@ -177,6 +177,8 @@ def _json(row: Mapping[str, Any], field: str, kind: type[Any]) -> Any:
 def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
     named = [kind for kind in OTHERS if row.get(kind) is not None]
     for kind in named:
+        if not isinstance(row[kind], Mapping):
+            raise refusal(kind, row[kind], "a table, below `schedule`")
         if not row[kind]:
             raise refusal(f"{kind}_id", row.get(f"{kind}_id"), f"the id of a row of {OTHERS[kind]}")
     match named:

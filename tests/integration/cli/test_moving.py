@@ -218,6 +218,7 @@ def test_a_source_that_is_in_use(program: Program) -> None:
         (("koyomi", "mysql://ann:secret@127.0.0.1:1/x"), "source mysql://ann@127.0.0.1:1/x can't be reached"),
         (("perfectsched", "empty.db", "--table", "a b"), "table: 'a b' is no table's name"),
         (("perfectsched", "empty.db"), "source empty.db has no table schedules: it has no tables"),
+        (("koyomi", "nameless.db"), "jobs, id None: id: None is not allowed"),
         (("keiji", "."), "settings.conf: it can't be read"),
         (("koyomi", "bad.toml"), "bad.toml: not TOML"),
         (("koyomi", "none.toml"), "none.toml: datasource.connector.dsn: it is missing"),
@@ -228,6 +229,9 @@ def test_a_source_that_is_in_use(program: Program) -> None:
 def test_a_source_that_is_none_is_told(program: Program, words: tuple[str, ...], told: str) -> None:
     """What is wrong, and where, without a password."""
     sqlite3.connect(program.home / "empty.db").execute("PRAGMA user_version = 1").connection.close()
+    seeds.sqlite_file(
+        program.home / "nameless.db", "CREATE TABLE job_times (id); CREATE TABLE jobs AS SELECT 'x' AS user;"
+    )
     (program.home / "bad.toml").write_text("time_zone = Asia\n")
     (program.home / "none.toml").write_text('time_zone = "UTC"\n')
     (program.home / "bad.yml").write_text("production: {url: 'sqlite:///x'}\n")
