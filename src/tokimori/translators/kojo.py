@@ -21,6 +21,8 @@ _COLUMNS = (
     *("cron_expression", "schedule_limit", "schedule_limit_allowance", "is_enabled", "auto_complete_success"),
     "auto_delete_interval_duration",
 )
+_MOST_COLUMNS = 100
+"""Far more than Kōjō has: a file may name one row of a million columns a million times."""
 _STEP_FROM = re.compile(r"(?<![-\w*])\d+/\d+")
 _MOST_PRIORITY = 100
 _SHORTEST = "PT1S"
@@ -236,7 +238,11 @@ def _rows_of_yaml(document: Value, file: str) -> Iterator[Row]:
 
 
 def _columns(row: Value) -> dict[str, object]:
-    return {name: _plain(value) for name, value in row.fields().items()}
+    columns = row.fields()
+    if len(columns) > _MOST_COLUMNS:
+        row.refuse(f"it has {len(columns)} columns; allowed: at most {_MOST_COLUMNS}")
+        return {}
+    return {name: _plain(value) for name, value in columns.items()}
 
 
 def _is_mapping(value: Value) -> bool:
