@@ -11,7 +11,18 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.imports import Start
-from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Warnings, entries, id_of, moved, refusal, shown
+from tokimori.translators.moving import (
+    AT_ONCE,
+    Entry,
+    LeftOut,
+    Warnings,
+    entries,
+    filled_text_in,
+    id_of,
+    moved,
+    refusal,
+    shown,
+)
 from tokimori.translators.php_array import PhpValue, read_php_array
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
@@ -61,7 +72,7 @@ def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]
 
 def _type(place: str, row: Mapping[str, Any], command: Sequence[str]) -> Entry:
     warnings = Warnings()
-    code, retention = _text(row, "type_code"), _retention(row, warnings)
+    code, retention = filled_text_in(row, "type_code"), _retention(row, warnings)
     fields = {
         "name": _optional_text(row, "name") or (code if code != id_of(code) else None),
         **_target(row, command),
@@ -80,16 +91,9 @@ def _type(place: str, row: Mapping[str, Any], command: Sequence[str]) -> Entry:
     return moved(place, id_of(code), fields, start=start, warnings=warnings.all())
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if isinstance(value, str) and value.strip():
-        return value
-    raise refusal(name, value, "a text")
-
-
 def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
     value = row.get(name)
-    return None if value in (None, "") else _text(row, name)
+    return None if value in (None, "") else filled_text_in(row, name)
 
 
 def _retention(row: Mapping[str, Any], warnings: Warnings) -> str | None:
@@ -120,7 +124,7 @@ def _number(row: Mapping[str, Any], name: str) -> int:
 
 
 def _target(row: Mapping[str, Any], command: Sequence[str]) -> dict[str, object]:
-    worker, method = _text(row, "worker_uri").lstrip("\\"), _text(row, "worker_method")
+    worker, method = filled_text_in(row, "worker_uri").lstrip("\\"), filled_text_in(row, "worker_method")
     if command:
         return {"command": [*command, worker, method]}
     return {"function": f"{worker}::{method}"}
@@ -164,7 +168,7 @@ def _waiting(
     place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]]
 ) -> Entry:
     """A job that was asked for runs once, at its time; what is past, soon."""
-    state, code, at = row.get("assigned_state"), _text(row, "type_code"), _moment(row)
+    state, code, at = row.get("assigned_state"), filled_text_in(row, "type_code"), _moment(row)
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
     if _is_named(types.get(code, {}).get("cron_expression"), at):

@@ -181,6 +181,14 @@ def text_in(row: Row, column: str, otherwise: str = "") -> str:
             raise refusal(column, value, "a text")
 
 
+def filled_text_in(row: Row, column: str) -> str:
+    """The text of a column that must have one, and not a number. Raises `InvalidInput`."""
+    value = row.get(column)
+    if isinstance(value, str) and value.strip():
+        return value
+    raise refusal(column, value, "a text")
+
+
 def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
     """The whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
