@@ -167,6 +167,8 @@ class _Mine:
         ({"kwargs": {1: 2}}, "kwargs: 1"),
         ({"kwargs": {"a": _Mine()}}, "a: <"),
         ({"kwargs": {"a": {1: 2}}}, "a: {1: 2}"),
+        ({"kwargs": {"\ud800": 1}}, r"arguments: '\ud800' is not allowed"),
+        ({"args": ("\ud800",), "kwargs": {}}, r"arguments: '\ud800' is not allowed"),
         ({"kwargs": {"a": b"x"}}, "a: <_codecs.encode>"),
         ({"coalesce": None}, "coalesce: None"),
         ({"misfire_grace_time": "x"}, "grace"),
