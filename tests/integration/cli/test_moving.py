@@ -13,6 +13,9 @@ import pytest
 from tests.integration.cli import seeds
 from tests.integration.cli.conftest import Program
 from tests.servers import mariadb, postgres
+from tokimori.errors import StoreError
+from tokimori.sources.mysql import open_mysql
+from tokimori.sources.postgres import open_postgres
 
 
 def twice(program: Program, *words: str) -> tuple[dict[str, Any], list[str]]:
@@ -190,6 +193,14 @@ def test_a_source_is_never_written(program: Program) -> None:
     finally:
         source.parent.chmod(0o700)
     assert contents_of(source.parent) == before
+
+
+async def test_a_server_takes_nothing_from_who_reads_it(mysql_url: str, postgres_url: str) -> None:
+    """The session itself can't write, whatever it is asked."""
+    for session in (await open_mysql(mysql_url), await open_postgres(postgres_url)):
+        with pytest.raises(StoreError, match=r"(?i)read.only"):
+            await session.rows("CREATE TABLE t (id int)")
+        await session.close()
 
 
 def test_a_source_that_is_in_use(program: Program) -> None:
