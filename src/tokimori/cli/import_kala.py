@@ -8,6 +8,7 @@ import click
 from tokimori.cli.command import Command
 from tokimori.cli.importing import name_of, text_of
 from tokimori.cli.moving import Pages, Wish, move, with_move_options
+from tokimori.clock import SystemClock
 from tokimori.errors import InvalidFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ def kala(source: str, *, dry_run: bool, skip_refused: bool, update: bool) -> Non
 
 
 def _pages(read: Callable[[], Awaitable[_Jobs]]) -> Pages:
+    now = SystemClock().now()
+
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
         from tokimori.node.kala_jobs import entries_of
         from tokimori.translators.families import in_pages
 
-        for page in in_pages(entries_of(await read())):
+        for page in in_pages(entries_of(await read(), now)):
             yield page
 
     return pages
@@ -59,10 +62,7 @@ def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:
     async def in_tables() -> _Jobs:
         from tokimori.sources.kala import kept_in_tables
 
-        return [
-            jobs_in(f"[{text if isinstance(text, str) else text.decode()}]", "table jobs")[0]
-            for text in await kept_in_tables(source)
-        ]
+        return [job_of("", text) for text in await kept_in_tables(source)]
 
     match source.partition("://")[0].lower() if "://" in source else "":
         case "http" | "https":

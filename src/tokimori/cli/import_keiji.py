@@ -1,7 +1,7 @@
 """`tokimori job import keiji`"""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,6 @@ from tokimori.cli.command import Command
 from tokimori.cli.completing import zones
 from tokimori.cli.machine_zone import machine_zone
 from tokimori.cli.moving import Pages, Wish, move, with_move_options
-from tokimori.errors import InvalidFile
 from tokimori.schedules.zones import check_zone
 
 if TYPE_CHECKING:
@@ -61,27 +60,16 @@ def keiji(source: str, *, time_zone: str | None, dry_run: bool, skip_refused: bo
 
 def _workspace(folder: Path) -> Workspace:
     """What `settings.conf` and the folders of tasks say. Raises `InvalidFile`."""
-    settings = _settings(folder / "settings.conf")
+    from tokimori.cli.importing import text_of
+    from tokimori.model.env_file import read_env
+
+    file = str(folder / "settings.conf")
+    settings = read_env(text_of(file).encode(errors="surrogateescape"), file)
     url = settings.get("DB_URL", "default")
     database = str(folder.absolute().parent / ".keiji" / "db" / "keiji.db") if url == "default" else url
     tasks = folder / "tasks"
     folders = sorted(each.name for each in tasks.iterdir() if each.is_dir()) if tasks.is_dir() else []
     return Workspace(database, settings.get("TIME_ZONE", "Africa/Nairobi"), tuple(folders))
-
-
-def _settings(file: Path) -> Mapping[str, str]:
-    from tokimori.cli.importing import text_of
-
-    settings: dict[str, str] = {}
-    for number, line in enumerate(text_of(str(file)).splitlines(), 1):
-        name, equals, value = line.strip().partition("=")
-        if not name or name.startswith("#"):
-            continue
-        if not equals:
-            message = f"{file}:{number}: {line!r} is no setting"
-            raise InvalidFile(message, field="source", value=line, allowed="NAME=value")
-        settings[name.strip()] = value.strip().strip("\"'")
-    return settings
 
 
 def _pages(workspace: Workspace, keiji: "Keiji") -> Pages:

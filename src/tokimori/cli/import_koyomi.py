@@ -119,7 +119,7 @@ def _pages(database: str, koyomi: "Koyomi") -> Pages:
             await check_there(tables, ("jobs", "job_times"))
             has_locks = "semaphores" in await tables.names()
             async for jobs in pages_of(tables, "jobs"):
-                ids = [job["id"] for job in jobs if job["id"] is not None]
+                ids = [number for job in jobs if (number := job.get("id")) is not None]
                 times = await belonging(tables, Owned("job_times", "job_id", "id"), ids, _MOST_TIMES)
                 locks = await belonging(tables, semaphores, ids, 1) if has_locks else ()
                 yield read_koyomi(jobs, times, locks, koyomi)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tokimori.api.exchange import CrontabRequest, Formats, KubernetesRequest, Named, Read
+from tokimori.clock import Clock
 from tokimori.model.job import Job
 from tokimori.node.moving import readers
 
@@ -10,9 +11,9 @@ _TEXT = "text"
 """The name of what is read, in messages: it is no file."""
 
 
-def formats() -> Formats:
+def formats(clock: Clock) -> Formats:
     """What reads and writes them; imported when it is first used."""
-    return Formats(_read_crontab, _read_kubernetes, _write_crontab, _write_toml, readers())
+    return Formats(_read_crontab, _read_kubernetes, _write_crontab, _write_toml, readers(clock))
 
 
 def _read_crontab(said: CrontabRequest) -> Read:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.foreign.kala.moving import from_go, kept_job, parents_of
 from tokimori.service.imports import Start
@@ -37,20 +37,25 @@ def jobs_in(text: str | bytes, name: str) -> Jobs:
 
 
 def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
-    """A job as Redis has it: a gob of Go, or JSON."""
+    """A job as Redis has it, a gob of Go or JSON, or as a table has it, where only the JSON knows its id."""
     try:
-        if value.lstrip().startswith(b"{"):
-            (job,) = jobs_in(b"[" + value + b"]", f"job {job_id}")
-            return {"id": job_id, **job}
-        found = from_go(read_gob(value))
+        found = _in_json(value) if value.lstrip().startswith(b"{") else from_go(read_gob(value))
     except InvalidInput as fault:
         return {"id": job_id, _FAULT: told(fault)}
-    return {**found, "id": job_id} if isinstance(found, dict) else {"id": job_id, _FAULT: "gob: it is no struct"}
+    if not isinstance(found, dict):
+        return {"id": job_id, _FAULT: "gob: it is no struct"}
+    return {**found, "id": job_id or found.get("id")}
 
 
-def entries_of(jobs: Jobs) -> Iterator[Entry]:
+def _in_json(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        raise InvalidInput(f"it is not JSON: {fault}", field="job", allowed="a job as JSON") from None
+
+
+def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
     """The jobs with their ids, and why some can't come."""
-    now = SystemClock().now()
     parents = parents_of(jobs)
     for number, job in enumerate(jobs):
         job_id = str(job.get("id") or "")

@@ -1,6 +1,7 @@
 """The stores of other schedulers, as the HTTP door takes what was read from them."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tokimori.api.moving import (
@@ -16,21 +17,30 @@ from tokimori.api.moving import (
     Readers,
     SystemdRequest,
 )
-from tokimori.clock import SystemClock
+from tokimori.clock import Clock
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
 
 
-def readers() -> Readers:
+def readers(clock: Clock) -> Readers:
     """What reads them; imported when it is first used."""
-    return Readers(_koyomi, _perfectsched, _keiji, _systemd, _kala, _kojo, _apscheduler, _celery)
+    return Readers(
+        partial(_koyomi, clock),
+        _perfectsched,
+        _keiji,
+        _systemd,
+        partial(_kala, clock),
+        _kojo,
+        partial(_apscheduler, clock),
+        partial(_celery, clock),
+    )
 
 
-def _koyomi(said: KoyomiRequest) -> Read:
+def _koyomi(clock: Clock, said: KoyomiRequest) -> Read:
     from tokimori.translators.koyomi import Koyomi, read_koyomi  # noqa: PLC0415  few nodes need it
 
-    koyomi = Koyomi(said.time_zone, said.prefix, SystemClock().now())
+    koyomi = Koyomi(said.time_zone, said.prefix, clock.now())
     return _read(read_koyomi(said.jobs, said.job_times, said.semaphores, koyomi))
 
 
@@ -52,11 +62,12 @@ def _systemd(said: SystemdRequest) -> Read:
     return _read(read_systemd(said.files, Systemd(said.time_zone, said.host, said.user)))
 
 
-def _kala(said: KalaRequest) -> Read:
+def _kala(clock: Clock, said: KalaRequest) -> Read:
     from tokimori.node.kala_jobs import entries_of  # noqa: PLC0415
     from tokimori.translators.families import in_pages  # noqa: PLC0415
 
-    return _read(entry for page in in_pages(entries_of(list(said.jobs.values()))) for entry in page)
+    found = entries_of(list(said.jobs.values()), clock.now())
+    return _read(entry for page in in_pages(found) for entry in page)
 
 
 def _kojo(said: KojoRequest) -> Read:
@@ -66,17 +77,17 @@ def _kojo(said: KojoRequest) -> Read:
     return _read([*read_types(types, said.command), *read_waiting(placed_jobs(said.kojo_job), types, said.command)])
 
 
-def _apscheduler(said: ApschedulerRequest) -> Read:
+def _apscheduler(clock: Clock, said: ApschedulerRequest) -> Read:
     from tokimori.translators.apscheduler import from_base64, read_apscheduler  # noqa: PLC0415
 
-    return _read(read_apscheduler(map(from_base64, said.rows), SystemClock().now(), said.parameters))
+    return _read(read_apscheduler(map(from_base64, said.rows), clock.now(), said.parameters))
 
 
-def _celery(said: CeleryRequest) -> Read:
+def _celery(clock: Clock, said: CeleryRequest) -> Read:
     from tokimori.translators.celery import OTHERS, read_celery  # noqa: PLC0415
 
     others = {kind: getattr(said, kind) for kind in OTHERS}
-    return _read(read_celery(said.periodictask, others, SystemClock().now(), said.parameters))
+    return _read(read_celery(said.periodictask, others, clock.now(), said.parameters))
 
 
 def _read(entries: "Iterable[Entry]") -> Read:

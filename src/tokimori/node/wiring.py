@@ -344,7 +344,7 @@ async def _http_door(
         public_url=http.public_url,
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
-        formats=formats(),
+        formats=formats(clock),
         figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken),
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),

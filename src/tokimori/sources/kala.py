@@ -84,10 +84,11 @@ async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
     return [(name.decode("utf-8", "replace"), value) for name, value in sorted(kept.items())]
 
 
-async def kept_in_tables(url: str) -> list[str | bytes]:
+async def kept_in_tables(url: str) -> list[bytes]:
     """The texts of the table `jobs` of Kala's PostgreSQL or MySQL. Raises `InvalidInput` and `StoreError`."""
     key = "job" if url.lower().startswith("postgres") else "id"
     async with opened(url) as tables:
         await check_there(tables, ("jobs",))
         rows = [row async for page in pages(tables, "jobs", key) for row in page]
-    return [text for row in rows if isinstance(text := row.get("job"), str | bytes)]
+    texts = (row.get("job") for row in rows)
+    return [text if isinstance(text, bytes) else text.encode() for text in texts if isinstance(text, str | bytes)]

@@ -58,13 +58,12 @@ async def open_mysql(url: str) -> MysqlSession:
         database=address.database,
         ssl=address.tls(),
         charset="utf8mb4",
+        init_command="SET SESSION TRANSACTION READ ONLY",
     )
-    reading = MysqlSession(address.name, session)
     try:
         async with asyncio.timeout(PATIENCE):
             await session.connect()
     except FAULTS as fault:
         session.close()
         raise as_source(store_error(fault, address.name), address.name) from None
-    await reading.rows("SET SESSION TRANSACTION READ ONLY")
-    return reading
+    return MysqlSession(address.name, session)

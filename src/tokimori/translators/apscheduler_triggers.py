@@ -21,6 +21,8 @@ _LOWEST = {"year": 1970, "month": 1, "day": 1, "week": 1, "day_of_week": 0, "hou
 _HIGHEST = {"year": 2199, "month": 12, "day": 31, "week": 53, "day_of_week": 6, "hour": 23, "minute": 59, "second": 59}
 _ALLOWED = "a cron, interval, date or OrTrigger of APScheduler 3"
 _MOST_TRIGGERS = 100
+_MOST_TERMS = 100
+"""Expressions of a field: a pickle may hold one list of them a million times."""
 
 
 class _Field(NamedTuple):
@@ -90,11 +92,17 @@ def _in_zone(time: ZonedTime, zone: str, name: str) -> ZonedTime:
 
 
 def _any_of(state: Mapping[str, Any]) -> dict[str, object]:
-    """Triggers of which each is a moment: their schedules are united, where all else is the same."""
+    """Triggers of which each is a moment: their schedules are united, where all else is the same.
+
+    None of them may be such a trigger again: one that holds itself has no end.
+    """
     inner = state.get("triggers")
     if not isinstance(inner, list) or not 0 < len(inner) <= _MOST_TRIGGERS:
         raise refusal("trigger.triggers", inner, f"1 to {_MOST_TRIGGERS} triggers")
-    read = [_read(*_inner(each)) for each in inner]
+    found = [_inner(each) for each in inner]
+    if any(name == _OR for name, _ in found):
+        raise refusal("trigger.triggers", _OR.removeprefix(_BEGIN), "cron, interval and date triggers")
+    read = [_read(name, state) for name, state in found]
     schedules = [str(each.pop("schedule")) for each in read]
     if any(each != read[0] for each in read) or (len(read) > 1 and any("except" in text for text in schedules)):
         allowed = "triggers of one zone, start, end and jitter, without both day and day_of_week"
@@ -118,7 +126,7 @@ def _inner(each: object) -> tuple[str, object]:
 
 def _cron(state: Mapping[str, Any]) -> dict[str, object]:
     fields = {name: _Field(None) for name in _FIELDS}
-    for field in _list(state.get("fields"), "trigger.fields"):
+    for field in _list(state.get("fields"), "trigger.fields", len(_FIELDS)):
         name, found = _field(field)
         fields[name] = found
     if fields["week"].values is not None:
@@ -155,7 +163,7 @@ def _field(field: object) -> tuple[str, _Field]:
     name = str(state["name"])
     values: set[int] = set()
     special: list[str] = []
-    for each in _list(state.get("expressions"), f"trigger.{name}"):
+    for each in _list(state.get("expressions"), f"trigger.{name}", _MOST_TERMS):
         found = _expression(name, each)
         if isinstance(found, str):
             special.append(found)
@@ -179,7 +187,10 @@ def _expression(name: str, expression: object) -> Sequence[int] | str | None:
         case "RangeExpression" | "MonthRangeExpression" | "WeekdayRangeExpression" if first is not None:
             if kind == "RangeExpression" and last is None and step is None:
                 last = first
-            return range(first, (_HIGHEST[name] if last is None else last) + 1, step or 1)
+            end = _HIGHEST[name] if last is None else last
+            if first < _LOWEST[name] or end > _HIGHEST[name]:
+                raise refusal(where, f"{first}-{end}", f"{_LOWEST[name]}-{_HIGHEST[name]}")
+            return range(first, end + 1, step or 1)
         case "LastDayOfMonthExpression":
             return "L"
         case "WeekdayPositionExpression":
@@ -204,7 +215,7 @@ def _number(where: str, state: Mapping[str, Any], part: str) -> int | None:
     raise refusal(where, value, "whole numbers")
 
 
-def _list(value: object, where: str) -> Sequence[object]:
-    if isinstance(value, list | tuple):
+def _list(value: object, where: str, most: int) -> Sequence[object]:
+    if isinstance(value, list | tuple) and len(value) <= most:
         return value
-    raise refusal(where, value, "a list")
+    raise refusal(where, value, f"a list, of at most {most}")

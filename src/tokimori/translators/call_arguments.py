@@ -28,11 +28,18 @@ def payload_of(
     """
     named = _by_name(function, args, kwargs, parameters)
     if named is None:
-        return msgspec.json.encode(_Values(warnings).plain("args[0]", args[0], 0)).decode()
+        return _written(_Values(warnings).plain("args[0]", args[0], 0))
     if not named:
         return None
     values = _Values(warnings)
-    return msgspec.json.encode({name: values.plain(name, value, 0) for name, value in named.items()}).decode()
+    return _written({name: values.plain(name, value, 0) for name, value in named.items()})
+
+
+def _written(plain: object) -> str:
+    try:
+        return msgspec.json.encode(plain).decode()
+    except UnicodeEncodeError as fault:  # pickles and `json` take half a character
+        raise refusal("arguments", fault.object[fault.start : fault.end], "texts in UTF-8") from None
 
 
 def _by_name(

@@ -20,6 +20,7 @@ from tokimori.translators.moving import (
     Row,
     Warnings,
     entries,
+    filled_text_in,
     id_of,
     lasting,
     moved,
@@ -114,7 +115,7 @@ def _task_of(name: str, said: object) -> dict[str, Any]:
 
 def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Moved:
     warnings = Warnings()
-    name, function = _text(row, "name"), _function(_text(row, "task"))
+    name, function = filled_text_in(row, "name"), _function(filled_text_in(row, "task"))
     args, kwargs = _json(row, "args", list), _json(row, "kwargs", dict)
     fields = {
         "time_zone": "UTC",
@@ -134,13 +135,6 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Moved:
         runs_remaining=1 if is_once else None,
         warnings=warnings.all(),
     )
-
-
-def _text(row: Mapping[str, Any], field: str) -> str:
-    value = row.get(field)
-    if isinstance(value, str) and value.strip():
-        return value
-    raise refusal(field, value, "a text")
 
 
 def _flag(row: Mapping[str, Any], field: str, *, default: bool = False) -> bool:
@@ -177,6 +171,8 @@ def _json(row: Mapping[str, Any], field: str, kind: type[Any]) -> Any:
 def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
     named = [kind for kind in OTHERS if row.get(kind) is not None]
     for kind in named:
+        if not isinstance(row[kind], Mapping):
+            raise refusal(kind, row[kind], "a table, below `schedule`")
         if not row[kind]:
             raise refusal(f"{kind}_id", row.get(f"{kind}_id"), f"the id of a row of {OTHERS[kind]}")
     match named:

@@ -1,5 +1,6 @@
 """Jobs that are bound to one another: they come in together, or not at all. Pure."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tokimori.translators.moving import Entry, Moved, Refused
@@ -24,16 +25,17 @@ def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
 
 def _without_orphans(kept: dict[str, Moved]) -> Iterator[Refused]:
     """Take the jobs away whose parents or failure jobs are not there, and those that are bound to them."""
-    while lost := list(_lost(kept)):
-        yield from (Refused(each.place, why) for each, why in lost)
-        for each, _ in lost:
-            del kept[each.job_id]
-
-
-def _lost(kept: Mapping[str, Moved]) -> Iterator[tuple[Moved, str]]:
+    bound: dict[str, list[Moved]] = {}
     for each in kept.values():
-        if (missing := next((other for other in _bound_to(each) if other not in kept), None)) is not None:
-            yield each, f"it is bound to the job {missing!r}, which does not come with it"
+        for other in _bound_to(each):
+            bound.setdefault(other, []).append(each)
+    missing = deque(other for other in bound if other not in kept)
+    while missing:
+        other = missing.popleft()
+        for each in bound.pop(other, ()):
+            if kept.pop(each.job_id, None) is not None:
+                yield Refused(each.place, f"it is bound to the job {other!r}, which does not come with it")
+                missing.append(each.job_id)
 
 
 def _bound_to(job: Moved) -> Iterator[str]:

@@ -32,12 +32,14 @@ SYSTEMS: Mapping[str, Callable[[str, PurePath], Iterator[Became]]] = MappingProx
 )
 _SIGNS = (
     ("url", re.compile(r"\A\s*[A-Za-z][A-Za-z0-9+.-]*:\S+\s*\Z")),
-    ("keiji", re.compile(rf"^\s*(?:export\s+)?(?:{'|'.join(KEIJI_KEYS)})\s*=", re.MULTILINE)),
+    ("keiji", re.compile(rf"^[ \t]*(?:export\s+)?(?:{'|'.join(KEIJI_KEYS)})\s*=", re.MULTILINE)),
     (
         "koyomi",
-        re.compile(r"^\s*(?:\[\s*(?:log|worker|schedule|job|datasource|debug)\b|(?:time_zone|debug_mode)\s*=)", re.M),
+        re.compile(
+            r"^[ \t]*(?:\[\s*(?:log|worker|schedule|job|datasource|debug)\b|(?:time_zone|debug_mode)\s*=)", re.M
+        ),
     ),
-    ("perfectsched", re.compile(r"^\s*(?:url|type|table)\s*:", re.MULTILINE)),
+    ("perfectsched", re.compile(r"^[ \t]*(?:url|type|table)\s*:", re.MULTILINE)),
 )
 
 

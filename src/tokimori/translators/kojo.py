@@ -11,7 +11,18 @@ from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.imports import Start
-from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Warnings, entries, id_of, moved, refusal, shown
+from tokimori.translators.moving import (
+    AT_ONCE,
+    Entry,
+    LeftOut,
+    Warnings,
+    entries,
+    filled_text_in,
+    id_of,
+    moved,
+    refusal,
+    shown,
+)
 from tokimori.translators.php_array import PhpValue, read_php_array
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
@@ -21,6 +32,8 @@ _COLUMNS = (
     *("cron_expression", "schedule_limit", "schedule_limit_allowance", "is_enabled", "auto_complete_success"),
     "auto_delete_interval_duration",
 )
+_MOST_COLUMNS = 100
+"""Far more than Kōjō has: a file may name one row of a million columns a million times."""
 _STEP_FROM = re.compile(r"(?<![-\w*])\d+/\d+")
 _MOST_PRIORITY = 100
 _SHORTEST = "PT1S"
@@ -59,7 +72,7 @@ def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]
 
 def _type(place: str, row: Mapping[str, Any], command: Sequence[str]) -> Entry:
     warnings = Warnings()
-    code, retention = _text(row, "type_code"), _retention(row, warnings)
+    code, retention = filled_text_in(row, "type_code"), _retention(row, warnings)
     fields = {
         "name": _optional_text(row, "name") or (code if code != id_of(code) else None),
         **_target(row, command),
@@ -78,16 +91,9 @@ def _type(place: str, row: Mapping[str, Any], command: Sequence[str]) -> Entry:
     return moved(place, id_of(code), fields, start=start, warnings=warnings.all())
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    if isinstance(value, str) and value.strip():
-        return value
-    raise refusal(name, value, "a text")
-
-
 def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
     value = row.get(name)
-    return None if value in (None, "") else _text(row, name)
+    return None if value in (None, "") else filled_text_in(row, name)
 
 
 def _retention(row: Mapping[str, Any], warnings: Warnings) -> str | None:
@@ -118,7 +124,7 @@ def _number(row: Mapping[str, Any], name: str) -> int:
 
 
 def _target(row: Mapping[str, Any], command: Sequence[str]) -> dict[str, object]:
-    worker, method = _text(row, "worker_uri").lstrip("\\"), _text(row, "worker_method")
+    worker, method = filled_text_in(row, "worker_uri").lstrip("\\"), filled_text_in(row, "worker_method")
     if command:
         return {"command": [*command, worker, method]}
     return {"function": f"{worker}::{method}"}
@@ -162,7 +168,7 @@ def _waiting(
     place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]]
 ) -> Entry:
     """A job that was asked for runs once, at its time; what is past, soon."""
-    state, code, at = row.get("assigned_state"), _text(row, "type_code"), _moment(row)
+    state, code, at = row.get("assigned_state"), filled_text_in(row, "type_code"), _moment(row)
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
     if _is_named(types.get(code, {}).get("cron_expression"), at):
@@ -236,7 +242,11 @@ def _rows_of_yaml(document: Value, file: str) -> Iterator[Row]:
 
 
 def _columns(row: Value) -> dict[str, object]:
-    return {name: _plain(value) for name, value in row.fields().items()}
+    columns = row.fields()
+    if len(columns) > _MOST_COLUMNS:
+        row.refuse(f"it has {len(columns)} columns; allowed: at most {_MOST_COLUMNS}")
+        return {}
+    return {name: _plain(value) for name, value in columns.items()}
 
 
 def _is_mapping(value: Value) -> bool:

@@ -120,10 +120,8 @@ def _log(said: Mapping[str, object]) -> Iterator[Became]:
         yield Became(key="log.console", given=shown(console), settings={"log.stderr": console or lost}, why=why)
     named = {"log.file": path} if file else {}
     if "log.file" in said:
-        why = "" if not file else f"it is {_LOG_FILE}, where no log.file_path is said" if path is _LOG_FILE else ""
-        yield Became(
-            key="log.file", given=shown(file), settings=named, why=why or "" if file else "no log.file is said"
-        )
+        why = "" if "log.file_path" in said else f"it is {_LOG_FILE}, where no log.file_path is said"
+        yield Became(key="log.file", given=shown(file), settings=named, why=why if file else "no log.file is said")
     if "log.file_path" in said:
         why = "" if file else "log.file is false: nothing is written there"
         yield Became(key="log.file_path", given=shown(path), settings=named, why=why)

@@ -23,6 +23,8 @@ Row = Mapping[str, object]
 """A row of a table, by column."""
 MOST_SHOWN = 100
 """Characters of a value that are repeated in a message."""
+MOST_TOLD = 1_000
+"""Characters of a reason: a thousand timers may have one service, with a line of a megabyte that is refused."""
 AT_ONCE: Final = Start()
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]+")
 _LONGEST_ID = 255
@@ -79,7 +81,7 @@ def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[En
     try:
         yield from list(translate())
     except InvalidFile as fault:  # its field is the line
-        yield Refused(fault.field or place, told(fault))
+        yield Refused(_cut(fault.field or place), told(fault))
     except InvalidInput as fault:
         yield Refused(place, told(fault))
 
@@ -99,8 +101,13 @@ def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]
 
 def told(fault: InvalidInput) -> str:
     """A fault in one line, with what is allowed."""
-    message = " ".join(fault.message.split())
-    return message if fault.allowed is None or fault.allowed in message else f"{message}; allowed: {fault.allowed}"
+    message = _cut(" ".join(fault.message.split()))
+    allowed = None if fault.allowed is None else _cut(fault.allowed)
+    return message if allowed is None or allowed in message else f"{message}; allowed: {allowed}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}…"
 
 
 def refusal(field: str, value: object, allowed: str) -> InvalidInput:
@@ -179,6 +186,14 @@ def text_in(row: Row, column: str, otherwise: str = "") -> str:
             return str(value)
         case _:
             raise refusal(column, value, "a text")
+
+
+def filled_text_in(row: Row, column: str) -> str:
+    """The text of a column that must have one, and not a number. Raises `InvalidInput`."""
+    value = row.get(column)
+    if isinstance(value, str) and value.strip():
+        return value
+    raise refusal(column, value, "a text")
 
 
 def number_in(row: Row, column: str, otherwise: int | None = None) -> int:

@@ -26,12 +26,12 @@ class Faults:
     """The faults of a file, each with its line."""
 
     file: str
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    lines: dict[tuple[int, str], None] = field(default_factory=dict)
+    """Lines with what is wrong there, each once: a file may have a million."""
 
     def add(self, line: int, message: str) -> None:
         """Note a fault, once."""
-        if (line, message) not in self.lines:
-            self.lines.append((line, message))
+        self.lines[line, message] = None
 
     def texts(self) -> list[str]:
         """The faults as `file:line: message`, in order of lines."""
@@ -153,8 +153,7 @@ class _Reader:
         try:
             found: object = self.loader.construct_object(node)
         except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as fault:
-            shown = repr(node.value if len(node.value) <= _MOST_SHOWN else f"{node.value[:_MOST_SHOWN]}…")
-            problem = f"{shown} is not a {node.tag.rpartition(':')[2]} ({fault})"
+            problem = f"{_shown(node.value)} is not a {node.tag.rpartition(':')[2]} ({fault})"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
         if isinstance(found, int) and abs(found) > _MOST_NUMBER:
             raise yaml.MarkedYAMLError(problem="the number is too large", problem_mark=node.start_mark)
@@ -195,5 +194,7 @@ def _shown(content: object) -> str:
             return "a mapping"
         case list():
             return "a list"
+        case str() if len(content) > _MOST_SHOWN:
+            return repr(f"{content[:_MOST_SHOWN]}…")
         case _:
             return repr(content)

@@ -1,7 +1,10 @@
 """`tokimori job import koyomi`, `perfectsched`, `keiji` and `systemd`, on their own databases and files."""
 
+import signal
 import sqlite3
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,9 @@ import pytest
 from tests.integration.cli import seeds
 from tests.integration.cli.conftest import Program
 from tests.servers import mariadb, postgres
+from tokimori.errors import StoreError
+from tokimori.sources.mysql import open_mysql
+from tokimori.sources.postgres import open_postgres
 
 
 def twice(program: Program, *words: str) -> tuple[dict[str, Any], list[str]]:
@@ -189,6 +195,14 @@ def test_a_source_is_never_written(program: Program) -> None:
     assert contents_of(source.parent) == before
 
 
+async def test_a_server_takes_nothing_from_who_reads_it(mysql_url: str, postgres_url: str) -> None:
+    """The session itself can't write, whatever it is asked."""
+    for session in (await open_mysql(mysql_url), await open_postgres(postgres_url)):
+        with pytest.raises(StoreError, match=r"(?i)read.only"):
+            await session.rows("CREATE TABLE t (id int)")
+        await session.close()
+
+
 def test_a_source_that_is_in_use(program: Program) -> None:
     """What a writer has committed is read beside it; a file that is locked is told, with what to do."""
     source = seeds.sqlite_file(
@@ -215,6 +229,7 @@ def test_a_source_that_is_in_use(program: Program) -> None:
         (("koyomi", "mysql://ann:secret@127.0.0.1:1/x"), "source mysql://ann@127.0.0.1:1/x can't be reached"),
         (("perfectsched", "empty.db", "--table", "a b"), "table: 'a b' is no table's name"),
         (("perfectsched", "empty.db"), "source empty.db has no table schedules: it has no tables"),
+        (("koyomi", "nameless.db"), "jobs, id None: id: None is not allowed"),
         (("keiji", "."), "settings.conf: it can't be read"),
         (("koyomi", "bad.toml"), "bad.toml: not TOML"),
         (("koyomi", "none.toml"), "none.toml: datasource.connector.dsn: it is missing"),
@@ -225,6 +240,9 @@ def test_a_source_that_is_in_use(program: Program) -> None:
 def test_a_source_that_is_none_is_told(program: Program, words: tuple[str, ...], told: str) -> None:
     """What is wrong, and where, without a password."""
     sqlite3.connect(program.home / "empty.db").execute("PRAGMA user_version = 1").connection.close()
+    seeds.sqlite_file(
+        program.home / "nameless.db", "CREATE TABLE job_times (id); CREATE TABLE jobs AS SELECT 'x' AS user;"
+    )
     (program.home / "bad.toml").write_text("time_zone = Asia\n")
     (program.home / "none.toml").write_text('time_zone = "UTC"\n')
     (program.home / "bad.yml").write_text("production: {url: 'sqlite:///x'}\n")
@@ -234,21 +252,57 @@ def test_a_source_that_is_none_is_told(program: Program, words: tuple[str, ...],
     assert program.contents() == []
 
 
+def many_schedules(program: Program, number: int) -> str:
+    """A database of PerfectSched with so many schedules, and its two."""
+    source = seeds.sqlite_file(program.home / "p.db", seeds.PERFECTSCHED.format(table="schedules", blob="BLOB"))
+    rows = ((f"key-{n:06}", 1900000000, 1900000000, "0 * * * *", 0, b'{"type":"t"}', None) for n in range(number))
+    with closing(sqlite3.connect(source)) as connection:
+        connection.executemany("INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.commit()
+    return str(source)
+
+
 @pytest.mark.prove
 def test_many_schedules_come_in_by_pages(program: Program) -> None:
     """They are read a thousand at a time, and all are there; a second import changes nothing."""
-    source = seeds.sqlite_file(program.home / "p.db", seeds.PERFECTSCHED.format(table="schedules", blob="BLOB"))
-    connection = sqlite3.connect(source)
-    rows = ((f"key-{n:06}", 1900000000, 1900000000, "0 * * * *", 0, b'{"type":"t"}', None) for n in range(2_500))
-    connection.executemany("INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
-    connection.commit()
-    connection.close()
+    source = many_schedules(program, 2_500)
     for told in (
         "2502 added, 0 changed, 0 unchanged",
         "0 added, 0 changed, 2502 unchanged; nothing was changed",
     ):
-        ended = program.run("job", "import", "perfectsched", str(source))
+        ended = program.run("job", "import", "perfectsched", source)
         assert ended.stdout.splitlines()[-1] == f"2502 entries read, {told}"
+
+
+def jobs_there(program: Program) -> int:
+    """How many jobs are in the store; none before it is made."""
+    if not program.database.exists():
+        return 0
+    with closing(sqlite3.connect(f"file:{program.database}?mode=ro", uri=True)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM tokimori_jobs").fetchone()[0])
+        except sqlite3.OperationalError:  # it is being made
+            return 0
+
+
+@pytest.mark.prove
+def test_an_import_that_is_killed_goes_on_when_it_is_begun_again(program: Program) -> None:
+    """Killed between two pages it leaves whole pages; the same import again adds the rest, and nothing twice."""
+    source = many_schedules(program, 4_000)
+    importing = program.start("job", "import", "perfectsched", source)
+    while jobs_there(program) == 0 and importing.poll() is None:
+        time.sleep(0.002)
+    importing.kill()
+    assert importing.wait() == -signal.SIGKILL
+    there = jobs_there(program)
+    assert there in (1_000, 2_000, 3_000)
+    again = program.run("job", "import", "perfectsched", source)
+    assert again.stdout.splitlines()[-1] == f"4002 entries read, {4_002 - there} added, 0 changed, {there} unchanged"
+    listed = [job["id"] for job in program.json("job", "list")]
+    assert sorted(listed) == sorted(["nightly", "ns.old", *(f"key-{n:06}" for n in range(4_000))])
+    before = program.contents()
+    assert program.run("job", "import", "perfectsched", source).returncode == 0
+    assert program.contents() == before
 
 
 def test_units_that_nobody_may_read_are_told(program: Program) -> None:

@@ -64,7 +64,7 @@ class Served:
             secret=SECRET,
             health=lambda: HEALTH,
             claims=Claims(place, os.urandom),
-            formats=formats(),
+            formats=formats(clock),
             pages=foreign,
             lenient=Lenient(nameless=(PREFIX,)),
         )

@@ -85,7 +85,7 @@ class Asked:
 
 def every_operation() -> Iterator[Asked]:
     """All of `/api/v2`, calls by name, and Kala's API."""
-    told = operations(lambda _: None, None, formats())  # type: ignore[arg-type, return-value]
+    told = operations(lambda _: None, None, formats(SystemClock()))  # type: ignore[arg-type, return-value]
     for each in [*told, *ClaimPaths(None).operations()]:  # type: ignore[arg-type]
         names = fields_of(each.sent) or fields_of(each.body)
         yield Asked(each.id, each.method, each.path, each.example or {}, names)

@@ -60,7 +60,7 @@ def ids() -> list[str]:
     from tokimori.api.app import operations
     from tokimori.api.claims import ClaimPaths
 
-    parts = operations(lambda _: None, None, formats())  # type: ignore[arg-type, return-value]
+    parts = operations(lambda _: None, None, formats(SystemClock()))  # type: ignore[arg-type, return-value]
     claims = ClaimPaths(None).operations()  # type: ignore[arg-type]
     return ["health", *(each.id for each in [*parts, *claims])]
 

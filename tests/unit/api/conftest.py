@@ -27,7 +27,9 @@ def an_app(world: World, *, health: Callable[[], Health] = lambda: HEALTHY, **te
 
 def door_of(world: World) -> Asker:
     """The door of this world."""
-    return Asker(an_app(world, author_of=lambda _: "ada", allowed=Allowed(users=("ann",)), formats=formats()))
+    return Asker(
+        an_app(world, author_of=lambda _: "ada", allowed=Allowed(users=("ann",)), formats=formats(world.clock))
+    )
 
 
 @pytest.fixture

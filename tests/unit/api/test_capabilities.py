@@ -13,6 +13,7 @@ from tokimori.api.jobs import JobQuery
 from tokimori.api.runs import RunQuery
 from tokimori.cli.command import Group
 from tokimori.cli.main import program
+from tokimori.clock import SystemClock
 from tokimori.node.formats import formats
 from tokimori.service.finding import JobSearch, RunSearch
 
@@ -170,7 +171,7 @@ def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[str]:
 
 def test_the_api_can_do_what_the_command_line_can() -> None:
     """Each command has an operation that does the same, or a reason why none can; what is missing is named."""
-    offered = {each.id for each in operations(lambda _: None, None, formats())}  # type: ignore[arg-type, return-value]
+    offered = {each.id for each in operations(lambda _: None, None, formats(SystemClock()))}  # type: ignore[arg-type, return-value]
     typed = set(commands(program))
     assert sorted(typed - SAME.keys() - ONLY_HERE.keys()) == []
     assert {command: name for command, name in SAME.items() if name not in offered} == {}

@@ -14,13 +14,14 @@ from tokimori.api.app import operations
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
 from tokimori.api.operation import Operation
+from tokimori.clock import SystemClock
 from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
 from tokimori.node.formats import formats
 
 NOT_HERE = ("job_resolve", "run_attempt", "task_resolve")
 """They need a run that has failed."""
-ALL = operations(lambda _: None, None, formats())  # type: ignore[arg-type, return-value]
+ALL = operations(lambda _: None, None, formats(SystemClock()))  # type: ignore[arg-type, return-value]
 
 
 @pytest.fixture

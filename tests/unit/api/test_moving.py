@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from tests.unit.api.asgi import Asker
 from tokimori.api.moving import Found, Moving, Read, SystemdRequest
+from tokimori.clock import SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.target import Command
@@ -103,7 +104,7 @@ async def test_a_transaction_adds_a_page_of_jobs() -> None:
         Found(f"a{number}", Definition(target=Command(argv=("x",))), Start(), None, ())
         for number in range(2 * MOST_LISTED + 1)
     ]
-    reader = readers()._replace(systemd=lambda _: Read(found, (), ()))
+    reader = readers(SystemClock())._replace(systemd=lambda _: Read(found, (), ()))
     moving = Moving(lambda _: cast("Service", Counted()), reader)
     answer = await moving.systemd(Request({"type": "http"}), SystemdRequest(files={}))
     assert pages == [MOST_LISTED, MOST_LISTED, 1]

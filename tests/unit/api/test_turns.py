@@ -99,7 +99,7 @@ async def test_few_lists_are_made_at_a_time(world: World, monkeypatch: pytest.Mo
     page = Page(lambda _: world.service, world.clock)
     app = an_app(
         world,
-        formats=formats(),
+        formats=formats(world.clock),
         pages=page.routes(),
     )
     door, listing, most = Asker(app), world.store.list_jobs, [0, 0]

@@ -11,9 +11,12 @@ import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
 from tokimori.clock import format_moment, parse_moment
+from tokimori.errors import InvalidInput
 from tokimori.model.job import schedule_of
 from tokimori.schedules.schedule import next_moments
 from tokimori.translators.apscheduler import read_apscheduler
+from tokimori.translators.apscheduler_triggers import read_trigger
+from tokimori.translators.inert_pickle import Record
 
 JOBS: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("apscheduler_jobs.json").read_text())
 PYTZ, ZONEINFO, OLD = "3.10, pytz", "3.11, zoneinfo", "3.11, UTC, protocol 2"
@@ -164,6 +167,8 @@ class _Mine:
         ({"kwargs": {1: 2}}, "kwargs: 1"),
         ({"kwargs": {"a": _Mine()}}, "a: <"),
         ({"kwargs": {"a": {1: 2}}}, "a: {1: 2}"),
+        ({"kwargs": {"\ud800": 1}}, r"arguments: '\ud800' is not allowed"),
+        ({"args": ("\ud800",), "kwargs": {}}, r"arguments: '\ud800' is not allowed"),
         ({"kwargs": {"a": b"x"}}, "a: <_codecs.encode>"),
         ({"coalesce": None}, "coalesce: None"),
         ({"misfire_grace_time": "x"}, "grace"),
@@ -218,3 +223,29 @@ def test_what_is_shared_without_end_is_not_written_out(name: str) -> None:
     assert why_refused(read_apscheduler([changed(**{name: value})], NOW)).startswith(
         f"apscheduler_jobs, id 'a': {name}: "
     )
+
+
+def made(kind: str, /, **state: object) -> Record:
+    """A trigger, or a part of one, as a pickle of anybody may say it."""
+    return Record(f"apscheduler.triggers.{kind}", state=state)
+
+
+ENDLESS = made("combining.OrTrigger", triggers=[])
+ENDLESS.state = {"triggers": [ENDLESS]}
+FAR = made("cron.expressions.RangeExpression", first=0, last=9999, step=None)
+DAILY = made("cron.expressions.AllExpression", step=None)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "why"),
+    [
+        (ENDLESS, "trigger.triggers: 'combining.OrTrigger'"),
+        (made("cron.CronTrigger", fields=[made("f", name="hour", expressions=[FAR])]), "trigger.hour: '0-9999'"),
+        (made("cron.CronTrigger", fields=[made("f", name="hour", expressions=[DAILY] * 101)]), "trigger.hour: "),
+        (made("cron.CronTrigger", fields=[made("f", name="hour", expressions=[DAILY])] * 9), "trigger.fields: "),
+    ],
+)
+def test_a_trigger_without_end_is_refused(trigger: Record, why: str) -> None:
+    """What is in itself, or shared a million times, is neither walked through nor counted out."""
+    with pytest.raises(InvalidInput, match=why):
+        read_trigger(trigger)

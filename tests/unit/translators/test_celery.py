@@ -247,6 +247,7 @@ def test_a_beat_schedule() -> None:
         ({"task": "x.y", "schedule": "* * * * *"}, "schedule: '* * * * *'"),
         ({"task": "x.y", "schedule": 0.5}, "interval.every: 0.5"),
         ({"task": "x.y", "schedule": {"solar": {}}}, "schedule: {'solar': {}}"),
+        ({"task": "x.y", "crontab": "0 * * * *"}, "a: crontab: '0 * * * *'"),
     ],
 )
 def test_wrong_entries_are_refused_by_name(entry: object, why: str) -> None:

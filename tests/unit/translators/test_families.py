@@ -1,5 +1,7 @@
 """Jobs that are bound to one another."""
 
+from time import process_time
+
 from tokimori.translators.families import MOST_TOGETHER, in_pages
 from tokimori.translators.moving import Entry, Moved, Refused, moved
 
@@ -22,6 +24,16 @@ def test_who_has_lost_a_parent_is_refused() -> None:
     first, *rest = in_pages(entries)
     assert [each.place for each in first] == ["row a", "row b", "row d", "row c"]
     assert [each.job_id for page in rest for each in page if isinstance(each, Moved)] == ["e"]
+
+
+def test_a_long_line_that_has_lost_its_first_is_refused_at_once() -> None:
+    """Each job is looked at once, and not once for each that is lost before it."""
+    line: list[Entry] = [job(f"j{number}", f"j{number - 1}") for number in range(5_000)]
+    began = process_time()
+    first, *rest = in_pages(line)
+    assert process_time() - began < 1
+    assert len(first) == 5_000
+    assert rest == [[]]
 
 
 def test_a_family_is_in_one_page() -> None:

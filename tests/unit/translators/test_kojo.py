@@ -220,3 +220,10 @@ def test_what_lists_no_types_is_refused(text: str) -> None:
     """Files of something else are refused, with file and line."""
     with pytest.raises(InvalidFile, match=r"^f"):
         rows_of_file(text, "f")
+
+
+def test_one_row_that_is_named_a_thousand_times() -> None:
+    """Aliases cost nothing until a row is written out for each: one with more columns than any table is refused."""
+    columns = ", ".join(f"c{number}: 1" for number in range(1_000))
+    with pytest.raises(InvalidFile, match=r"^f:1: \[0\]: it has 1000 columns; allowed: at most 100$"):
+        rows_of_file(f"- &a {{{columns}}}\n" + "- *a\n" * 1_000, "f")

@@ -320,3 +320,10 @@ def test_an_escaped_backslash_joins_no_line(end: str) -> None:
     """The line behind it says as whom the command runs, and is no part of the command."""
     fields = said(only(read(service=f"[Service]\nExecStart=/bin/x {end}\nUser=ann\n")))
     assert (fields["user"], fields["command"]) == ("ann", ("/bin/x", end[: len(end) // 2]))
+
+
+@pytest.mark.parametrize("line", [f"ExecStart=/bin/x '{'a' * 100_000}", f"{'a' * 100_000}"])
+def test_a_reason_does_not_repeat_a_long_line(line: str) -> None:
+    """A thousand timers of one service would tell it a thousand times."""
+    assert len(why_refused(read(service=f"[Service]\n{line}\n"))) < 1_500
+    assert len(why_refused(read(f"[Timer]\nOnCalendar=daily\nUnit={line}.service\n"))) < 3_000
