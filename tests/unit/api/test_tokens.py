@@ -35,7 +35,7 @@ class Door:
             pages=[*page.routes(), *kala_routes(Acting(world.service, lambda _: "kala", allowed=allowed).service)],
             allowed=allowed,
             lenient=Lenient(nameless=(PREFIX,)),
-            formats=formats(),
+            formats=formats(world.clock),
         )
         self._asker = Asker(app, bare=True)
 
