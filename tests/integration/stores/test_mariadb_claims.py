@@ -1,17 +1,19 @@
-"""What a claim on MariaDB locks, and what of it stays when it is cut short."""
+"""What a claim on MariaDB locks, what of it stays when it is cut short, and what it and lists of waiting runs read."""
 
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_request, add_job, add_runs
 from tests.integration.stores.test_mariadb_locks import Scene, scene  # noqa: F401
 from tokimori.model.lanes import lane_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.stores.mysql import working
+from tokimori.stores.mysql import runs, working
 from tokimori.stores.mysql.sessions import Session
 from tokimori.stores.mysql.statements import Answer, sql
+from tokimori.stores.mysql.store import MysqlStore
 
 _LOCKED = "SELECT trx_rows_locked FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID()"
 
@@ -81,5 +83,26 @@ async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -
         await db.db.ask(sql("SELECT 1 FROM tokimori_jobs WHERE incarnation = %s FOR UPDATE", held.incarnation))
         claim = a_claim(scene.worker.id, [lane_of(held.definition)], 4)
         assert [each.run.job_id for each in await claims.claim(claim, NOW)] == ["free"]
-        ((_, read),) = await claims.db.rows("SHOW SESSION STATUS LIKE 'Handler_read_next'")
-    assert int(read) < 1500
+        assert await _read_so_far(claims) < 1500
+
+
+async def test_the_last_page_of_many_ready_runs_reads_few(
+    scene: Scene,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether few are ready is known after so many entries: a count of the older ones read a million of the newer."""
+    monkeypatch.setattr(runs, "MOST_SORTED", 20)
+    job = await add_job(scene.store)
+    await scene.store.add_runs([a_request(job) for _ in range(500)], NOW)
+    ready = RunFilter(states=frozenset({RunState.READY}), limit=500)
+    *_, second, oldest = await scene.store.list_runs(ready)
+    async with scene.held_open() as db:
+        before = await _read_so_far(db)
+        assert [run.id for run in await db.list_runs(replace(ready, before=second.id))] == [oldest.id]
+        assert await _read_so_far(db) - before < 100
+
+
+async def _read_so_far(db: MysqlStore) -> int:
+    """How many entries of indexes were read one after the other."""
+    ((_, read),) = await db.db.rows("SHOW SESSION STATUS LIKE 'Handler_read_next'")
+    return int(read)

@@ -68,9 +68,9 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
     """See `Runs.list_runs`. Few that wait in these states are sorted; many are soon met by a walk in their order."""
     if wanted.states and wanted.states <= STANDING_STILL:
-        few = _waiting(wanted)
-        if len(await db.rows(f"SELECT 1 FROM ({few} LIMIT 1 OFFSET {MOST_SORTED}) few")) == 0:
-            newest = f"{few} ORDER BY id DESC LIMIT {wanted.limit:d}"
+        all_pages = _waiting(replace(wanted, before=None))  # of older ones it would read all entries, for the last page
+        if len(await db.rows(f"SELECT 1 FROM ({all_pages} LIMIT 1 OFFSET {MOST_SORTED}) few")) == 0:
+            newest = f"{_waiting(wanted)} ORDER BY id DESC LIMIT {wanted.limit:d}"
             brief = f"SELECT {run_columns(wanted.longest)} FROM ({newest}) few JOIN {_LIVE} USING (id) ORDER BY id DESC"
             return list(map(run_of, await db.rows(brief)))
     return [run_of(row) for row in await db.rows(_list(wanted))]
