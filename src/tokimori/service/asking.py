@@ -1,12 +1,14 @@
 """What all requests have in common: they are checked, and asked again after a lost reply."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
+from tokimori.model.run import Run
 from tokimori.ports.store import Jobs
 
 _T = TypeVar("_T")
@@ -16,6 +18,8 @@ MOST_TRIES = 10
 """How often a change is tried again while others change the same thing."""
 MOST_LISTED = 1_000
 """The most rows that one answer has."""
+AT_ONCE = 200
+"""So many changes are under way at a time: one by one each would wait for a commit of its own, and for all writers."""
 
 
 async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> _T:
@@ -26,6 +30,18 @@ async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> 
         except again:
             continue
     return await act()
+
+
+async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequence[Run], reason: str) -> int:
+    """Cancel these runs, some at a time; how many there still were. After an error nothing goes on behind it."""
+    found = 0
+    for start in range(0, len(runs), AT_ONCE):
+        asked = (cancel(run.id, reason) for run in runs[start : start + AT_ONCE])
+        for result in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, NotFound):
+                raise result
+            found += not isinstance(result, NotFound)
+    return found
 
 
 async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:

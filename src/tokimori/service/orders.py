@@ -33,7 +33,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.asking import MOST_LISTED
+from tokimori.service.asking import MOST_LISTED, cancel_all
 from tokimori.service.documents import Documents
 from tokimori.service.drained import DRAINED
 from tokimori.service.given import flag_of, json_of
@@ -128,10 +128,7 @@ class Orders:
         job = await self._service.get(check_job_id(job_id))
         live, cancelled = RunFilter(job_id=job.id, states=_LIVE, limit=MOST_LISTED, longest=0), 0
         while runs := await self._store.list_runs(live):
-            for run in runs:
-                with suppress(NotFound):
-                    await self._service.cancel(run.id, reason)
-                    cancelled += 1
+            cancelled += await cancel_all(self._service.cancel, runs, reason)
             live = structs.replace(live, before=runs[-1].id)
         return cancelled
 

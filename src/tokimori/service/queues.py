@@ -1,7 +1,6 @@
 """Queues: the list of them, and pausing one of them or everything."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import DOTS, check_word
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
-from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
 from tokimori.service.given import flag_of
 from tokimori.service.store_time import Now
 
@@ -102,11 +101,11 @@ class Queues:
         reason = f"{what} was paused" if pause.reason is None else f"{what} was paused: {pause.reason}"
         running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
-            for run in runs:
-                if pause.queue in (EVERYTHING, await self._queue(run)):
-                    with suppress(NotFound):
-                        await self._cancel(run.id, reason)
+            await cancel_all(self._cancel, [run for run in runs if await self._concerns(pause, run)], reason)
             running = replace(running, before=runs[-1].id)
+
+    async def _concerns(self, pause: Pause, run: Run) -> bool:
+        return pause.queue in (EVERYTHING, await self._queue(run))
 
     async def _queue(self, run: Run) -> str | None:
         """The queue of a run. The run of a paused job has no lane any more, so the job is asked."""

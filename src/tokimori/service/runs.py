@@ -21,7 +21,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.aside import Aside
-from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
+from tokimori.service.asking import MOST_LISTED, cancel_all, checked, chosen, retried
 from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.channels.topics import Topics
@@ -309,10 +309,7 @@ class RunService:
         """Cancel the running runs of a job that is paused, so that no more are claimed."""
         running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         while runs := await self._store.list_runs(running):
-            for run in runs:
-                if run.incarnation == job.incarnation:
-                    with suppress(NotFound):
-                        await self._cancel(run.id, reason)
+            await cancel_all(self._cancel, [run for run in runs if run.incarnation == job.incarnation], reason)
             running = structs.replace(running, before=runs[-1].id)
 
     async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
