@@ -9,6 +9,7 @@ from tests.simulation.cluster import EVERYTHING, UNITS, Cluster
 from tests.simulation.executor import Execution
 from tests.simulation.policies import judged, ledger_of
 from tokimori.clock import Moment
+from tokimori.model.decide import REPLACED
 from tokimori.model.dependents import follows
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.job import Job, JobState, limit_of, schedule_of
@@ -19,7 +20,6 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
-from tokimori.stores.rules.plans import REPLACED
 from tokimori.testing.intervals import Interval, most_held
 
 

@@ -8,13 +8,14 @@ from typing import NamedTuple, Protocol
 from tokimori.clock import Moment
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
+from tokimori.engine.replace import make_way
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.settle import parked
 from tokimori.ports.planning import ALL, Planning, Share
-from tokimori.ports.store import Jobs
+from tokimori.ports.store import Jobs, Runs
 from tokimori.schedules.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Decided(NamedTuple):
         return frozenset(run.lane for plan in self.applied for run in plan.runs)
 
 
-class FiringStore(Jobs, Planning, Protocol):
+class FiringStore(Jobs, Runs, Planning, Protocol):
     """What firing asks of the store."""
 
 
@@ -167,7 +168,8 @@ async def decide_and_apply(
     plans: list[Plan] = []
     async for due, plan in decided_by(dues, now, schedule_for, monotonic):
         if isinstance(plan, Plan):
-            plans.append(plan)
+            if await make_way(store, due, plan, now, monotonic):
+                plans.append(plan)
         else:
             log.error("job %s can't be decided; it is parked", due.job.id, exc_info=plan)
             await park(store, due.job, f"its schedule can't be decided: {plan}")

@@ -25,6 +25,8 @@ MOST_COUNTED = 100 * DAY
 """How long the part of a row of skips is that one call counts: a long absence is counted in several calls."""
 PACE = SECOND
 """When a job whose catch-up is full is looked at again."""
+REPLACED = "replaced by a newer run"
+"""Why a run has ended whose place a newcomer took."""
 
 
 class Due(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
@@ -15,7 +15,7 @@ from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.lines import cancel
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.births import planned_runs
-from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
+from tokimori.stores.rules.plans import Cursor, is_readable, may_apply, was_applied
 
 
 def due(tables: Tables, now: Moment, limit: int, share: Share = ALL) -> list[Due]:

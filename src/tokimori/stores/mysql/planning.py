@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
@@ -15,7 +15,7 @@ from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import RUN, run_row
 from tokimori.stores.rules.births import planned_runs
-from tokimori.stores.rules.plans import REPLACED, Cursor, may_apply, was_applied
+from tokimori.stores.rules.plans import Cursor, may_apply, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
 

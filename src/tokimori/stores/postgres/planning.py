@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
@@ -15,7 +15,7 @@ from tokimori.stores.postgres.jobs import DUE, skips_json
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import names_of, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
-from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
+from tokimori.stores.rules.plans import Cursor, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _Planned = tuple[Plan, Sequence[RunId]]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
@@ -13,7 +13,7 @@ from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rows import names_of
 from tokimori.stores.rules.births import planned_runs
-from tokimori.stores.rules.plans import REPLACED, Cursor, was_applied
+from tokimori.stores.rules.plans import Cursor, was_applied
 
 
 async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:

@@ -8,8 +8,6 @@ from tokimori.model.ids import Incarnation
 from tokimori.model.job import Job, JobState
 from tokimori.model.target import Unreadable
 
-REPLACED = "replaced by a newer run"
-
 
 def is_readable(job: Job) -> bool:
     """Whether this program knows what the job's definition says; where not, it doesn't fire the job."""

@@ -8,7 +8,7 @@ from contextlib import closing
 from itertools import islice
 
 from tokimori.clock import Moment
-from tokimori.model.decide import Due, Plan, PlannedRun
+from tokimori.model.decide import REPLACED, Due, Plan, PlannedRun
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN, encode_details
@@ -17,7 +17,7 @@ from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.rows import Row, row_writer
 from tokimori.stores.rules.births import born
 from tokimori.stores.rules.lines import has_room
-from tokimori.stores.rules.plans import REPLACED, Cursor, is_readable, may_apply, was_applied
+from tokimori.stores.rules.plans import Cursor, is_readable, may_apply, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel

@@ -1,0 +1,58 @@
+"""Replace: a newcomer ends the scheduled runs before it. Where they are very many, most of them end before it comes."""
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound
+from tokimori.model.decide import REPLACED, Due, Plan
+from tokimori.model.ids import Incarnation
+from tokimori.model.run import Run
+from tokimori.model.transitions import BEFORE_START
+from tokimori.ports.store import RunFilter, Runs
+
+MOST_REPLACED = 500
+"""So many active runs may a job have of which the newcomer's own transaction ends the scheduled ones."""
+PAGE = 1_000
+MOST_PAGES = 10
+"""So far behind the job's newest runs are scheduled ones looked for: requested ones stay, and may be as many."""
+AT_ONCE = 50
+LONGEST = 0.25
+"""Seconds, about, in which one call ends some: a beat has to come between."""
+
+
+async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Callable[[], float]) -> bool:
+    """Whether the plan may be written. If it would end too many runs at once, some of them end now instead.
+
+    So after an edit from `queue` to `replace`, behind which a hundred thousand may wait: no store ends them in one
+    transaction without holding up all others. Then the job is decided again.
+    """
+    if not plan.replaces or due.active <= MOST_REPLACED:
+        return True
+    some, end = await _newest(store, due), monotonic() + LONGEST
+    for start in range(0, len(some), AT_ONCE):
+        if monotonic() > end:
+            break
+        ended = (store.cancel_run(run.id, REPLACED, now) for run in some[start : start + AT_ONCE])
+        for result in await asyncio.gather(*ended, return_exceptions=True):
+            if isinstance(result, BaseException) and not isinstance(result, NotFound):
+                raise result
+    return not some
+
+
+async def _newest(store: Runs, due: Due) -> list[Run]:
+    """Scheduled runs of the job that have not started: those among a page of its newest ones that has any."""
+    wanted = RunFilter(job_id=due.job.id, states=BEFORE_START, limit=PAGE, longest=0)
+    for _ in range(MOST_PAGES):
+        page = await store.list_runs(wanted)
+        found = [run for run in page if _is_replaced(run, due.job.incarnation)]
+        if found or len(page) < PAGE:
+            return found
+        wanted = replace(wanted, before=page[-1].id)
+    return []
+
+
+def _is_replaced(run: Run, job: Incarnation) -> bool:
+    return run.incarnation == job and run.origin.startswith("s:")
