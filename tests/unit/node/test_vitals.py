@@ -101,9 +101,7 @@ async def test_a_handler_that_does_not_end(patient: Patient, caplog: pytest.LogC
     assert caplog.messages[1] == "ready again"
 
 
-async def test_a_node_that_is_drained_is_not_ready_again(
-    patient: Patient, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_node_that_is_drained_is_not_ready_again(patient: Patient, caplog: pytest.LogCaptureFixture) -> None:
     """The log says so only when what was wrong is over, whether it takes runs meanwhile or not."""
     patient.healthy, patient.fault = False, "store db.example refuses"
     with caplog.at_level(logging.INFO):
