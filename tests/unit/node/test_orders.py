@@ -12,6 +12,7 @@ from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
+from tokimori.service.audited import audited
 from tokimori.service.service import Service
 
 
@@ -133,6 +134,29 @@ async def test_what_is_shown_of_a_node_is_what_it_does(resumes_first: bool) -> N
     await asyncio.gather(*(both if resumes_first else reversed(both)))
     await world.pass_time(3)
     assert [node.drained for node in await orders_of(world).nodes()] == [member.node.unready is not None]
+
+
+async def test_an_order_is_recorded_before_it_is_heard() -> None:
+    """Once, with its author: who is killed while he waits has given it all the same."""
+    world = World()
+    member = await world.join()
+    service = orders_of(world)
+    waits: list[int] = []
+
+    async def rest(seconds: float) -> None:
+        waits.append(len(await service.audit.list()))
+        await world.pass_time(seconds)
+
+    service.orders._rest = rest
+    audited_orders = audited(service).orders
+    await audited_orders.drain(member.node.id)
+    await audited_orders.resume()
+    entries = [each.entry for each in await service.audit.list()]
+    assert [(each.what, each.of, each.who, each.after) for each in entries] == [
+        ("orders.resume", "node *", "ada", {"nodes": 1}),
+        ("orders.drain", f"node {member.node.id}", "ada", {"nodes": 1}),
+    ]
+    assert {*waits} == {1, 2}
 
 
 async def test_nodes_that_come_later_are_not_meant() -> None:
