@@ -1,7 +1,8 @@
 """Orders as a node hears them: it reads, with its beats, what was appended since it did so last.
 
 A node that runs something does so with each beat. An idle one, which asks for nothing but its beat, does so when that
-tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes.
+tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes. It does so
+as well behind a beat that failed or came late.
 """
 
 import asyncio

@@ -27,11 +27,12 @@ from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
+from tokimori.model.order import RestartRun, SignalRun
 from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
-from tokimori.node.membership import Membership
+from tokimori.node.membership import Heard, Membership
 from tokimori.node.obeying import Hearer, obey
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
@@ -322,13 +323,22 @@ class Node:
         self._executor.renew(heard.sent)
         self._lookout.hear(heard.pulse.survey, heard.sent)
         self._tell_duties(heard.pulse)
-        for peer, beat in heard.overdue:
-            if await self._store.bury(peer, beat, self.id, self.now):
-                log.warning("node %s has fallen silent; its runs are taken over", peer)
-                self._tell_duties(replace(heard.pulse, orphans=True))
-        await self._worker.compare(heard.pulse)
+        try:
+            for peer, beat in heard.overdue:
+                if await self._store.bury(peer, beat, self.id, self.now):
+                    log.warning("node %s has fallen silent; its runs are taken over", peer)
+                    self._tell_duties(replace(heard.pulse, orphans=True))
+            await self._worker.compare(heard.pulse)
+        finally:  # the next beat may not tell any more that somebody has ordered something
+            await self._obey(heard)
+
+    async def _obey(self, heard: Heard) -> None:
+        """Do what was ordered. A beat that came late may have missed who ordered it, and is followed by a look."""
         us = Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
-        for order in await self._orders.heard(heard.pulse, heard.sent, busy=self._worker.work.busy):
+        anything = self._worker.work.busy or not heard.unbroken
+        for order in await self._orders.heard(heard.pulse, heard.sent, busy=anything):
+            if not isinstance(order, RestartRun | SignalRun):  # whoever gave it waits for one more beat
+                self._membership.tick_at = self._clock.monotonic()
             obey(order, us)
 
     def _tell_duties(self, pulse: Pulse) -> None:

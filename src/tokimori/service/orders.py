@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 
 LOOK = 0.25
 """Seconds between two looks at the beats of nodes that were told something."""
+BEATS = 2
+"""So many beats of a node behind an order: the first may have asked for its peers before it, and be counted later."""
 LONGEST = 5.0
+"""Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
 _LIVE = frozenset(RunState) - ENDS
 
 
@@ -214,7 +217,7 @@ class Orders:
                     return
                 await self._rest(LOOK)
                 beats = {node.id: node.beat for node in await self._store.list_nodes() if node.state is NodeState.ALIVE}
-                before = {each: beat for each, beat in before.items() if beats.get(each) == beat}
+                before = {each: beat for each, beat in before.items() if 0 <= beats.get(each, -1) < beat + BEATS}
         finally:
             await self._store.leave(us.id, now)
 

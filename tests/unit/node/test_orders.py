@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.node.world import Member, World
-from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
+from tokimori.ports.nodes import NodeRecord, Pulse
 from tokimori.service.audited import audited
 from tokimori.service.service import Service
 
@@ -214,6 +217,53 @@ async def test_idle_nodes_hear_orders_too(many: int) -> None:
     await world.pass_time(0.5)
     assert all(member.node.finished for member in members)
     assert len(await world.store.list_nodes()) == many
+
+
+async def test_a_beat_in_the_moment_of_an_order_does_not_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asked for its peers before, and is counted behind: databases show what a transaction did when it is over."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    real, asked = world.store.list_nodes, count()
+
+    async def late(*, limit: int = 1000) -> list[NodeRecord]:
+        shown = await real(limit=limit)
+        return shown if next(asked) > 1 else [replace(each, beat=max(0, each.beat - 1)) for each in shown]
+
+    monkeypatch.setattr(world.store, "list_nodes", late)
+    await orders_of(world).orders.stop()
+    await world.pass_time(0.5)
+    assert member.node.finished
+
+
+async def test_an_idle_node_that_was_cut_off_hears_what_was_ordered() -> None:
+    """With its first beat, though whoever ordered it has not waited for so long."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    member.link.away = True
+    await orders_of(world).orders.stop()
+    member.link.away = False
+    await world.pass_time(2)
+    assert member.node.finished
+
+
+async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ordered it takes part no longer when the next beat comes."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    compare, failing = member.node._worker.compare, iter([True, True])
+
+    async def fails(pulse: Pulse) -> None:
+        if next(failing, False):
+            raise StoreUnavailable("not now")
+        await compare(pulse)
+
+    monkeypatch.setattr(member.node._worker, "compare", fails)
+    await orders_of(world).orders.stop()
+    await world.pass_time(2)
+    assert member.node.finished
 
 
 async def test_an_order_needs_somebody_who_hears_it() -> None:
