@@ -188,6 +188,46 @@ async def test_a_node_that_was_dead_meanwhile_is_not_meant() -> None:
     assert "takes no new runs" in str(living.node.unready)
 
 
+async def test_a_drained_node_that_was_declared_dead_stays_drained() -> None:
+    """Under its new id, and everybody sees it there: whoever drained it is about to work on its machine."""
+    world = World()
+    frozen, _ = await world.join(), await world.join()
+    await world.pass_time(1)
+    service, old = orders_of(world), frozen.node.id
+    await service.orders.drain(old)
+    frozen.frozen = True
+    await world.pass_time(10)
+    frozen.frozen = False
+    await world.pass_time(3)
+    assert frozen.node.id != old
+    assert "takes no new runs" in str(frozen.node.unready)
+    assert [node.id for node in await service.nodes() if node.drained and node.runs_jobs] == [frozen.node.id]
+    await service.orders.resume(frozen.node.id)
+    assert (frozen.node.unready, [node for node in await service.nodes() if node.drained and node.runs_jobs]) == (
+        None,
+        [],
+    )
+
+
+@pytest.mark.parametrize(("resumes", "stops"), [(False, False), (True, False), (False, True)])
+async def test_what_was_ordered_of_a_node_before_it_was_declared_dead(resumes: bool, stops: bool) -> None:
+    """By its id, while it was frozen: it is the same process."""
+    world = World()
+    frozen, _ = await world.join(), await world.join()
+    await world.pass_time(1)
+    frozen.frozen = True
+    orders = orders_of(world).orders
+    await orders.drain(frozen.node.id)
+    if resumes:
+        await orders.resume(frozen.node.id)
+    if stops:
+        await orders.stop(frozen.node.id)
+    await world.pass_time(10)
+    frozen.frozen = False
+    await world.pass_time(3)
+    assert (frozen.node.unready is None, frozen.node.finished) == (resumes, stops)
+
+
 @pytest.mark.parametrize("now", [False, True])
 async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
     """It lets its runs finish, or hands them back at once; ordered twice it does no more."""
