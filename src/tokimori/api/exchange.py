@@ -192,6 +192,7 @@ class Exchange:
 
     async def _imported(self, request: Request, read: Callable[[], Read], *, dry_run: bool) -> Response:
         async with self._turn:
+            await self._service(request).now()  # nothing is read for who may read nothing
             found = await asyncio.to_thread(read)
             if len(found.jobs) > MOST_LISTED:
                 message = f"text: it has {len(found.jobs)} jobs"

@@ -73,10 +73,14 @@ class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cascade`: whether jobs that run only after it are deleted too; `now`: whether its running runs are cancelled."""
+    """`cascade`: whether jobs that run only after it are deleted too; `now`: whether its running runs are cancelled.
+
+    `force`: whether a notifier goes that jobs name.
+    """
 
     cascade: bool = False
     now: bool = False
+    force: bool = False
 
 
 class DeleteAllQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -222,6 +222,7 @@ class Moving:
 
     async def _moved(self, request: Request, wish: MoveRequest, read: Callable[[], Read]) -> Response:
         async with self._turn:
+            await self._service(request).now()  # nothing is read for who may read nothing
             found = await asyncio.to_thread(read)
             if found.refused and not wish.skip_refused:
                 raise InvalidFile(_faults(found.refused), field="source", allowed="skip_refused, to go on without them")

@@ -26,6 +26,12 @@ class NewNotifier(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
 
 
+class DeleteNotifierQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`force`: whether it goes though jobs name it, which tell nobody then."""
+
+    force: bool = False
+
+
 class NotifierDeleted(Struct, frozen=True, kw_only=True):
     """The notifier that was deleted."""
 
@@ -84,10 +90,10 @@ class Notifiers:
         """A notifier, as the job that it is."""
         return answer(job_view(await self._service(request).get(_id(request))))
 
-    async def delete(self, request: Request) -> Response:
-        """Delete a notifier. Jobs that name it tell nobody by it any more."""
+    async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
+        """Delete a notifier that no job names, or any with `force`: jobs that name it tell nobody by it any more."""
         job_id = _id(request)
-        await self._service(request).delete(job_id)
+        await self._service(request).delete(job_id, force=query.force)
         return answer(NotifierDeleted(name=name_of(job_id), deleted=True))
 
     async def test(self, request: Request, body: NoRequest) -> Response:

@@ -1,13 +1,12 @@
 """Signals: words that people tell a run, handed to what its function wants done with them, one after the other."""
 
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 from tokimori.apps.json_text import value_of
-from tokimori.model.order import MOST_SIGNALS
+from tokimori.model.order import newest_signals
 
 Act = Callable[[Any], object]
 Hand = Callable[[Act, Any], None]
@@ -25,7 +24,8 @@ class Signals:
     def __init__(self, hand: Hand) -> None:
         self._hand = hand
         self._acts: dict[str, Act] = {}
-        self._kept: deque[tuple[str, Any]] = deque(maxlen=MOST_SIGNALS)
+        self._kept: Sequence[tuple[str, str | None]] = ()
+        """Names with data as JSON, which is smaller than what it says."""
         self._lock = threading.Lock()
 
     def on(self, name: str, act: Act) -> None:
@@ -33,19 +33,22 @@ class Signals:
         with self._lock:
             self._acts[name] = act
             found = [data for told, data in self._kept if told == name]
-            self._kept = deque(((told, data) for told, data in self._kept if told != name), MOST_SIGNALS)
+            self._kept = [each for each in self._kept if each[0] != name]
             for data in found:
-                self._hand(act, data)
+                self._hand(act, _value_of(data))
 
     def tell(self, name: str, data: str | None) -> None:
         """One has come."""
-        value = None if data is None else value_of(data)
         with self._lock:
             act = self._acts.get(name)
             if act is None:
-                self._kept.append((name, value))
+                self._kept = newest_signals([*self._kept, (name, data)])
             else:
-                self._hand(act, value)
+                self._hand(act, _value_of(data))
+
+
+def _value_of(data: str | None) -> Any:
+    return None if data is None else value_of(data)
 
 
 class SignalThread:

@@ -25,26 +25,29 @@ if TYPE_CHECKING:
 @click.argument("job_id", metavar="[ID|PATTERN]", required=False, shell_complete=job_ids)
 @click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
 @click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
+@click.option("--force", is_flag=True, help="Also a notifier that jobs name.")
 @click.option("--all", "everything", is_flag=True, help="Delete all jobs: shows how many, and asks first.")
 @click.option("--yes", is_flag=True, help="With --all or a pattern: do not ask.")
 @click.option("--dry-run", is_flag=True, help="With --all: only show which.")
-def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, yes: bool, dry_run: bool) -> int:
+def delete(
+    job_id: str | None, *, cascade: bool, now: bool, force: bool, everything: bool, yes: bool, dry_run: bool
+) -> int:
     """Delete a job, all whose ids match ('etl-*'), or all. Runs that have not started are cancelled.
 
     --all deletes the jobs that are there when it begins, one after the other, each after those that run after it. If it
     is interrupted, the same command goes on with those that are left.
     """
     if everything:
-        _check(job_id is None and not cascade, "all", "--all without an ID and --cascade")
+        _check(job_id is None and not cascade and not force, "all", "--all without an ID, --cascade and --force")
         return _delete_all(now=now, yes=yes, dry_run=dry_run)
     _check(job_id is not None, "id", "the ID of a job, or --all")
     _check(not dry_run, "all", "--dry-run only with --all")
     if is_pattern(str(job_id)):
         return for_each_matching(
-            str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade=cascade, now=now), yes=yes
+            str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade, now, force), yes=yes
         )
     _check(not yes, "all", "--yes only with --all or a pattern")
-    in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now))
+    in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now, force=force))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
     else:
@@ -52,10 +55,10 @@ def delete(job_id: str | None, *, cascade: bool, now: bool, everything: bool, ye
     return DONE
 
 
-async def _see_gone(service: "Service", job_id: str, *, cascade: bool, now: bool) -> None:
+async def _see_gone(service: "Service", job_id: str, cascade: bool, now: bool, force: bool) -> None:
     """Delete one of several jobs; it may be gone already, with one after which it ran."""
     with suppress(NotFound):
-        await service.delete(job_id, cascade=cascade, now=now)
+        await service.delete(job_id, cascade=cascade, now=now, force=force)
 
 
 def _check(right: bool, field: str, allowed: str) -> None:

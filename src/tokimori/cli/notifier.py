@@ -83,12 +83,13 @@ def show(name: str) -> None:
 
 @notifier.command()
 @click.argument("name")
-def delete(name: str) -> None:
-    """Delete a notifier. Jobs that name it tell nobody by it any more."""
+@click.option("--force", is_flag=True, help="Also one that jobs name: they tell nobody by it any more.")
+def delete(name: str, *, force: bool) -> None:
+    """Delete a notifier that no job names."""
     from tokimori.service.notifiers import id_of
 
     async def act(service: "Service") -> None:
-        await service.delete(id_of(name))
+        await service.delete(id_of(name), force=force)
 
     in_service(act)
     if options().as_json:

@@ -24,7 +24,7 @@ _COLUMNS = ("NAME", "ROLE", "JOBS", "QUEUES", "CREATED", "BY", "EXPIRES")
 
 @token.command(cls=Command)
 @click.argument("name")
-@click.option("--role", required=True, metavar="ROLE", help="read, operate or admin.")
+@click.option("--role", required=True, metavar="ROLE", help="ping, read, operate or admin.")
 @click.option("--jobs", multiple=True, metavar="PREFIX", help="Only jobs whose ids begin so; may be repeated.")
 @click.option("--queues", multiple=True, metavar="NAME", help="Only jobs in this queue; may be repeated.")
 @click.option(

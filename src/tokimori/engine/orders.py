@@ -1,12 +1,13 @@
 """Orders as a node hears them: it reads, with its beats, what was appended since it did so last.
 
 A node that runs something does so with each beat. An idle one, which asks for nothing but its beat, does so when that
-tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes.
+tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes. It does so
+as well behind a beat that failed or came late.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from tokimori.engine.streams import Streams
 from tokimori.model.ids import NodeId, RandomBytes
@@ -47,10 +48,8 @@ class Orders:
         self._peers = peers
         if self._after is None or at < self._next_at:
             return ()
-        found = await self._streams.read(TOPIC, self._after, MOST)
-        self._next_at = at + RARELY
-        if found:
-            self._after, self._next_at = found[-1].number, at  # there may be more
+        found = await self._read(self._after)
+        self._next_at = at if found else at + RARELY  # there may be more
         orders = []
         for place, each in enumerate(found, 1):
             if (order := _order_in(each)) is not None:
@@ -58,6 +57,19 @@ class Orders:
             if place % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return orders
+
+    async def missed(self) -> AsyncIterator[Order]:
+        """All that was ordered since this was asked last, for who will ask no more."""
+        while self._after is not None and (found := await self._read(self._after)):
+            for each in found:
+                if (order := _order_in(each)) is not None:
+                    yield order
+
+    async def _read(self, after: int) -> Sequence[Numbered]:
+        found = await self._streams.read(TOPIC, after, MOST)
+        if found:
+            self._after = found[-1].number
+        return found
 
 
 def _order_in(found: Numbered) -> Order | None:

@@ -101,8 +101,8 @@ class Overdue:
         """Look at one of them; the alarm that it has raised. What fails hinders no other, and is tried again."""
         try:
             known = no_later(decode_expectation(document.text), now)
-            found = await self._of_job(known, now) if known.of_job else looked_at(known, now)
             standing = await self._alarm_of(known.name)
+            found = await self._of_job(known, standing, now) if known.of_job else looked_at(known, now)
             if found is None:
                 await self._take_back(standing)
                 await self._store.delete_document(KIND, document.name, document.version)
@@ -154,15 +154,17 @@ class Overdue:
             await self._store.delete_document(ALARM_KIND, alarm.name, alarm.version)
             log.info("%s has recovered", alarm.name)
 
-    async def _of_job(self, known: Expectation, now: Moment) -> tuple[Expectation, Alarm | None] | None:
+    async def _of_job(
+        self, known: Expectation, standing: Document | None, now: Moment
+    ) -> tuple[Expectation, Alarm | None] | None:
         """What is known of a job now, and its alarm; None: nothing is expected of it any more."""
         try:
             job = await self._store.get_job(JobId(known.name))
         except NotFound:
             job = None
         later = Moment(now + HOUR)
-        if job is not None and isinstance(job.definition.target, Unreadable):
-            return replace(known, look_at=later), None
+        if job is not None and isinstance(job.definition.target, Unreadable):  # what it expects, who can read it says
+            return replace(known, look_at=later), None if standing is None else decode_alarm(standing.text)
         if job is None or (within := job.definition.expect_within) is None:  # it may be written right now
             return (replace(known, look_at=later), None) if now < known.touched + SETTLED else None
         if job.state is JobState.PAUSED:

@@ -1,7 +1,7 @@
 """Streams upon documents: append with the next number of a topic, and read what comes after a number."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -58,10 +58,16 @@ class Streams:
         raise Conflict(f"{self._kind}: too many append to {topic!r} at the same time; try again")
 
     async def read(self, topic: str, after: int, limit: int) -> Sequence[Numbered]:
-        """The first entries behind that number, in order; where the first is not the next one, some were trimmed."""
+        """The first entries behind that number, in order; where the first is not the next one, some were trimmed.
+
+        Those that this version can't read are left out: one of them must not hold up all who read what is behind it.
+        """
         name = entry_name(topic, max(after, OPENING))
-        found = await self._store.list_documents(self._kind, prefix=prefix_of(topic), after=name, limit=limit)
-        return [Numbered(number=split_name(each.name)[1], entry=decode_entry(each.text)) for each in found]
+        while True:
+            found = await self._store.list_documents(self._kind, prefix=prefix_of(topic), after=name, limit=limit)
+            if (readable := [*_readable(found)]) or len(found) < limit:
+                return readable
+            name = found[-1].name
 
     async def newest(self, topic: str, known: int = OPENING) -> int:
         """The number of the newest entry; `known`, which is that of an older one, where there is none behind it.
@@ -142,3 +148,9 @@ class Streams:
             await self._store.put_document(document, None)
         except StoreUnavailable:
             await self._store.put_document(document, None)
+
+
+def _readable(found: Sequence[Document]) -> Iterator[Numbered]:
+    for each in found:
+        with suppress(ValueError):
+            yield Numbered(number=split_name(each.name)[1], entry=decode_entry(each.text))

@@ -12,8 +12,7 @@ from tokimori.errors import Conflict
 from tokimori.model import message, order, subscriber
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
-from tokimori.model.stream import OPENING, behind_topic, decode_entry, entry_name, prefix_of, split_name
-from tokimori.model.subscriber import decode_subscriber
+from tokimori.model.stream import OPENING, behind_topic, entry_name, moment_in, prefix_of, split_name
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 
@@ -109,9 +108,9 @@ class Trimmer:
         return await self._delete(gone)
 
     async def _gone(self, kept: Kept, topic: str, entries: Sequence[Document], now: Moment) -> Sequence[Document]:
-        """Those of the first entries of a topic that are too old, or too many."""
+        """Those of the first entries of a topic that are too old, or too many. What no version can read is too old."""
         before = Moment(now - kept.days * DAY)
-        old = list(takewhile(lambda each: decode_entry(each.text).at < before, entries)) if kept.days else []
+        old = list(takewhile(lambda each: (moment_in(each.text) or 0) < before, entries)) if kept.days else []
         newest = await self._newest(kept, topic, _number(entries[0]))
         many = [each for each in entries if _number(each) <= newest - kept.most]
         return max(old, many, key=len)
@@ -130,7 +129,7 @@ class Trimmer:
     async def _forget_some(self, after: str, now: Moment) -> str | None:
         page = await self._store.list_documents(subscriber.KIND, after=after, limit=BATCH)
         before = Moment(now - FORGOTTEN * DAY)
-        await self._delete([each for each in page if decode_subscriber(each.text).at < before])
+        await self._delete([each for each in page if (moment_in(each.text) or now) < before])
         return page[-1].name if len(page) == BATCH else None
 
     async def _open_behind(self, kept: Kept, topic: str, opening: Document | None, number: int) -> bool:

@@ -23,8 +23,10 @@ NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or 
 
 
 class Role(StrEnum):
-    """What a token lets one do; each role may do what those before it may."""
+    """What a token lets one do; each role may do what those before it may, except that who reads reports nothing."""
 
+    PING = "ping"
+    """Report of what is expected (`tokimori ping`), and nothing else."""
     READ = "read"
     """Look at everything but tokens and the audit log."""
     OPERATE = "operate"
@@ -34,10 +36,17 @@ class Role(StrEnum):
 
     def includes(self, other: "Role") -> bool:
         """Whether who has this role may do what needs the other one."""
-        return _RANK[self] >= _RANK[other]
+        return other in _INCLUDED[self]
 
 
-_RANK: Final = MappingProxyType({role: rank for rank, role in enumerate(Role)})
+_INCLUDED: Final = MappingProxyType(
+    {
+        Role.PING: frozenset({Role.PING}),
+        Role.READ: frozenset({Role.READ}),
+        Role.OPERATE: frozenset(Role) - {Role.ADMIN},
+        Role.ADMIN: frozenset(Role),
+    }
+)
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,8 @@
 """Orders: what people tell nodes to do, which no row of the store says. Each is an entry of one stream."""
 
-from typing import Final
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +17,10 @@ LARGEST_DATA: Final = 2**16
 """Bytes of the data of a signal, as JSON."""
 MOST_SIGNALS: Final = 100
 """So many signals are kept for an attempt that does not hear them yet; of more the newest."""
+MOST_SIGNAL_DATA: Final = 2**20
+"""So many characters of data they have together; of more the newest."""
+
+_Signal = TypeVar("_Signal", bound=tuple[str, str | None])
 
 
 class RestartRun(Struct, frozen=True, kw_only=True, tag="restart"):
@@ -71,3 +77,11 @@ def check_signal(name: object) -> str:
     """The text as the name of a signal. Raises `InvalidInput`."""
     check_word("name", name)
     return str(name)
+
+
+def newest_signals(signals: Sequence[_Signal]) -> list[_Signal]:
+    """Those of signals, names with data as JSON, that are kept for an attempt that does not hear them yet."""
+    kept = list(signals[-MOST_SIGNALS:])
+    sizes = accumulate(len(data or "") for _, data in reversed(kept))
+    many = sum(size <= MOST_SIGNAL_DATA for size in sizes)
+    return kept[len(kept) - many :]

@@ -40,7 +40,14 @@ class Numbered(Struct, frozen=True, kw_only=True):
     entry: Entry
 
 
+class _Dated(Struct, frozen=True):
+    """What every version says of an entry."""
+
+    at: Moment
+
+
 _decoder = msgspec.json.Decoder(Entry)
+_dated_decoder = msgspec.json.Decoder(_Dated)
 
 
 def encode_entry(entry: Entry) -> str:
@@ -51,6 +58,14 @@ def encode_entry(entry: Entry) -> str:
 def decode_entry(text: str) -> Entry:
     """The entry in a text of `encode_entry`. Raises `ValueError`."""
     return _decoder.decode(text)
+
+
+def moment_in(text: str) -> Moment | None:
+    """When that was appended what the text says, though this version may read nothing else of it. None: nobody can."""
+    try:
+        return _dated_decoder.decode(text).at
+    except ValueError:
+        return None
 
 
 def encoded_body(value: Any) -> msgspec.Raw:

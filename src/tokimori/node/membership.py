@@ -20,11 +20,15 @@ _DOUBTS = "disagree by over 5 s: nothing is decided until they agree three times
 
 
 class Heard(NamedTuple):
-    """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter."""
+    """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter.
+
+    `unbroken`: neither it nor the one before it failed or came late.
+    """
 
     pulse: Pulse
     sent: float
     overdue: list[tuple[NodeId, int]]
+    unbroken: bool
 
 
 class Membership:
@@ -85,13 +89,14 @@ class Membership:
         at = self._clock.monotonic()
         self.tick_at = sent + (TICK_BUSY if busy else TICK_IDLE)
         self._unbroken = at - sent <= LATE_TICK
+        unbroken = unbroken and self._unbroken
         self._lease = Lease(sent)
         trusted = self._timeline.trusted
         self._timeline = follow(self._timeline, pulse.now, sent, at)
         if trusted != self._timeline.trusted:
             log.warning("the clock of the store and that of this node %s", _DOUBTS if trusted else "agree again")
-        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken and self._unbroken)
-        return Heard(pulse, sent, overdue(self._watch, at))
+        self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken)
+        return Heard(pulse, sent, overdue(self._watch, at), unbroken)
 
     async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
         """Where the store refuses to note a process, the node says only that it lives: ends tell of processes again."""

@@ -32,7 +32,7 @@ from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
-from tokimori.node.obeying import Hearer, obey
+from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
@@ -40,6 +40,7 @@ from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.service.drained import tell_drained
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,6 @@ class Node:
 
     def _begin(self) -> None:
         """A new life under a new id."""
-        self._stopping.drained = False
         at, source = self._clock.monotonic(), self._source
         self._membership = Membership(source, self.identity, self._clock, self._random)
         self._lookout = Lookout(source, self._rhythm.update_interval_seconds, at)
@@ -234,6 +234,8 @@ class Node:
         await self._membership.register()
         try:
             await refuse_unfinished(self._store)
+            if self._stopping.drained:
+                await tell_drained(self._store, self._random, self.id, self.now)
         except StoreError:
             await self._source.leave(self.id, self.now)
             raise
@@ -322,23 +324,31 @@ class Node:
         self._executor.renew(heard.sent)
         self._lookout.hear(heard.pulse.survey, heard.sent)
         self._tell_duties(heard.pulse)
-        for peer, beat in heard.overdue:
-            if await self._store.bury(peer, beat, self.id, self.now):
-                log.warning("node %s has fallen silent; its runs are taken over", peer)
-                self._tell_duties(replace(heard.pulse, orphans=True))
-        await self._worker.compare(heard.pulse)
-        us = Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
-        for order in await self._orders.heard(heard.pulse, heard.sent, busy=self._worker.work.busy):
-            obey(order, us)
+        try:
+            for peer, beat in heard.overdue:
+                if await self._store.bury(peer, beat, self.id, self.now):
+                    log.warning("node %s has fallen silent; its runs are taken over", peer)
+                    self._tell_duties(replace(heard.pulse, orphans=True))
+            await self._worker.compare(heard.pulse)
+        finally:  # the next beat may not tell any more that somebody has ordered something
+            if await obey_heard(self._orders, heard, self._hearer()):
+                self._membership.tick_at = self._clock.monotonic()
+
+    def _hearer(self) -> Hearer:
+        return Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)
 
     def _tell_duties(self, pulse: Pulse) -> None:
         for duty in self._duties:
             duty.hear(pulse)
 
     async def _reborn(self) -> None:
-        """This node was declared dead: nothing that it does counts any more. It ends its processes and joins anew."""
+        """This node was declared dead: nothing that it does counts any more. It ends its processes and joins anew.
+
+        What was ordered of its old id is meant for it still, and a drained node stays drained.
+        """
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
         self._worker.end_all(StopReason.DISOWN)
+        await obey_missed(self._orders, self._hearer())
         self._begin()
         await self._register()
 

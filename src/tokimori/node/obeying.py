@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tokimori.engine.look import Lookout
+from tokimori.engine.orders import Orders
 from tokimori.model.ids import NodeId
 from tokimori.model.order import DrainNode, Order, RestartRun, ResumeNode, SignalRun, StopNode
+from tokimori.node.membership import Heard
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Signal, Signalling
@@ -23,6 +25,27 @@ class Hearer(NamedTuple):
     stopping: Stopping
     signalling: Signalling
     stop: Callable[[], str]
+
+
+async def obey_heard(orders: Orders, heard: Heard, node: Hearer) -> bool:
+    """Do what was ordered since the last beat; whether somebody waits for one more, as who orders of nodes does.
+
+    A beat that came late, or failed, may have missed him: it is followed by a look.
+    """
+    found = await orders.heard(heard.pulse, heard.sent, busy=node.worker.work.busy or not heard.unbroken)
+    for order in found:
+        obey(order, node)
+    return any(isinstance(order, DrainNode | ResumeNode | StopNode) for order in found)
+
+
+async def obey_missed(orders: Orders, node: Hearer) -> None:
+    """Do what was ordered of the node by its id before it was declared dead: it is the same process."""
+    async for order in orders.missed():
+        match order:
+            case DrainNode(node_id=node.id) | ResumeNode(node_id=node.id) | StopNode(node_id=node.id):
+                obey(order, node)
+            case _:
+                pass
 
 
 def obey(order: Order, node: Hearer) -> None:

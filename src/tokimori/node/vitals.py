@@ -155,8 +155,13 @@ class Vitals:
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
 
     def _tell(self) -> None:
-        """Write into the log what has changed, with the names that strangers are not told."""
-        causes = () if self._node.absent else tuple(self._causes())
+        """Write into the log what has changed, with the names that strangers are not told.
+
+        A node that takes no part, as it is drained or stops, is no more ready than before: nothing is told of it.
+        """
+        if self._node.absent:
+            return
+        causes = tuple(self._causes())
         if (now := frozenset(each.kind for each in causes)) == self._told:
             return
         self._told = now

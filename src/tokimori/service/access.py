@@ -44,7 +44,7 @@ def needs_role(role: Role, what: str, access: Access) -> Forbidden:
         f"{what}: the role {access.role} of the token {access.author!r} does not include it",
         field="role",
         value=access.role,
-        allowed=f"a token of the role {role}, or of one above it: `tokimori token create NAME --role {role}`",
+        allowed=f"a token of the role {role}, or of one that includes it: `tokimori token create NAME --role {role}`",
     )
 
 

@@ -70,6 +70,11 @@ async def _nothing(_: Service, __: object) -> object:
     return None
 
 
+async def _by_itself(_: Service, __: object) -> object:
+    """It waits for others when it has changed something, and records that itself before."""
+    return None
+
+
 TASK_ORDERS: Final = ("disable", "enable", "resolve", "restart")
 """What is ordered of a task by its name alone."""
 CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
@@ -95,7 +100,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         "secrets.rotate": ("secrets", _nothing),
         **dict.fromkeys(("orders.restart", "orders.signal"), ("run", _nothing)),
         **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), ("job", _nothing)),
-        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _nothing)),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _by_itself)),
         **dict.fromkeys(
             [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
             ("task", _task),
@@ -172,6 +177,8 @@ class _AuditedService(AuditedPart):
 async def carried_out(service: Service, audit: Audit, change: Change) -> object:
     """What the method returns; if it has changed something, that is recorded."""
     kind, look = CHANGES[change.what]
+    if look is _by_itself:
+        return await change.method(*change.args, **change.kwargs)
     is_new, subject = change.what in _NEW, change.subject
     before = None if is_new else await _seen(look, service, subject)
     result = await change.method(*change.args, **change.kwargs)

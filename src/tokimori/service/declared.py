@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
 from tokimori.ports.documents import Documents as DocumentStore
@@ -155,7 +155,10 @@ async def _vanish(service: JobService, job_id: str, declared: Declared, now_know
             await service.pause(job_id, what)
             return f"{what}: it is paused"
         case "delete":
-            await service.delete(job_id)
+            try:
+                await service.delete(job_id)
+            except Refused as fault:
+                return f"{what}: {fault.message}"
             now_known.pop(job_id, None)
             return f"{what}: it was deleted"
 

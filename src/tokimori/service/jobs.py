@@ -30,6 +30,7 @@ from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, dependents_of
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
+from tokimori.service.notified import check_untold
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -298,14 +299,17 @@ class JobService(RunService):
         await self._store.replace_job(decided.job, edit.job, edit.skips, family)
         return edit.job, days
 
-    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False) -> None:
+    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False) -> None:
         """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
 
         Raises `Refused` if other jobs run after it. With `cascade` the jobs that have no other parent are deleted too,
-        with all that run after them; jobs that have other parents lose this one.
+        with all that run after them; jobs that have other parents lose this one. Raises `Refused` also for a notifier
+        that jobs name, unless you `force` it: they tell nobody then.
         """
         checked_id = check_job_id(job_id)
         flag_of("now", now)
+        if not flag_of("force", force):
+            await check_untold(self._store, checked_id)
         if flag_of("cascade", cascade):
             await self._cut_off(checked_id, now=now)
         await check_childless(self._store, checked_id)

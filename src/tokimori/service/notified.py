@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tokimori.errors import Conflict, InvalidInput, NotFound
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.document import Document
-from tokimori.model.job import Job
-from tokimori.model.notifier import NotifyOn, notifier_id
+from tokimori.model.ids import JobId
+from tokimori.model.job import Definition, Job
+from tokimori.model.notifier import PREFIX, NotifyOn, name_of, notifier_id
 from tokimori.model.notifying import KIND, SUCCESSES
 from tokimori.ports.documents import Documents
 from tokimori.ports.store import Jobs
+from tokimori.service.asking import all_jobs
+
+NAMED = 10
+"""So many jobs that name a notifier are told."""
 
 
 class NotifiedStore(Jobs, Documents, Protocol):
@@ -47,3 +52,32 @@ async def _check_there(store: Jobs, name: str, field: str) -> None:
             value=name,
             allowed="names of notifiers: `tokimori notifier list`",
         ) from None
+
+
+async def check_untold(store: Jobs, job_id: JobId) -> None:
+    """Check that no other job tells this one, if it is a notifier. Raises `Refused`, which names the first ones."""
+    if not job_id.startswith(PREFIX):
+        return
+    found: list[JobId] = []
+    async for job in all_jobs(store):
+        if job.id != job_id and tells(job.definition, job_id):
+            found.append(job.id)
+        if len(found) > NAMED:
+            break
+    if found:
+        raise told_by(job_id, ", ".join(found[:NAMED]) + (" and others" if len(found) > NAMED else ""))
+
+
+def tells(definition: Definition, notifier: JobId) -> bool:
+    """Whether a job of this definition tells the notifier of something."""
+    return any(notifier_id(name) == notifier for names in definition.notify.values() for name in names)
+
+
+def told_by(notifier: JobId, jobs: str) -> Refused:
+    """Why a notifier can't be deleted."""
+    return Refused(
+        f"the notifier {name_of(notifier)!r} can't go, because jobs name it, which would tell nobody: {jobs}",
+        field="id",
+        value=notifier,
+        allowed="a notifier that no job names; with --force (force=True) any",
+    )

@@ -34,6 +34,7 @@ from tokimori.model.words import check_text
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.asking import MOST_LISTED, cancel_all
+from tokimori.service.audit import record
 from tokimori.service.documents import Documents
 from tokimori.service.drained import DRAINED
 from tokimori.service.given import flag_of, json_of
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
 
 LOOK = 0.25
 """Seconds between two looks at the beats of nodes that were told something."""
+BEATS = 2
+"""So many beats of a node behind an order: the first may have asked for its peers before it, and be counted later."""
 LONGEST = 5.0
+"""Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
 _LIVE = frozenset(RunState) - ENDS
 
 
@@ -143,7 +147,7 @@ class Orders:
         text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
         for node in nodes:
             await self._drained.put(node.id, text)
-        await self._tell(nodes, DrainNode(node_id=_one(node_id)))
+        await self._tell("drain", nodes, DrainNode(node_id=_one(node_id)))
         await self._forget_the_dead()
         return [structs.replace(node, drained=True) for node in nodes]
 
@@ -154,7 +158,7 @@ class Orders:
         drained = [
             each for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED) if each.name in ids
         ]
-        await self._tell(nodes, ResumeNode(node_id=_one(node_id)))
+        await self._tell("resume", nodes, ResumeNode(node_id=_one(node_id)))
         for document in drained:
             with suppress(Conflict):  # somebody has drained it again while it was told
                 await self._drained.delete(document)
@@ -167,7 +171,7 @@ class Orders:
         nodes that were told.
         """
         at_once, nodes = flag_of("now", now), await self._nodes(node_id)
-        await self._tell(nodes, StopNode(node_id=_one(node_id), now=at_once))
+        await self._tell("stop", nodes, StopNode(node_id=_one(node_id), now=at_once))
         return nodes
 
     async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
@@ -181,10 +185,11 @@ class Orders:
             raise NotFound(message, field="node", value=wanted, allowed="one of `tokimori node list`")
         return found
 
-    async def _tell(self, nodes: Sequence[NodeRecord], order: Order) -> None:
-        """Give an order to nodes, and wait until they hear it, `LONGEST` seconds at most.
+    async def _tell(self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode) -> None:
+        """Give an order to nodes, record that, and wait until they hear it, `LONGEST` seconds at most.
 
-        Whoever does so takes part for that time: the beat of an idle node tells of a peer that it did not know.
+        Whoever does so takes part for that time: the beat of an idle node tells of a peer that it did not know. Who is
+        gone before they have heard it has given it all the same: it is recorded first.
         """
         now = await self._now()
         us = NodeRecord(
@@ -198,6 +203,8 @@ class Orders:
             state=NodeState.ALIVE,
         )
         await self._give(order)
+        of = f"node {order.node_id or '*'}"
+        await record(self._service.audit, f"orders.{what}", of, None, {"nodes": len(nodes)})
         await self._store.register(us)
         try:
             wanted = {node.id for node in nodes}
@@ -207,7 +214,7 @@ class Orders:
                     return
                 await self._rest(LOOK)
                 beats = {node.id: node.beat for node in await self._store.list_nodes() if node.state is NodeState.ALIVE}
-                before = {each: beat for each, beat in before.items() if beats.get(each) == beat}
+                before = {each: beat for each, beat in before.items() if 0 <= beats.get(each, -1) < beat + BEATS}
         finally:
             await self._store.leave(us.id, now)
 

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace
 
-from tokimori.errors import NotFound
+from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
 from tokimori.model.job import Job
+from tokimori.model.notifier import PREFIX as NOTIFIERS
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
@@ -25,6 +26,7 @@ from tokimori.service.audited import PARTS, TASK_ORDERS, audited
 from tokimori.service.claims import Claims
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
 from tokimori.service.judging import judge_of
+from tokimori.service.notified import told_by
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.service import Service
 from tokimori.service.tasks import TaskDetails
@@ -238,6 +240,11 @@ async def _deleted(asked: Asked) -> Any:
     for job_id in below - {asked.first}:
         if not await asked.sight.sees_id(job_id):
             raise out_of_scope("cascade: a job that runs after it")
+    if str(asked.first).startswith(NOTIFIERS):
+        try:
+            return await _to_job(asked)
+        except Refused as fault:  # it names jobs of others
+            raise Refused(told_by(asked.first, "ask an admin which").message, field="id", value=asked.first) from fault
     return await _to_job(asked)
 
 
@@ -281,7 +288,8 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         ),
         **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
         "expectations.get": (Role.READ, _of_job),
-        **dict.fromkeys(("ping", "expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
+        "ping": (Role.PING, _to_job),
+        **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),

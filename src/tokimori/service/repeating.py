@@ -20,6 +20,7 @@ from tokimori.service.deleting import DeletingService
 from tokimori.service.documents import Documents
 from tokimori.service.edits import kept_since
 from tokimori.service.given import flag_of, job_fields
+from tokimori.service.notified import check_untold
 from tokimori.service.requests import Asked
 
 
@@ -72,8 +73,8 @@ class RepeatingService(DeletingService):
         A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused. Of one
         that was paused before there may then be two, and the call says so (`AlreadyExists`).
 
-        Raises `Refused` for a job that a set or an app declares or of which runs have not ended, and what `add` and
-        `update` do.
+        Raises `Refused` for a job that a set or an app declares, of which runs have not ended or that is a notifier
+        which jobs name, and what `add` and `update` do.
         """
         job, new = await self._store.get_job(check_job_id(job_id)), check_new_job_id(new_id)
         check_readable(job.definition)
@@ -83,6 +84,7 @@ class RepeatingService(DeletingService):
         if any(job.id in app.jobs for app in await Documents(self._store, APPS, self._random).list()):
             message = f"an app declares the job {job.id!r}, and would add it again: rename it there"
             raise Refused(message, field="id", value=job.id, allowed=f"a job of no app, or a copy: `job copy {job.id}`")
+        await check_untold(self._store, job.id)
         edges = [edge for edge in (await self._store.family()).edges if edge.declared_by != job.id]
         for other in await self._renamed_in(edges, job.id, new):
             await self._judged(other, (await self._store.get_job(other)).definition)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
+from tokimori.model.notifier import notifier_id
 from tokimori.model.target import Unreadable
 from tokimori.model.words import check_word
 from tokimori.service.arguments import CalendarArguments, JobArguments, QueueArguments, SemaphoreArguments
@@ -26,6 +27,7 @@ from tokimori.service.documents import Documents
 from tokimori.service.edits import edited
 from tokimori.service.family import checked_family
 from tokimori.service.given import flag_of, job_fields
+from tokimori.service.notified import tells
 from tokimori.service.resource_kinds import PARTS, WORDS, Part, Resources, read_resources
 from tokimori.service.resources import ResourceService
 
@@ -299,11 +301,16 @@ def _not_prunable(
     known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId], *, take_over: bool
 ) -> Iterator[tuple[JobId, str]]:
     """The jobs that can't be pruned, and why."""
-    waiting = dict(_parents_among(frozenset(removed), _final(known, wanted, removed)))
+    final = _final(known, wanted, removed)
+    waiting = dict(_parents_among(frozenset(removed), final))
+    told = {notifier_id(name) for each in final.values() for names in each.notify.values() for name in names}
     for job_id in removed:
         definition = known[job_id].definition
         if job_id in waiting:
             yield job_id, f"it is not declared any more, but {waiting[job_id]} runs after it"
+        elif job_id in told:
+            teller = next(each for each, said in final.items() if tells(said, job_id))
+            yield job_id, f"it is not declared any more, but {teller} notifies it"
         elif not take_over and definition.declared is not None and digest_of(definition) != definition.declared.digest:
             yield job_id, "it is not declared any more, but was edited by hand since"
 

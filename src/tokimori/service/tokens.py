@@ -62,7 +62,7 @@ class Tokens:
         queues: Sequence[str] = (),
         expires: Span | None = None,
     ) -> NewToken:
-        """Make a token of this role (`read`, `operate`, `admin`), over in `expires` seconds, if that is given.
+        """Make a token of this role (`ping`, `read`, `operate`, `admin`), over in `expires` seconds, if that is given.
 
         `jobs`: only of jobs whose ids begin with one of these; `queues`: only of jobs in one of these. Raises
         `InvalidInput` and `AlreadyExists`.
@@ -166,5 +166,5 @@ def _check_whole(token: AccessToken) -> None:
             "role: an admin may do everything, so a token of that role has neither jobs nor queues",
             field="role",
             value=token.role,
-            allowed="read or operate beside --jobs and --queues",
+            allowed="ping, read or operate beside --jobs and --queues",
         )

@@ -8,19 +8,22 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.apps.conftest import until
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import Site
-from tests.servers import redis
+from tests.servers import mariadb, postgres, redis
 
 WITHIN = 15.0
 """Seconds from the fault to the answer."""
+DOCTOR = 20.0
+"""Seconds after which `tokimori doctor` has said so."""
 STUBBORN = 'trap "" TERM; while :; do sleep 0.2; done'
 
 
@@ -99,21 +102,61 @@ def test_a_stuck_handler(program: Program) -> None:
         until(lambda: "of job secret-job" in node.log, 5)
 
 
+def a_redis() -> tuple[Any, str]:
+    """One of this test, and its URL."""
+    server = redis.Server(redis.FORGETFUL)
+    return server, server.url()
+
+
+def a_postgres() -> tuple[Any, str]:
+    """One of this test, and its URL."""
+    server = postgres.Server()
+    return server, server.make("t")
+
+
+def a_mariadb() -> tuple[Any, str]:
+    """One of this test, and its URL."""
+    server = mariadb.Server()
+    return server, server.make("t")
+
+
+def processes_of(server: Any) -> list[int]:
+    """The server's own, and those of its sessions."""
+    pid = server.process.pid
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+def send(pids: Sequence[int], sent: signal.Signals) -> None:
+    """As if the machine did so to all at once."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, sent)
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("sent", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "killed"])
-def test_a_stopped_database(program: Program, sent: signal.Signals) -> None:
-    """One that is frozen answers nobody, one that is gone refuses; when it answers again so does the node."""
-    server = redis.Server(redis.FORGETFUL)
+@pytest.mark.parametrize("a_server", [a_redis, a_postgres, a_mariadb])
+def test_a_stopped_database(program: Program, a_server: Callable[[], tuple[Any, str]], sent: signal.Signals) -> None:
+    """One that is frozen answers nobody, one that is gone refuses; when it answers again so does the node.
+
+    Who asks `tokimori doctor` beside it is told as much, and soon.
+    """
+    server, program.environment["TOKIMORI_STORE"] = a_server()
+    pids = processes_of(server)
     try:
-        program.environment["TOKIMORI_STORE"] = server.url()
         with node_of(program) as node:
-            server.process.send_signal(sent)
+            pids = processes_of(server)
+            send(pids, sent)
             node.turns(503, WITHIN, "the store does not answer")
+            began = time.monotonic()
+            found = {each["check"]: each["level"] for each in program.json("doctor", code=1)["findings"]}
+            assert found["store"] == "fail"
+            assert time.monotonic() < began + DOCTOR
             if sent is signal.SIGSTOP:
-                server.process.send_signal(signal.SIGCONT)
+                send(pids, signal.SIGCONT)
                 node.turns(200, 30)
     finally:
-        server.process.send_signal(signal.SIGCONT)
+        send(pids, signal.SIGCONT)
         server.remove()
 
 

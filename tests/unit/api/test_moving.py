@@ -8,8 +8,9 @@ import pytest
 from starlette.requests import Request
 
 from tests.unit.api.asgi import Asker
+from tests.unit.examples import NEW_YEAR
 from tokimori.api.moving import Found, Moving, Read, SystemdRequest
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.target import Command
@@ -96,6 +97,9 @@ async def test_a_transaction_adds_a_page_of_jobs() -> None:
     pages: list[int] = []
 
     class Counted:
+        async def now(self) -> Moment:
+            return NEW_YEAR
+
         async def import_all(self, jobs: Sequence[object], **_: object) -> Imported:
             pages.append(len(jobs))
             return Imported(added=(JobId(f"of page {len(pages)}"),), unchanged=())

@@ -1,5 +1,6 @@
 """Tokens at the door: who brings which is let in, and how far."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -12,6 +13,7 @@ from tests.unit.api.conftest import an_app
 from tests.unit.api.test_moving import JOB, TASK, TIME, UNITS
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
+from tokimori.api.app import operations
 from tokimori.api.bodies import MOST_BODY
 from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
@@ -92,6 +94,33 @@ async def test_wrong_role(gate: Door) -> None:
         answer = await gate.ask(operates, "DELETE" if path.endswith("ci") else "GET", path)
         assert (answer.status, answer.error["field"]) == (403, "role")
     assert [job.id for job in await gate.world.service.list()] == ["a"]
+
+
+async def test_a_token_for_pings_does_nothing_else(gate: Door) -> None:
+    """A token that stands in crontabs of other machines opens no other operation; who may read reports nothing."""
+    for name in ("office-backup", "other"):
+        await gate.world.service.expectations.set(name, 3600)
+    await gate.world.add({"noop": True}, "office-job")
+    run = await gate.world.trigger("office-job")
+    token = await gate.token("ping", jobs=["office-"])
+    known = {"name": "office-backup", "job_id": "office-job", "run_id": run.id}
+    asked = operations(lambda _: None, lambda _: None, formats(gate.world.clock))  # type: ignore[arg-type, return-value]
+    answered = set()
+    for each in asked:
+        path = re.sub(r"{(\w+)[^}]*}", lambda part: known.get(part[1], run.id), each.path)
+        answer = await gate.ask(token, each.method, path, each.example)
+        if answer.status < 300:
+            answered.add(each.id)
+        else:
+            assert answer.status in {400, 403, 404, 405, 422}, (each.id, answer.status, answer.body)
+    assert answered == {"ping"}
+    for path in ("/api/v1/job/", "/metrics", "/", "/api/v2/calls/list"):
+        assert (await gate.ask(token, "POST" if "calls" in path else "GET", path, {})).status >= 400, path
+    assert (await gate.ask(token, "POST", "/api/v2/pings/other")).status == 403
+    assert (await gate.ask(token, "POST", "/api/v2/calls/ping", {"args": ["office-backup"]})).status == 200
+    for role, status in (("read", 403), ("operate", 200)):
+        answer = await gate.ask(await gate.token(role, role), "POST", "/api/v2/pings/office-backup")
+        assert answer.status == status
 
 
 async def test_wrong_scope(gate: Door) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.signals import Signals, carry_out
 from tokimori.executors.functions import wire
-from tokimori.model.order import MOST_SIGNALS
+from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
 
 def an_attempt(act: Any, folder: Path) -> Attempt:
@@ -33,6 +33,21 @@ def test_what_came_before_is_kept() -> None:
     assert heard == [*range(1, MOST_SIGNALS + 1), {"a": [1]}]
     signals.on("other", heard.append)
     assert heard[-1] is None
+
+
+def test_what_is_kept_for_who_does_not_hear_has_a_bound() -> None:
+    """Of large signals the newest, as many as fit: a function that never listens does not eat up its process."""
+    heard: list[Any] = []
+    signals = Signals(carry_out)
+    large = '"' + "x" * (LARGEST_DATA - 2) + '"'
+    fit = MOST_SIGNAL_DATA // LARGEST_DATA
+    for n in range(fit):
+        signals.tell(f"n{n % 2}", large)
+    signals.tell("small", "1")
+    for name in ("n0", "n1", "small"):
+        signals.on(name, heard.append)
+    assert len(heard) == fit
+    assert (heard[-1], {len(data) for data in heard[:-1]}) == (1, {LARGEST_DATA - 2})
 
 
 def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.served import TRANSPORTS, store_of
+from tests.unit.client.served import TRANSPORTS, served, store_of
 from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
-from tokimori.errors import InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
+from tokimori.errors import Forbidden, InvalidConfig, InvalidInput, NotFound, Refused, SchemaMismatch
 from tokimori.locks.program import Program
 from tokimori.model.job import JobState
 from tokimori.model.target import Command
@@ -217,3 +217,16 @@ def test_a_file_that_is_not_there_is_made_with_a_warning(tmp_path: Path, caplog:
         assert [record.getMessage() for record in caplog.records] == [
             f"the store {tmp_path}/t.db does not exist: it is made, and is empty"
         ] * warnings
+
+
+def test_a_token_for_pings_pings() -> None:
+    """A client that may read nothing reports, and is told no for all else."""
+    with served() as url, open_client(url) as client:
+        client.expectations.set("office-backup", 3600)
+        token = client.tokens.create("office", "ping", jobs=["office-"]).text
+        with open_client(f"{url.partition('?')[0]}?secret={token}") as office:
+            assert office.ping("office-backup").good is not None
+            with pytest.raises(Forbidden):
+                office.list()
+            with pytest.raises(Forbidden):
+                office.ping("other")

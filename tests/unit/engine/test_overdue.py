@@ -6,12 +6,14 @@ from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.service.world import World
 from tokimori.clock import HOUR, SECOND, Moment
 from tokimori.engine.overdue import IDLE, MOST, NEWEST, PAGE, REST, Overdue
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
+from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import KIND, SETTLED, AlarmKind
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.outcome import Failed, Outcome, Succeeded
@@ -141,6 +143,19 @@ async def test_a_deleted_job_is_forgotten(world: Watched) -> None:
     await world.pass_time(11)
     assert await world.alarms() == []
     assert await world.store.list_documents(KIND) == []
+
+
+async def test_a_job_that_this_version_cannot_read_keeps_its_alarm(world: Watched) -> None:
+    """Nobody has done what was expected: nothing is known to be well, and none is raised that was not there."""
+    for job_id in ("late", "young"):
+        await world.service.add(job_id, noop=True, expect_within=100 if job_id == "late" else 10_000)
+    await world.pass_time(101)
+    for job in await world.service.list():
+        world.store.tables.jobs[job.id] = replace(job, definition=stored_definition('{"target":{"type":"rocket"}}'))
+    before = await world.service.alarms()
+    await world.pass_time(20_000)
+    assert await world.service.alarms() == before
+    assert await world.alarms() == [("overdue", "late")]
 
 
 async def test_a_job_that_is_about_to_be_written_is_not_forgotten(world: Watched) -> None:

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
@@ -11,7 +12,7 @@ from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, Trimmer
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
 from tokimori.model.message import KIND
-from tokimori.model.stream import Entry, encoded_body, entry_name
+from tokimori.model.stream import Entry, encoded_body, entry_name, moment_in
 from tokimori.model.subscriber import KIND as SUBSCRIBER
 from tokimori.model.subscriber import Subscriber, encode_subscriber
 from tokimori.stores.memory.store import MemoryStore
@@ -26,6 +27,12 @@ async def a_topic(store: MemoryStore, topic: str, *ages: float) -> None:
     for age in sorted(ages, reverse=True):
         at = Moment(NEW_YEAR - round(age * DAY))
         await streams.append(topic, Entry(at=at, by=None, key=f"{age}", body=encoded_body(age)))
+
+
+async def a_text(store: MemoryStore, name: str, text: str) -> None:
+    """What stands in the place of a document."""
+    known = await store.get_document(KIND, name)
+    await store.put_document(replace(known, text=text, version=known.version + 1), known.version)
 
 
 async def kept(store: MemoryStore, topic: str) -> list[str]:
@@ -108,6 +115,43 @@ async def test_nobody_appends_where_something_was_trimmed(known: int) -> None:
     late = Entry(at=NEW_YEAR, by=None, key="late", body=encoded_body(None))
     assert await frozen.append("news", late) == numbers[-1] + 1
     assert await kept(store, "news") == ["0", "late"]
+
+
+@pytest.mark.parametrize("text", ["no JSON", '{"key":"nobody knows when"}'])
+async def test_what_nobody_can_read_holds_up_no_trimming(text: str) -> None:
+    """It is deleted in its turn, and what is too old behind it too; who reads the topic reads what is around it."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "news", *range(20, 20 + BATCH), 10, 9, 0)
+    names = [each.name for each in await store.list_documents(KIND, prefix="news/")]
+    for name in names[2 : BATCH + 3]:
+        await a_text(store, name, text)
+    assert await kept(store, "news") == ["39", "0"]
+    await a_round(store)
+    assert await kept(store, "news") == ["0"]
+    assert len(await store.list_documents(KIND, prefix="news/")) == 2
+
+
+async def test_what_a_newer_version_says_is_trimmed_by_its_age() -> None:
+    """Though this one can't read more of it than when that was."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "news", 9, 8, 1)
+    for document in (await store.list_documents(KIND, prefix="news/"))[1:]:
+        await a_text(store, document.name, document.text.replace('"key"', '"keys"'))
+    await a_round(store)
+    [_, left] = await store.list_documents(KIND, prefix="news/")
+    assert moment_in(left.text) == NEW_YEAR - DAY
+    assert await kept(store, "news") == []
+
+
+async def test_many_that_nobody_can_read_hide_nothing_behind_them() -> None:
+    """Whoever reads few at a time gets what comes next, and not the impression that there is no more."""
+    store = MemoryStore(VirtualClock())
+    await a_topic(store, "news", *range(10))
+    for document in (await store.list_documents(KIND, prefix="news/"))[2:9]:
+        await a_text(store, document.name, "{")
+    read = Streams(store, KIND, os.urandom).read
+    first = (await read("news", 0, 1))[0]
+    assert [each.entry.key for each in await read("news", first.number, 2)] == ["1"]
 
 
 async def test_a_step_looks_at_several_topics() -> None:

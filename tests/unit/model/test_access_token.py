@@ -54,8 +54,15 @@ def test_a_token_is_over_at_its_moment() -> None:
 
 def test_each_role_may_do_what_those_before_it_may() -> None:
     """And nothing of those behind it."""
-    table = [[role.includes(other) for other in Role] for role in Role]
+    ladder = (Role.READ, Role.OPERATE, Role.ADMIN)
+    table = [[role.includes(other) for other in ladder] for role in ladder]
     assert table == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_who_reports_may_do_nothing_else_and_who_reads_reports_nothing() -> None:
+    """Whoever operates may do both."""
+    assert [role for role in Role if Role.PING.includes(role)] == [Role.PING]
+    assert [role for role in Role if role.includes(Role.PING)] == [Role.PING, Role.OPERATE, Role.ADMIN]
 
 
 def test_a_scope_has_jobs_by_prefix_and_queues_by_name() -> None:

@@ -2,16 +2,20 @@
 
 import asyncio
 import os
+from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.node.world import Member, World
-from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
+from tokimori.ports.nodes import NodeRecord, Pulse
+from tokimori.service.audited import audited
 from tokimori.service.service import Service
 
 
@@ -135,6 +139,29 @@ async def test_what_is_shown_of_a_node_is_what_it_does(resumes_first: bool) -> N
     assert [node.drained for node in await orders_of(world).nodes()] == [member.node.unready is not None]
 
 
+async def test_an_order_is_recorded_before_it_is_heard() -> None:
+    """Once, with its author: who is killed while he waits has given it all the same."""
+    world = World()
+    member = await world.join()
+    service = orders_of(world)
+    waits: list[int] = []
+
+    async def rest(seconds: float) -> None:
+        waits.append(len(await service.audit.list()))
+        await world.pass_time(seconds)
+
+    service.orders._rest = rest
+    audited_orders = audited(service).orders
+    await audited_orders.drain(member.node.id)
+    await audited_orders.resume()
+    entries = [each.entry for each in await service.audit.list()]
+    assert [(each.what, each.of, each.who, each.after) for each in entries] == [
+        ("orders.resume", "node *", "ada", {"nodes": 1}),
+        ("orders.drain", f"node {member.node.id}", "ada", {"nodes": 1}),
+    ]
+    assert {*waits} == {1, 2}
+
+
 async def test_nodes_that_come_later_are_not_meant() -> None:
     """All nodes are those that lived when it was ordered."""
     world = World()
@@ -159,6 +186,46 @@ async def test_a_node_that_was_dead_meanwhile_is_not_meant() -> None:
     await world.pass_time(5)
     assert (len(frozen.executor.running), frozen.node.unready) == (1, None)
     assert "takes no new runs" in str(living.node.unready)
+
+
+async def test_a_drained_node_that_was_declared_dead_stays_drained() -> None:
+    """Under its new id, and everybody sees it there: whoever drained it is about to work on its machine."""
+    world = World()
+    frozen, _ = await world.join(), await world.join()
+    await world.pass_time(1)
+    service, old = orders_of(world), frozen.node.id
+    await service.orders.drain(old)
+    frozen.frozen = True
+    await world.pass_time(10)
+    frozen.frozen = False
+    await world.pass_time(3)
+    assert frozen.node.id != old
+    assert "takes no new runs" in str(frozen.node.unready)
+    assert [node.id for node in await service.nodes() if node.drained and node.runs_jobs] == [frozen.node.id]
+    await service.orders.resume(frozen.node.id)
+    assert (frozen.node.unready, [node for node in await service.nodes() if node.drained and node.runs_jobs]) == (
+        None,
+        [],
+    )
+
+
+@pytest.mark.parametrize(("resumes", "stops"), [(False, False), (True, False), (False, True)])
+async def test_what_was_ordered_of_a_node_before_it_was_declared_dead(resumes: bool, stops: bool) -> None:
+    """By its id, while it was frozen: it is the same process."""
+    world = World()
+    frozen, _ = await world.join(), await world.join()
+    await world.pass_time(1)
+    frozen.frozen = True
+    orders = orders_of(world).orders
+    await orders.drain(frozen.node.id)
+    if resumes:
+        await orders.resume(frozen.node.id)
+    if stops:
+        await orders.stop(frozen.node.id)
+    await world.pass_time(10)
+    frozen.frozen = False
+    await world.pass_time(3)
+    assert (frozen.node.unready is None, frozen.node.finished) == (resumes, stops)
 
 
 @pytest.mark.parametrize("now", [False, True])
@@ -190,6 +257,53 @@ async def test_idle_nodes_hear_orders_too(many: int) -> None:
     await world.pass_time(0.5)
     assert all(member.node.finished for member in members)
     assert len(await world.store.list_nodes()) == many
+
+
+async def test_a_beat_in_the_moment_of_an_order_does_not_miss_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asked for its peers before, and is counted behind: databases show what a transaction did when it is over."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    real, asked = world.store.list_nodes, count()
+
+    async def late(*, limit: int = 1000) -> list[NodeRecord]:
+        shown = await real(limit=limit)
+        return shown if next(asked) > 1 else [replace(each, beat=max(0, each.beat - 1)) for each in shown]
+
+    monkeypatch.setattr(world.store, "list_nodes", late)
+    await orders_of(world).orders.stop()
+    await world.pass_time(0.5)
+    assert member.node.finished
+
+
+async def test_an_idle_node_that_was_cut_off_hears_what_was_ordered() -> None:
+    """With its first beat, though whoever ordered it has not waited for so long."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    member.link.away = True
+    await orders_of(world).orders.stop()
+    member.link.away = False
+    await world.pass_time(2)
+    assert member.node.finished
+
+
+async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ordered it takes part no longer when the next beat comes."""
+    world = World()
+    member = await world.join()
+    await world.pass_time(3)
+    compare, failing = member.node._worker.compare, iter([True, True])
+
+    async def fails(pulse: Pulse) -> None:
+        if next(failing, False):
+            raise StoreUnavailable("not now")
+        await compare(pulse)
+
+    monkeypatch.setattr(member.node._worker, "compare", fails)
+    await orders_of(world).orders.stop()
+    await world.pass_time(2)
+    assert member.node.finished
 
 
 async def test_an_order_needs_somebody_who_hears_it() -> None:

@@ -101,6 +101,21 @@ async def test_a_handler_that_does_not_end(patient: Patient, caplog: pytest.LogC
     assert caplog.messages[1] == "ready again"
 
 
+async def test_a_node_that_is_drained_is_not_ready_again(patient: Patient, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says so only when what was wrong is over, whether it takes runs meanwhile or not."""
+    patient.healthy, patient.fault = False, "store db.example refuses"
+    with caplog.at_level(logging.INFO):
+        patient.vitals._tell()
+        patient.absent = "the node takes no new runs"
+        patient.vitals._tell()
+        patient.absent = None
+        patient.vitals._tell()
+        assert [each.partition(":")[0] for each in caplog.messages] == ["not ready"]
+        patient.healthy = True
+        patient.vitals._tell()
+    assert caplog.messages[1:] == ["ready again"]
+
+
 async def test_what_must_always_hold(patient: Patient) -> None:
     """Each check that fails is named in words that name no job; each has such words."""
     patient.scanner.failures = (failure("fired", "due: secret-job", "look"), failure("wakes", "run x", "look"))

@@ -3,11 +3,14 @@
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.errors import InvalidInput, NotFound
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.access_token import Role, Scope
 from tokimori.model.notifier import NotifyOn
 from tokimori.model.notifying import KIND, SUCCESSES
+from tokimori.service.access import Access
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
+from tokimori.service.permitted import permitted
 
 HOOK = {"url": "https://example.org/hook"}
 
@@ -47,6 +50,49 @@ async def test_it_is_noted_that_a_job_tells_of_successes(world: World) -> None:
     for name in ("b", "c"):
         await world.service.add(name, noop=True, notify={"success": ["ops"]})
     assert await world.store.get_document(KIND, SUCCESSES)
+
+
+async def test_a_notifier_that_jobs_name_is_not_deleted(world: World) -> None:
+    """The first ten of them are told; with `force` it goes, and once no job names it it does anyhow."""
+    for name in ("ops", "spare"):
+        await world.service.add(id_of(name), **notifier_fields(HOOK))
+    for n in range(12):
+        await world.service.add(f"j{n:02}", noop=True, notify={"failure": ["ops"], "held": ["ops", "spare"]})
+    with pytest.raises(Refused) as refused:
+        await world.service.delete(id_of("ops"))
+    assert refused.value.message.endswith(": " + ", ".join(f"j{n:02}" for n in range(10)) + " and others")
+    with pytest.raises(Refused, match="j00"):
+        await world.service.rename_job(id_of("ops"), id_of("crew"))
+    assert await world.service.get(id_of("ops"))
+    await world.service.delete(id_of("ops"), force=True)
+    with pytest.raises(NotFound):
+        await world.service.get(id_of("ops"))
+    for n in range(12):
+        await world.service.update(f"j{n:02}", notify=None)
+    await world.service.delete(id_of("spare"))
+
+
+async def test_what_a_set_prunes_is_no_notifier_of_a_job_that_stays(world: World) -> None:
+    """Nothing is changed then; one whose jobs go with it may go."""
+    jobs = {"bad": {"noop": True, "notify": {"failure": ["ops"]}}, "notifier:ops": {**HOOK, "notifier": {}}}
+    await world.service.apply("crew", jobs)  # type: ignore[arg-type]
+    await world.service.add("other", noop=True, notify={"failure": ["ops"]})
+    with pytest.raises(Conflict, match="other notifies it"):
+        await world.service.apply("crew", {}, prune=True)
+    assert await world.service.get("bad")
+    await world.service.delete("other")
+    assert (await world.service.apply("crew", {}, prune=True)).removed == ("bad", "notifier:ops")
+
+
+async def test_who_may_not_see_the_jobs_that_name_a_notifier_is_not_told_them(world: World) -> None:
+    """It is refused all the same."""
+    await world.service.add(id_of("ops"), **notifier_fields(HOOK))
+    await world.service.add("theirs", noop=True, notify={"failure": ["ops"]})
+    scope = Scope(jobs=("notifier:", "mine"))
+    service = permitted(world.service, Access(author="t", role=Role.OPERATE, scope=scope))
+    with pytest.raises(Refused) as refused:
+        await service.delete(id_of("ops"))
+    assert "theirs" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attached import Attached
+from tokimori.executors.functions.early import Early
 from tokimori.executors.functions.endings import killed_beside, outcome_of
 from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
@@ -16,7 +17,6 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.notes import Notes
-from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
@@ -25,8 +25,6 @@ from tokimori.ports.executor import Ended, Grew, Noted, Report, Signal, Started,
 
 log = logging.getLogger(__name__)
 
-MOST_EARLY = 1_000
-"""So many attempts that have not begun may be told something."""
 WHY = {
     StopReason.CANCEL: "it was cancelled",
     StopReason.RELEASE: "its node stops",
@@ -47,7 +45,7 @@ class FunctionExecutor:
         self._attempts: dict[tuple[RunId, Token], Attempt] = {}
         self._waiting: deque[Attempt] = deque()
         self._suspicion = Suspicion()
-        self._early: dict[tuple[RunId, Token], deque[Signal]] = {}
+        self._early = Early()
         self._last = 0
         self._processes: Processes | Attached | None = None
         if app is not None:
@@ -102,7 +100,7 @@ class FunctionExecutor:
         process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
         if process.lease_bound is not was_bound:
             self._pool.bind(process)
-        for signal in self._early.pop((task.run_id, task.token), ()):
+        for signal in self._early.pop((task.run_id, task.token)):
             process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
@@ -120,9 +118,7 @@ class FunctionExecutor:
             attempt.process.tell(attempt, signal)
             attempt.process.flush()
             return
-        if key not in self._early and len(self._early) >= MOST_EARLY:
-            self._early.pop(next(iter(self._early)))
-        self._early.setdefault(key, deque(maxlen=MOST_SIGNALS)).append(signal)
+        self._early.add(key, signal)
 
     # Stopping
 
@@ -237,7 +233,7 @@ class FunctionExecutor:
         task = attempt.task
         attempt.silence()
         self._attempts.pop((task.run_id, task.token), None)
-        self._early.pop((task.run_id, task.token), None)
+        self._early.pop((task.run_id, task.token))
         boot = self._boot()
         self._tell(
             Ended(

@@ -8,8 +8,9 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
-from tokimori.model.ids import RunId
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
+from tokimori.model.notifier import notifier_id
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, Nodes
@@ -23,7 +24,7 @@ from tokimori.service.doctor.rules import LATE, usable
 LISTEN = 2.5
 """Seconds between the readings, where nodes are alive: each of them beats meanwhile."""
 _MOST_ASKED = 100
-"""So many holders of units are asked for by themselves."""
+"""So many holders of units, or notifiers, are asked for by themselves."""
 MOST_SCANNED = 50
 """So many runs of a state a node reads for itself, again and again."""
 _FEW_ASKED = 20
@@ -118,6 +119,7 @@ class Reader:
     async def _whole(self, bare: Reading) -> Reading:
         store, now = self._store, bare.now
         running = await self._runs(RunState.RUNNING)
+        jobs = tuple(await store.list_jobs(limit=MOST_JOBS))
         semaphores, programs, fault = await self._semaphores()
         return Reading(
             now=now,
@@ -136,11 +138,23 @@ class Reader:
             apart=self._apart,
             semaphores_fault=fault,
             lanes=(await store.survey(now)).lanes,
-            jobs=tuple(await store.list_jobs(limit=MOST_JOBS)),
+            jobs=jobs,
+            lost_notifiers=await self._lost_notifiers(jobs),
             pauses=tuple(await store.list_pauses()),
             tokens=tuple(await self._tokens()),
             alarms=tuple(await self._alarms()),
         )
+
+    async def _lost_notifiers(self, jobs: Sequence[Job]) -> frozenset[JobId]:
+        """Those that these jobs name, and that were deleted."""
+        named = {notifier_id(name) for job in jobs for names in job.definition.notify.values() for name in names}
+        lost = []
+        for job_id in sorted(named - {job.id for job in jobs})[:_MOST_ASKED]:
+            try:
+                await self._store.get_job(job_id)
+            except NotFound:
+                lost.append(job_id)
+        return frozenset(lost)
 
     async def _runs(self, state: RunState, limit: int = MOST_RUNS) -> tuple[Run, ...]:
         return tuple(await self._store.list_runs(RunFilter(states=frozenset({state}), limit=limit, longest=0)))

@@ -26,9 +26,10 @@ class Reading:
 
     `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are
     enabled jobs whose next moment passed `LATE` ago, `running`, `blocked` and `held` runs of that state, `lanes` those
-    with ready runs. `lively` are runs that ran in any of the readings, `busy` their jobs, and `queued` lanes that had
-    ready runs in any of them. `semaphores_fault`: why the store of the
-    semaphores could not be read. `listened`: how long nodes were listened to; `silent` those that did not beat.
+    with ready runs, `lost_notifiers` those that jobs name and that there are not. `lively` are runs that ran in any of
+    the readings, `busy` their jobs, and `queued` lanes that had ready runs in any of them. `semaphores_fault`: why the
+    store of the semaphores could not be read. `listened`: how long nodes were listened to; `silent` those that did not
+    beat.
     """
 
     now: Moment
@@ -53,6 +54,7 @@ class Reading:
     pauses: tuple[Pause, ...] = ()
     tokens: tuple[AccessToken, ...] = ()
     alarms: tuple[Alarm, ...] = ()
+    lost_notifiers: frozenset[JobId] = frozenset()
     most_runs: int = MOST_RUNS
     listened: float = 0.0
     silent: tuple[NodeRecord, ...] = ()

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tokimori.clock import DAY, MINUTE, SECOND, Moment, format_moment
 from tokimori.model.job import JobState, limit_of
 from tokimori.model.lanes import handler_of, lane_of, queue_of
+from tokimori.model.notifier import name_of
 from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
 from tokimori.service.doctor.reading import Reading
+from tokimori.service.notified import tells
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused
 
@@ -205,6 +207,14 @@ def _alarms(reading: Reading) -> Iterator[Finding]:
         yield warning("alarms", text, "`tokimori alarms` says since when; `tokimori job why ID` what holds a job")
 
 
+def _notifiers(reading: Reading) -> Iterator[Finding]:
+    for lost in sorted(reading.lost_notifiers):
+        name = name_of(lost)
+        jobs = listed([job.id for job in reading.jobs if tells(job.definition, lost)])
+        text = f"there is no notifier {name}, and these jobs name it and tell nobody by it: {jobs}"
+        yield warning("notifiers", text, f"`tokimori notifier add {name} …`, or name another one in the jobs")
+
+
 def _tokens(reading: Reading) -> Iterator[Finding]:
     for token in reading.tokens:
         if token.expires is None or token.expires > reading.now + EXPIRES_SOON:
@@ -229,6 +239,7 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
     ("lanes", "for each enabled job there is a node", _lanes),
     ("alarms", "nothing is overdue", _alarms),
     ("jobs", "no job is parked", _parked),
+    ("notifiers", "whoever jobs name to be told is there", _notifiers),
     ("pauses", "no queue is paused", _pauses),
     ("tokens", "no token expires within 7 days", _tokens),
 )

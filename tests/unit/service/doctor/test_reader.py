@@ -12,6 +12,7 @@ from tokimori.ports.semaphores import Wish
 from tokimori.service.doctor.finding import Finding, Level
 from tokimori.service.doctor.reader import LISTEN, Reader
 from tokimori.service.doctor.rules import findings
+from tokimori.service.notifiers import id_of, notifier_fields
 from tokimori.service.schema import prepare_schema
 
 
@@ -129,3 +130,14 @@ async def test_the_service_answers(world: World) -> None:
     answer = await world.service.doctor()
     assert answer.level is Level.FAIL
     assert [each.check for each in answer.findings if each.level is Level.FAIL] == ["nodes"]
+
+
+async def test_notifiers_that_jobs_name_and_that_are_gone(world: World) -> None:
+    """Each is asked for where it is not among the first jobs; those that are there are not told of."""
+    await world.register()
+    for name in ("ops", "spare"):
+        await world.service.add(id_of(name), **notifier_fields({"url": "https://example.org/hook"}))
+    await world.service.add("j", noop=True, notify={"failure": ["ops", "spare"]})
+    await world.service.delete(id_of("ops"), force=True)
+    [found] = (await wrong(world))["notifiers"]
+    assert found.text == "there is no notifier ops, and these jobs name it and tell nobody by it: j"

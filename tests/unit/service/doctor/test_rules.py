@@ -10,6 +10,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import JobId, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
+from tokimori.model.notifier import NotifyOn, notifier_id
 from tokimori.model.pause import Pause
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
@@ -62,7 +63,14 @@ def test_nothing_is_wrong() -> None:
 
 
 DEAD = replace(NODE, state=NodeState.DEAD)
+TELLS = a_job(a_definition(notify={NotifyOn.FAILURE: ("ops",)}), id=JobId("tells"))
 WRONG: Mapping[str, tuple[Reading, str, Level, str]] = {
+    "lost notifier": (
+        reading(jobs=(JOB, TELLS), lost_notifiers=frozenset({notifier_id("ops")})),
+        "notifiers",
+        Level.WARN,
+        "no notifier ops, and these jobs name it and tell nobody by it: tells",
+    ),
     "slow": (reading(took=0.7), "store", Level.WARN, "took 0.7 s"),
     "off": (reading(machine_now=seconds(2)), "clock", Level.WARN, "differ by 2.0 s"),
     "far off": (reading(machine_now=seconds(-9)), "clock", Level.FAIL, "differ by 9.0 s"),
