@@ -69,7 +69,7 @@ class Trail:
             if found or end >= newest:
                 self._span = max(1, span)
                 return Changes(found=await _told(found), rest=None if end >= newest else Place(Moment(end + 1)))
-            begin, span = end, max(1, span) * 2
+            begin, span = Moment(end + 1), max(1, span) * 2
 
     async def _of_moment(self, page: Sequence[Document], place: Place, most: int) -> Sequence[Document]:
         found = list(page)
