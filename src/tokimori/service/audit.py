@@ -60,11 +60,13 @@ async def _write(audit: Audit, entry: Entry) -> None:
     """Keep the entry under a name that bears the moment of its writing, whatever the moment of the change is.
 
     Who reads events looks for what was written `LATEST` ago at most. A writer that was frozen, or waited for its turn,
-    may come later: then the entry is written anew, and is told of once more where somebody has seen the first one.
+    may come later: then the entry is written anew. Where somebody has seen the first one it is told of once more, with
+    the same id.
     """
-    at, random = entry.at, audit._random
+    at, mark = entry.at, audit._random(4)
     for left in reversed(range(MOST_TRIES)):
-        document = Document(kind=KIND, name=name_of(at, random), text=encode_entry(entry), version=new_version(random))
+        name, version = name_of(at, lambda _: mark), new_version(audit._random)
+        document = Document(kind=KIND, name=name, text=encode_entry(entry), version=version)
         await audit._store.put_document(document, None)
         now = await audit._now()
         if now - at < IN_TIME or not left:
