@@ -58,6 +58,7 @@ class Reader:
     def __init__(self, store: Store, now: Now) -> None:
         clock = SystemClock()
         self.feed = Feed[Changed](Trail(store), clock, os.urandom, now=now, job_of=no_job, stops=lambda: False)
+        self.at = self.feed.position
         self.told: list[str] = []
 
     async def look(self) -> None:
