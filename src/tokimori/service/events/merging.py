@@ -63,6 +63,10 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
 
 def _in_order(read: Sequence[Page[Any]], positions: Sequence[Position]) -> Sequence[tuple[_Next, str]]:
     """What comes first is first, and each strand stays in its own order. The position behind each is that of all."""
+    if len(read) == 1:  # mostly: it has its order
+        (page,) = read
+        ends = behind_each(page.found, page.position)
+        return [(_Next(item, 0, at), str(at)) for item, at in zip(page.found, ends, strict=True)]
     known = list(positions)
     lines = [
         [_Next(item, number, at) for item, at in zip(page.found, behind_each(page.found, page.position), strict=True)]
