@@ -234,6 +234,14 @@ OTHERS_GUARDS = (
     ),
     Guard(
         TOLD,
+        "a change that is written too late is written anew, where readers look",
+        "service/audit.py",
+        "if now - at < IN_TIME or not left:",
+        "if True:",
+        "tests/contract/stores/test_changes.py::test_who_writes_too_late_writes_anew",
+    ),
+    Guard(
+        TOLD,
         "at another node a stream begins before the moment at which it broke off",
         "service/events/position.py",
         "return Place(Moment(max(0, self.written - LATEST)))",

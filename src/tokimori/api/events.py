@@ -1,4 +1,4 @@
-"""The path `/api/v2/events`: what becomes of runs, as a page or as a stream of server-sent events."""
+"""The path `/api/v2/events`: what becomes of runs, and what is changed, as a page or a stream of server-sent events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -17,7 +17,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.turns import in_steps
 from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState
-from tokimori.service.events.events import LONGEST_WAIT, Event, Filters
+from tokimori.service.events.events import LONGEST_WAIT, Event, EventKind, Filters, FoundEvents, FoundTold, Told
 from tokimori.service.service import Service
 from tokimori.service.views.events import EventsView, event_view, events_view
 
@@ -30,12 +30,14 @@ DEFAULT_STREAMS = 100
 
 
 class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of which events to tell: of one job or of those whose ids begin with `job_prefix`, that end in some states.
+    """Of which events to tell: ends of runs, or what `kind` says.
 
-    `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is then. `after`: the position
-    behind which to begin; by default what is to come. `wait`: seconds in which a page waits for its first event.
+    They are of one job or of those whose ids begin with `job_prefix`; runs end in one of the states. `label`
+    (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is then. `after`: the position behind
+    which to begin; by default what is to come. `wait`: seconds in which a page waits for its first event.
     """
 
+    kind: EventKind = EventKind.RUNS
     job_id: str | None = None
     job_prefix: str | None = None
     state: tuple[RunState, ...] = ()
@@ -85,15 +87,19 @@ class Events:
     async def list(self, request: Request, query: EventQuery) -> Response:
         """What becomes of runs: ends, in the order in which the store was told of them, at most 500.
 
+        `kind`: `definitions` are changes of jobs, calendars, queues, semaphores and nodes, `audit` is whatever is in
+        the audit log (for who may read that), and `all` are both, beside the ends of runs.
+
         Whoever accepts `text/event-stream` gets a stream that goes on, of events whose ids are their positions: the
         header `Last-Event-ID` goes before `after`. An event may come twice, with the same `id`; where some are not
         kept any more an event `gap` says so. A stream ends when its token is over, and when the node stops.
         """
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
-            found = await service.events.read(after, query.wait, **query.filters)
-            return answer(events_view(found, await in_steps(event_view, found.events)))
-        first = await service.events.read(after, **query.filters)
+            found = await _read(service, query, after, query.wait)
+            told: Sequence[Event | Told] = found.events
+            return answer(events_view(found, await in_steps(event_view, told)))
+        first = await _read(service, query, after)
         if first.over:
             return refusal(503, "stopping", "the node stops", allowed="to ask another node")
         if self._streams >= self._most:
@@ -111,6 +117,12 @@ class Events:
             self._streams -= 1
 
 
+async def _read(service: Service, query: EventQuery, after: str | None, wait: float = 0.0) -> FoundEvents | FoundTold:
+    if query.kind is EventKind.RUNS:
+        return await service.events.read(after, wait, **query.filters)
+    return await service.events.read_all(query.kind, after, wait, **query.filters)
+
+
 async def _streamed(
     request: Request, service: Service, query: EventQuery, first: bytes, after: str
 ) -> AsyncIterator[bytes]:
@@ -124,7 +136,7 @@ async def _streamed(
                 is_over, checked = not await is_still_let_in(request), loop.time()
             if is_over:
                 return
-            found = await service.events.read(after, HEARTBEAT, **query.filters)
+            found = await _read(service, query, after, HEARTBEAT)
         except StoreError:
             await asyncio.sleep(RETRY)
             text = b": the store does not answer\n\n"
@@ -132,7 +144,7 @@ async def _streamed(
         text, after, is_over = _text(found.events, found.after, gap=found.gap), found.after, found.over
 
 
-def _text(events: Sequence[Event], after: str, *, gap: bool) -> bytes:
+def _text(events: Sequence[Event | Told], after: str, *, gap: bool) -> bytes:
     """As the stream has it. A block without data is no event, and still says where to go on."""
     blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
     for event in events:

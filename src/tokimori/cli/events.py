@@ -14,10 +14,12 @@ from tokimori.cli.table import At, Id, State, print_table
 from tokimori.model.transitions import ENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from tokimori.service.events.events import Event, Filters
+    from tokimori.service.events.events import Event, Filters, FoundEvents, FoundTold, Told
     from tokimori.service.service import Service
+
+    Read = Callable[[str | None, float], Awaitable[FoundEvents | FoundTold]]
 
 _COLUMNS = ("TOLD", "STATE", "JOB", "RUN", "BY", "ATTEMPT", "EXIT", "REASON")
 _SPARE = ("ATTEMPT", "BY", "EXIT")
@@ -25,8 +27,15 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
 
 @click.command("events", cls=Command)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on, until it is stopped.")
-@click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only runs of this job.")
-@click.option("--job-prefix", metavar="TEXT", help="Only runs of jobs whose ids begin with this.")
+@click.option(
+    "--kind",
+    type=click.Choice(["runs", "definitions", "audit", "all"]),
+    default="runs",
+    help="Ends of runs, changes of definitions (jobs, calendars, queues, semaphores, nodes), the whole audit log, or "
+    "all of it. `runs` by default.",
+)
+@click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only of this job.")
+@click.option("--job-prefix", metavar="TEXT", help="Only of jobs whose ids begin with this.")
 @click.option(
     "--state",
     multiple=True,
@@ -40,8 +49,8 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
     "--since", metavar="TIME", help="Begin there: a time, or how long ago, such as 10m. Without -f 1h by default."
 )
 @click.option("--after", metavar="POSITION", help="Begin behind the event of this position.")
-def events(*, follow: bool, since: str | None, after: str | None, **filters: Any) -> None:
-    """Tell of runs as they end, in the order in which the store was told of them.
+def events(*, follow: bool, kind: str, since: str | None, after: str | None, **filters: Any) -> None:
+    """Tell of runs as they end, in the order in which the store was told of them, or of what is changed (--kind).
 
     With -f each event is a line; with --json each is one JSON document. One may be told of twice, with the same id.
     """
@@ -52,13 +61,25 @@ def events(*, follow: bool, since: str | None, after: str | None, **filters: Any
         raise InvalidInput(message, field="since", value=since, allowed="one of --since and --after")
 
     async def act(service: "Service") -> None:
-        begin, wanted = await _begin(service, since, after, follow=follow), cast("Filters", filters)
+        begin = await _begin(service, since, after, follow=follow)
+        read = _reader(service, kind, cast("Filters", filters))
         if follow:
-            await _follow(service, begin, wanted)
+            await _follow(read, begin, service.time_zone)
+        elif kind == "runs":
+            _print(await _page(read, begin), service.time_zone)
         else:
-            _print(await _page(service, begin, wanted), service.time_zone)
+            _print_all(await _page(read, begin), service.time_zone)
 
     in_service(act)
+
+
+def _reader(service: "Service", kind: str, filters: "Filters") -> "Read":
+    async def read(after: str | None, wait: float) -> "FoundEvents | FoundTold":
+        if kind == "runs":
+            return await service.events.read(after, wait, **filters)
+        return await service.events.read_all(kind, after, wait, **filters)
+
+    return read
 
 
 async def _begin(service: "Service", since: str | None, after: str | None, *, follow: bool) -> str | None:
@@ -69,13 +90,13 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
     return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.now())))
 
 
-async def _page(service: "Service", after: str | None, filters: "Filters") -> "Sequence[Event]":
+async def _page(read: "Read", after: str | None) -> "Sequence[Event | Told]":
     """What there is, a bounded number of pages of it."""
     from tokimori.service.events.events import MOST_PAGES
 
-    told = dict["str", "Event"]()
+    told = dict["str", "Event | Told"]()
     for _ in range(MOST_PAGES):
-        found = await service.events.read(after, **filters)
+        found = await read(after, 0.0)
         _tell_gap(gap=found.gap)
         told |= {each.id: each for each in found.events}
         if not found.events and found.after == after:
@@ -86,12 +107,11 @@ async def _page(service: "Service", after: str | None, filters: "Filters") -> "S
     return list(told.values())
 
 
-async def _follow(service: "Service", after: str | None, filters: "Filters") -> None:
+async def _follow(read: "Read", after: str | None, zone: str) -> None:
     from tokimori.service.events.events import FOLLOW_WAIT
 
-    zone = service.time_zone
     while True:
-        found = await service.events.read(after, FOLLOW_WAIT, **filters)
+        found = await read(after, FOLLOW_WAIT)
         after = found.after
         _tell_gap(gap=found.gap)
         for event in found.events:
@@ -107,21 +127,45 @@ def _tell_gap(*, gap: bool) -> None:
         print_notice("There is a gap: events before these are not kept any more. `tokimori run list` knows the runs.")
 
 
-def _print_line(event: "Event", zone: str) -> None:
+def _print_line(event: "Event | Told", zone: str) -> None:
     from msgspec import json
 
     from tokimori.service.views.events import event_view
 
-    run = event.run
     if options().as_json:
         print_lines(json.encode(event_view(event)).decode())
         return
-    words = [local(run.written, zone), event.what, run.job_id, run.id]
-    words += [f"exit {run.exit_code}"] if run.exit_code else []
-    print_lines("  ".join([*words, *([printable(run.error)] if run.error else [])]))
+    print_lines("  ".join([local(event.written, zone), event.what, *(printable(word) for word in _words(event))]))
 
 
-def _print(found: "Sequence[Event]", zone: str) -> None:
+def _words(event: "Event | Told") -> "Iterator[str]":
+    """What there is to say of it: of a run its job, and how it ended; of a change which thing, by whom, and why."""
+    run, change = event.run, getattr(event, "change", None)
+    if run is not None:
+        yield from (run.job_id, run.id)
+        yield from [f"exit {run.exit_code}"] if run.exit_code else []
+        yield from [run.error] if run.error else []
+    elif change is not None:
+        yield change.name
+        yield f"by {change.by or 'nobody knows whom'}"
+        yield from [change.reason] if change.reason else []
+        yield from [f"changed: {', '.join(change.fields)}"] if change.fields else []
+
+
+def _print_all(found: "Sequence[Event | Told]", zone: str) -> None:
+    from tokimori.service.views.events import event_view
+
+    if options().as_json:
+        print_json([event_view(each) for each in found])
+        return
+    rows = []
+    for each in found:
+        name, *more = _words(each)
+        rows.append((At(each.written, zone), each.what, name, "  ".join(more)))
+    print_table(("TOLD", "EVENT", "NAME", "MORE"), rows)
+
+
+def _print(found: "Sequence[Event | Told]", zone: str) -> None:
     from tokimori.model.run import asked_by
     from tokimori.service.views.events import event_view
 
@@ -139,6 +183,6 @@ def _print(found: "Sequence[Event]", zone: str) -> None:
             run.exit_code,
             run.error,
         )
-        for run in (each.run for each in found)
+        for run in (each.run for each in found if each.run is not None)
     ]
     print_table(_COLUMNS, rows, spare=_SPARE)

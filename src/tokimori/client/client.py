@@ -125,10 +125,12 @@ class Tasks(Facade[AsyncTasks]):
 
 
 class Events(Facade[AsyncEvents]):
-    """Events: what becomes of runs, a page at a time, or for ever."""
+    """Events: what becomes of runs, and what is changed, a page at a time, or for ever."""
 
     read = synchronous(AsyncEvents.read)
+    read_all = synchronous(AsyncEvents.read_all)
     follow = iterated(AsyncEvents.follow)
+    follow_all = iterated(AsyncEvents.follow_all)
 
 
 class Expectations(Facade[AsyncExpectations]):

@@ -171,6 +171,7 @@ class HttpEvents(Events):
         self._call = door.part("events")
 
     read = asked(Events.read)
+    read_all = asked(Events.read_all)
 
 
 class HttpExpectations(Expectations):

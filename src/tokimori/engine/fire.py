@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
 from tokimori.engine.replace import make_way
-from tokimori.errors import Conflict, NotFound
+from tokimori.errors import Conflict, NotFound, TokimoriError
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, schedule_of
@@ -70,7 +71,11 @@ class Decided(NamedTuple):
         return frozenset(run.lane for plan in self.applied for run in plan.runs)
 
 
-class FiringStore(Jobs, Runs, Planning, Protocol):
+class ParkingStore(Jobs, Parkings, Protocol):
+    """What parking asks of the store."""
+
+
+class FiringStore(ParkingStore, Runs, Planning, Protocol):
     """What firing asks of the store."""
 
 
@@ -221,9 +226,15 @@ async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decid
     return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
 
 
-async def park(store: Jobs, job: Job, reason: str) -> None:
+async def park(store: ParkingStore, job: Job, reason: str) -> None:
     """One job that can't be decided must not keep the others from firing."""
+    stopped = parked(job, reason)
     try:
-        await store.replace_job(job, parked(job, reason))
+        await store.replace_job(job, stopped)
     except (Conflict, NotFound):
         log.info("job %s was changed meanwhile", job.id)
+        return
+    try:
+        await tell(store, job, stopped, f"{job.incarnation} {job.version} {reason}")
+    except TokimoriError as fault:
+        log.warning("the audit log lacks that job %s was parked: %s", job.id, fault)

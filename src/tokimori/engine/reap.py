@@ -7,6 +7,7 @@ from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 BATCH = 500
 
 
-class Reaping(Nodes, Working, Protocol):
+class Reaping(Nodes, Working, Parkings, Protocol):
     """What reaping asks of the store."""
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
@@ -83,6 +84,7 @@ class Reaper:
             return True
         self._meter.settled(changes, verdicts)
         self._unsettled.settled(changes)
+        await tell_parked(self._store, changes, verdicts)
         return Verdict.APPLIED in verdicts
 
 

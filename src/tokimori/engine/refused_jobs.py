@@ -5,12 +5,11 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from tokimori.clock import MINUTE, SECOND, Moment
-from tokimori.engine.fire import BATCH, Fired, Refusal, park
+from tokimori.engine.fire import BATCH, Fired, ParkingStore, Refusal, park
 from tokimori.engine.refusals import PATIENCE, pause_after, refuses_for_good, tell
 from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.ids import Incarnation
 from tokimori.model.job import Job
-from tokimori.ports.store import Jobs
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ class _Refused:
 class RefusedJobs:
     """Finds by halves the job whose plan is at fault. `limit`: how many jobs to decide in one transaction."""
 
-    def __init__(self, store: Jobs) -> None:
+    def __init__(self, store: ParkingStore) -> None:
         self._store = store
         self._known: dict[Incarnation, _Refused] = {}
         self._took = True

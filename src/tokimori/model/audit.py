@@ -14,10 +14,14 @@ MOST_SHOWN: Final = 100_000
 _END: Final = 2**62
 
 
+PARK: Final = "park"
+"""What the engine itself does to a job: beside it only methods of the service are recorded."""
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     """A change: at which moment, by whom (None: nobody knows), with which method, of what, and how that was and is.
 
-    `before` and `after` are what JSON can hold; None where there was, or is, no such thing.
+    `before` and `after` are what JSON can hold; None where there was, or is, no such thing, or it is not known.
     """
 
     at: Moment
@@ -50,6 +54,11 @@ def shown(value: object) -> Any:
 def name_of(at: Moment, random: RandomBytes) -> str:
     """The name of an entry: names of later ones are smaller, because documents are listed in the order of names."""
     return f"{older_than(at)}-{random(4).hex()}"
+
+
+def written_at(name: str) -> Moment:
+    """The moment in the name of an entry, at which it was written. Raises `ValueError`."""
+    return Moment(_END - int(name.partition("-")[0]))
 
 
 def older_than(moment: Moment) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from tokimori.engine.look import Lookout
 from tokimori.engine.notify import Messenger
 from tokimori.engine.orders import Orders
 from tokimori.engine.overdue import Overdue
+from tokimori.engine.parkings import tell_parked
 from tokimori.engine.prune import Pruner
 from tokimori.engine.prune_audit import AuditPruner
 from tokimori.engine.reap import Reaper
@@ -112,6 +114,7 @@ class Node:
             chance=self._chance,
             meter=self._meter,
             timed=self._timed,
+            settled=partial(tell_parked, self._store),
         )
         self._firing = Firing(
             self._store,

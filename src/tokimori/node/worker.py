@@ -1,7 +1,7 @@
 """The part of a node that works on runs: it claims them, has them carried out, and settles what became of them."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
@@ -19,12 +19,15 @@ from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
-from tokimori.ports.working import Claim, Claimed, is_cut
+from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 
 log = logging.getLogger(__name__)
 
 HARDLY = MILLISECOND // 10
 """By less than this a machine's clock is not behind: what it tells stays as it is. A start must not seem too early."""
+
+Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
+"""Is told what the store has judged."""
 
 
 class Worker:
@@ -44,6 +47,7 @@ class Worker:
         chance: Callable[[], float],
         meter: Meter,
         timed: Stopwatch,
+        settled: Settled,
     ) -> None:
         self._source = source
         self._executor = executor
@@ -56,6 +60,7 @@ class Worker:
         self._chance = chance
         self._meter = meter
         self._timed = timed
+        self._settled = settled
         self._reports: list[Report] = []
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self.work = Work(membership.identity.concurrency)
@@ -156,6 +161,7 @@ class Worker:
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
+        await self._settled(changes, verdicts)
         return len(changes)
 
     def hand_back_backlog(self) -> None:

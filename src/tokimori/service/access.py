@@ -111,6 +111,7 @@ class Asked(NamedTuple):
     name: str
     args: tuple[object, ...]
     kwargs: dict[str, object]
+    role: Role = Role.READ
 
     async def go(self) -> Any:
         """Call the method."""

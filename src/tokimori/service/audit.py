@@ -10,10 +10,16 @@ from tokimori.model.audit import KIND, Entry, decode_entry, encode_entry, name_o
 from tokimori.model.document import Document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents
+from tokimori.ports.ends import LATEST
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)
+
+IN_TIME = LATEST // 2
+"""What was written in this time nobody misses who reads events."""
+MOST_TRIES = 5
+"""So often an entry is written anew that was written too late."""
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
@@ -45,7 +51,25 @@ async def record(audit: Audit, what: str, of: str, before: object, after: object
     try:
         at = await audit._now()
         entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after))
-        name, version = name_of(at, audit._random), new_version(audit._random)
-        await audit._store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=version), None)
+        await _write(audit, entry)
     except TokimoriError as fault:
         log.warning("the audit log lacks that %r did %s to %s: %s", audit._author, what, of, fault)
+
+
+async def _write(audit: Audit, entry: Entry) -> None:
+    """Keep the entry under a name that bears the moment of its writing, whatever the moment of the change is.
+
+    Who reads events looks for what was written `LATEST` ago at most. A writer that was frozen, or waited for its turn,
+    may come later: then the entry is written anew. Where somebody has seen the first one it is told of once more, with
+    the same id.
+    """
+    at, mark = entry.at, audit._random(4)
+    for left in reversed(range(MOST_TRIES)):
+        name, version = name_of(at, lambda _: mark), new_version(audit._random)
+        document = Document(kind=KIND, name=name, text=encode_entry(entry), version=version)
+        await audit._store.put_document(document, None)
+        now = await audit._now()
+        if now - at < IN_TIME or not left:
+            return
+        await audit._store.delete_document(KIND, document.name, document.version)
+        at = now

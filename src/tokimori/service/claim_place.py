@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tokimori.clock import Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
+from tokimori.engine.parkings import Parkings, tell_parked
 from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.engine.refused_runs import RefusedRuns
 from tokimori.engine.settle import change_of
@@ -50,7 +51,7 @@ LEAST_NAP, LONGEST_NAP = 0.02, 0.5
 """Seconds between two looks of a worker that waits, at least and at most."""
 
 
-class ClaimStore(WorkSource, MemberStore, Protocol):
+class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
     """The part of a store that claims use."""
 
 
@@ -265,6 +266,7 @@ class Place:
             self._hands.drop(key, Over(None, None, "the store has given it to somebody else, or ended it"))
             raise claim_lost(key, "the store has given it to somebody else, or ended it")
         self._hands.drop(key, Over(said, change.state, why))
+        await tell_parked(self._store, [change], [verdict])
         return change.state
 
     def _change(self, held: InHand, outcome: Outcome, output: str | None) -> Change:

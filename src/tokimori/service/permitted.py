@@ -195,7 +195,15 @@ async def _secrets(asked: Asked) -> Any:
 
 async def _events(asked: Asked) -> Any:
     after, wait, filters = (asked.argument(name) for name in ("after", "wait", "filters"))
-    return await asked.service.events._within(asked.sight.scope, after, wait, filters)
+    return await asked.service.events._read(after, wait, filters, asked.sight.scope)
+
+
+async def _all_events(asked: Asked) -> Any:
+    """What is in the audit log alone is told to who may read that."""
+    kind, after, wait, filters = (asked.argument(name) for name in ("kind", "after", "wait", "filters"))
+    of_audit = asked.role is Role.ADMIN and asked.sight.scope.is_everything
+    events = asked.service.events
+    return await events._read_all(kind, after, wait, filters, asked.sight.scope, of_audit=of_audit)
 
 
 def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
@@ -262,6 +270,8 @@ async def _claimed(asked: Asked) -> Any:
     return await asked.go()
 
 
+BY_ROLE: Final = "events.read_all"
+"""Its rule holds for every scope, as it looks at the role."""
 RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
@@ -319,6 +329,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, _whole)),
         "events.read": (Role.READ, _events),
+        BY_ROLE: (Role.READ, _all_events),
         "channels.read": (Role.READ, _whole),
         **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
@@ -370,9 +381,9 @@ class _Permitted:
             role, rule = RULES.get(full, (Role.ADMIN, _whole))
             if not access.role.includes(role):
                 raise needs_role(role, full, access)
-            if access.scope.is_everything:
+            if access.scope.is_everything and full != BY_ROLE:
                 return await method(*args, **kwargs)
-            return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs))
+            return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs, access.role))
 
         self.__dict__[name] = asked  # made once: each request asks for it
         return asked

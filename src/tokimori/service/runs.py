@@ -26,8 +26,8 @@ from tokimori.service.backfill import Backfills
 from tokimori.service.bounds import OF_A_PROGRAM
 from tokimori.service.channels.topics import Topics
 from tokimori.service.definitions import check_readable
-from tokimori.service.events.events import Events
-from tokimori.service.events.feed import Feed, Stops
+from tokimori.service.events.events import events_of
+from tokimori.service.events.feed import Stops
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -107,7 +107,7 @@ class RunService:
         self._weights = weights
         self._aside = Aside()
         self._backfills = Backfills(store, self._now, random, self._aside)
-        self.events = Events(Feed(store, clock, random, now=self._now, job_of=self.get, stops=stops))
+        self.events = events_of(store, clock, random, now=self._now, job_of=self.get, stops=stops)
         self._topics = Topics(store, random)
 
     async def trigger(

@@ -127,6 +127,28 @@ def test_a_node_that_stops_ends_its_streams(program: Program) -> None:
         assert time.monotonic() - began < 4
 
 
+def test_a_stream_tells_of_what_is_changed(program: Program) -> None:
+    """What people change through any door, and what the node parks by itself; runs alone for who asks for them."""
+    program("job", "add", "c", "--command", "exit 3", "--on-exhausted", "park")
+    with site_of(program) as site, listening(site, "?kind=definitions") as stream:
+        stream.begin()
+        program("job", "pause", "a", "--reason", "repairs")
+        paused = stream.next() or {}
+        assert [paused[name] for name in ("event", "kind", "job_id", "reason")] == [
+            "job.paused",
+            "change",
+            "a",
+            "repairs",
+        ]
+        program("job", "trigger", "c")
+        parked = stream.next() or {}
+        assert (parked["event"], parked["job_id"], parked["by"]) == ("job.parked", "c", "tokimori")
+        with listening(site, "?kind=definitions", last=paused["position"]) as resumed:
+            assert (resumed.next() or {})["id"] == parked["id"]
+        program("--server", site.entry, "job", "delete", "a")
+        assert (stream.next() or {})["event"] == "job.deleted"
+
+
 def test_the_command_line_tells_of_runs(program: Program) -> None:
     """Of the last hour, from the store and from a node; with -f a line for each as it ends."""
     with site_of(program) as site:

@@ -184,3 +184,26 @@ async def test_a_node_that_stops_ends_its_streams(world: World, start: str) -> N
     stops.append(True)
     assert (await asyncio.wait_for(asked, 10)).status == 200
     assert (await door.ask("GET", PATH, headers=headers, stays=True)).error["code"] == "stopping"
+
+
+async def test_a_kind_says_of_what_to_tell(door: Asker, start: str) -> None:
+    """Changes are shown with what was changed; another word is refused, with those that are allowed."""
+    await door.post("/api/v2/jobs/a/pause", {"reason": "repairs"})
+    (event,) = (await door.get(f"{PATH}?kind=definitions&after={start}")).json["events"]
+    told = {name: event[name] for name in ("kind", "event", "what", "name", "job_id", "reason")}
+    assert told == {
+        "kind": "change",
+        "event": "job.paused",
+        "what": "job",
+        "name": "a",
+        "job_id": "a",
+        "reason": "repairs",
+    }
+    assert (await door.get(f"{PATH}?after={start}")).json["events"] == []
+    refused = await door.get(f"{PATH}?kind=jobs")
+    assert refused.status == 422
+    assert [refused.json["error"][name] for name in ("field", "value", "allowed")] == [
+        "kind",
+        "jobs",
+        "runs, definitions, audit, all",
+    ]

@@ -45,3 +45,22 @@ def test_a_program_that_was_away_for_too_long_is_told(client: Client) -> None:
         next(client.events.follow("1"))
     with pytest.raises(InvalidInput, match="no such filter"):
         next(client.events.follow(job="a"))  # type: ignore[call-arg]
+
+
+def test_a_program_follows_what_is_changed(client: Client) -> None:
+    """Changes in order, and ends of runs among them; it goes on behind each, and asks for one kind."""
+    begin = client.events.read_all().after
+    client.pause("a", "repairs")
+    client.resume("a")
+    run = ended(client)
+    events = client.events.follow_all("all", begin, job_id="a")
+    told = [next(events) for _ in range(3)]
+    del events
+    paused, resumed = (each for each in told if each.what.startswith("job."))
+    assert [each.run.id for each in told if each.run is not None] == [run]
+    assert (paused.what, resumed.what) == ("job.paused", "job.resumed")
+    assert paused.change is not None and paused.change.reason == "repairs"
+    only = client.events.follow_all("definitions", paused.position)
+    assert next(only).id == resumed.id
+    with pytest.raises(InvalidInput, match="kind"):
+        client.events.read_all("jobs")

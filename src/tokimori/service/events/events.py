@@ -1,25 +1,46 @@
 """Events as programs and people ask for them."""
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from enum import StrEnum
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
 
-from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.access_token import Scope
-from tokimori.model.ids import JobId
+from tokimori.clock import Clock, Moment
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
+from tokimori.model.access_token import EVERYTHING, Scope
+from tokimori.model.changed import Changed
+from tokimori.model.ids import JobId, RandomBytes
+from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.ports.ends import Ended
-from tokimori.service.events.feed import Feed
-from tokimori.service.events.position import behind_each, position_of
-from tokimori.service.finding import EventSearch, JobsOfRuns, SeesId, checked_events
+from tokimori.ports.store import Store
+from tokimori.service.asking import chosen
+from tokimori.service.events.feed import Feed, Stops
+from tokimori.service.events.merging import Looked, Strand, look
+from tokimori.service.events.position import BETWEEN, Position, both_of
+from tokimori.service.events.trail import Trail
+from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, SeesId, checked_events
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.store_time import Now
 
 LONGEST_WAIT = 60.0
 """Seconds for which one call waits at most."""
 MOST_PAGES = 40
 """So many pages are looked through in one call; of events that nobody wants it goes on in the next one."""
 FOLLOW_WAIT = 20.0
+
+
+class EventKind(StrEnum):
+    """Of what to tell."""
+
+    RUNS = "runs"
+    """Ends of runs."""
+    DEFINITIONS = "definitions"
+    """Changes of jobs, calendars, queues, semaphores and nodes."""
+    AUDIT = "audit"
+    """Whatever is in the audit log: those changes, and what was ordered beside them. For who may read that log."""
+    ALL = "all"
+    """Ends of runs, and all changes of which somebody may know."""
 
 
 class Filters(TypedDict, total=False):
@@ -45,6 +66,31 @@ class Event(Struct, frozen=True, kw_only=True):
         """What happened, as a word, such as `run.failed`."""
         return f"run.{self.run.state}"
 
+    @property
+    def written(self) -> Moment:
+        """When the store was told of it."""
+        return self.run.written
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What happened: a run ended (`run`), or something was changed (`change`). Else as `Event`."""
+
+    id: str
+    position: str
+    run: Ended | None = None
+    change: Changed | None = None
+
+    @property
+    def what(self) -> str:
+        """What happened, as a word, such as `run.failed` and `job.paused`."""
+        return f"run.{self.run.state}" if self.run is not None else self.change.event if self.change else ""
+
+    @property
+    def written(self) -> Moment:
+        """When the store was told of it."""
+        told = self.run or self.change
+        return Moment(0) if told is None else told.written
+
 
 class FoundEvents(Struct, frozen=True, kw_only=True):
     """Events in order, and behind which position to go on.
@@ -58,64 +104,134 @@ class FoundEvents(Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class Events:
-    """What becomes of runs, for whoever listens. Every method may raise `StoreError`."""
+class FoundTold(Struct, frozen=True, kw_only=True):
+    """As `FoundEvents`, of several kinds."""
 
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
+    events: Sequence[Told]
+    after: str
+    gap: bool = False
+    over: bool = False
+
+
+class Events:
+    """What becomes of runs, and what is changed, for whoever listens. Every method may raise `StoreError`."""
+
+    def __init__(self, runs: Feed[Ended], changes: Feed[Changed]) -> None:
+        self._feed = runs
+        self._changes = changes
 
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
-        """The events behind the position `after`, by default those to come; it waits for the first so many seconds.
+        """The events of runs behind the position `after`, by default those to come; it waits for the first so many
+        seconds.
 
         Where it is another node that is asked, or an event was written late, one may be told of again, with the same
         id; none is left out but where `gap` says so. Raises `InvalidInput`.
         """
         return await self._read(after, wait, filters)
 
-    async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
-        """The events behind the position `after`, by default those to come, for ever. Raises `Refused` for a gap.
+    async def read_all(
+        self, kind: str = EventKind.ALL, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
+    ) -> FoundTold:
+        """As `read`, of runs, or of what is changed, or of both (`EventKind`).
 
-        Who keeps the `position` of the last one goes on behind it later, at any node.
+        Raises `InvalidInput`, and `Forbidden` for `audit` to who may not read the audit log.
+        """
+        return await self._read_all(kind, after, wait, filters)
+
+    async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
+        """The events of runs behind the position `after`, by default those to come, for ever.
+
+        Who keeps the `position` of the last one goes on behind it later, at any node. Raises `Refused` for a gap.
         """
         while True:
             found = await self.read(after, FOLLOW_WAIT, **filters)
-            if found.gap:
-                raise gone(after)
+            _check_whole(found, after)
             for event in found.events:
                 yield event
             after = found.after
-            if found.over:
-                raise Refused("the node stops: another one tells what follows", field="after", value=after)
+            _check_goes_on(found)
+
+    async def follow_all(
+        self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
+    ) -> AsyncIterator[Told]:
+        """As `follow`, of runs, or of what is changed, or of both (`EventKind`)."""
+        while True:
+            found = await self.read_all(kind, after, FOLLOW_WAIT, **filters)
+            _check_whole(found, after)
+            for event in found.events:
+                yield event
+            after = found.after
+            _check_goes_on(found)
 
     async def _read(
-        self, after: str | None, wait: Span, filters: Mapping[str, object], sees: SeesId | None = None
+        self, after: str | None, wait: Span, filters: Mapping[str, object], scope: Scope = EVERYTHING
     ) -> FoundEvents:
-        wanted, seconds = _search(filters), min(LONGEST_WAIT, seconds_of("wait", wait))
-        await self._feed.begin()
-        position = self._feed.position if after is None else position_of(after, await self._feed.now())
-        clock = asyncio.get_running_loop().time
-        ends, pages, gap = clock() + seconds, 0, False
-        while True:
-            page, jobs = await self._feed.page(position), JobsOfRuns(self._feed.job, wanted, sees)
-            behind, position, pages = behind_each(page.found, page.position), page.position, pages + 1
-            found = [
-                Event(id=f"{run.id}.{run.state}", position=str(at), run=run)
-                for run, at in zip(page.found, behind, strict=True)
-                if _is_wanted(run, wanted) and await jobs.admit(run)
-            ]
-            gap = gap or page.gap
-            left = ends - clock()
-            over = self._feed.is_over
-            is_all = not page.found and left <= 0 and position.feed is not None
-            if found or gap or over or is_all or pages >= MOST_PAGES:
-                return FoundEvents(events=found, after=str(position), gap=gap, over=over)
-            if not page.found and left > 0:
-                pages = 0
-                await self._feed.wait(position, left)
-
-    async def _within(self, scope: Scope, after: str | None, wait: Span, filters: Mapping[str, object]) -> FoundEvents:
         """Those of jobs within a scope, as these were a few seconds ago: many may listen."""
+        found = await self._look(EventKind.RUNS, after, wait, filters, scope, of_audit=False)
+        told = [Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, Ended)]
+        return FoundEvents(events=told, after=found.after, gap=found.gap, over=found.over)
 
+    async def _read_all(
+        self,
+        kind: str,
+        after: str | None,
+        wait: Span,
+        filters: Mapping[str, object],
+        scope: Scope = EVERYTHING,
+        *,
+        of_audit: bool = True,
+    ) -> FoundTold:
+        """`of_audit`: also what is in the audit log alone."""
+        wanted = chosen(EventKind, "kind", kind)
+        if wanted is EventKind.AUDIT and not of_audit:
+            raise Forbidden(
+                "kind: who may not read the audit log is not told of it",
+                field="kind",
+                value=kind,
+                allowed="definitions, or a token of the role admin that is of no jobs or queues alone",
+            )
+        is_told = of_audit and wanted is not EventKind.DEFINITIONS
+        found = await self._look(wanted, after, wait, filters, scope, of_audit=is_told)
+        return FoundTold(
+            events=[_told(item, at) for item, at in found.told], after=found.after, gap=found.gap, over=found.over
+        )
+
+    async def _look(
+        self,
+        kind: EventKind,
+        after: str | None,
+        wait: Span,
+        filters: Mapping[str, object],
+        scope: Scope,
+        *,
+        of_audit: bool,
+    ) -> Looked:
+        wanted, seconds = _search(filters), min(LONGEST_WAIT, seconds_of("wait", wait))
+        runs, changes = kind in _OF_RUNS, kind is not EventKind.RUNS
+        strands: list[Strand] = []
+        jobs = JobsOfRuns(self._feed.job, wanted, None if scope.is_everything else self._sees(scope))
+
+        async def admits_run(run: Ended) -> bool:
+            return _is_wanted(run, wanted) and await jobs.admit(run)
+
+        async def admits_change(change: Changed) -> bool:
+            return (
+                (change.is_definition or of_audit)
+                and _is_of(change, wanted)
+                and await self._is_seen(change, scope)
+                and await self._has_traits(change, wanted)
+            )
+
+        strands += [Strand(self._feed, admits_run)] if runs else []
+        strands += [Strand(self._changes, admits_change)] if changes else []
+        for strand in strands:
+            await strand.feed.begin()
+        positions = [strand.feed.position for strand in strands]
+        if after is not None:
+            positions = _positions(after, await self._feed.now(), runs=runs, changes=changes)
+        return await look(strands, positions, seconds, MOST_PAGES)
+
+    def _sees(self, scope: Scope) -> SeesId:
         async def sees(job_id: str) -> bool:
             if not scope.has_id(JobId(job_id)) or not scope.queues:
                 return scope.has_id(JobId(job_id))
@@ -124,7 +240,70 @@ class Events:
             except NotFound:
                 return False
 
-        return await self._read(after, wait, filters, sees)
+        return sees
+
+    async def _is_seen(self, change: Changed, scope: Scope) -> bool:
+        """Whether who knows of these jobs and queues alone may know of the change."""
+        if scope.is_everything:
+            return True
+        if change.job_id is None:
+            is_known = change.kind == "queue" and (change.name == ALL_QUEUES or scope.owns_queue(change.name))
+            return is_known or change.kind in _EVERYBODYS
+        if change.queues:
+            return scope.has_id(change.job_id) and any(map(scope.has_queue, change.queues))
+        return await self._sees(scope)(change.job_id)
+
+    async def _has_traits(self, change: Changed, wanted: EventSearch) -> bool:
+        """Whether its job, as it is now, is as it is wanted."""
+        if not wanted.asks_for_jobs:
+            return True
+        if change.job_id is None:
+            return False
+        try:
+            return wanted.are_of(await self._feed.job(change.job_id))
+        except NotFound:
+            return False
+
+
+def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops) -> Events:
+    """The events of a store: ends of runs, and changes."""
+    return Events(
+        Feed(store, clock, random, now=now, job_of=job_of, stops=stops),
+        Feed(Trail(store), clock, random, now=now, job_of=job_of, stops=stops),
+    )
+
+
+_OF_RUNS = (EventKind.RUNS, EventKind.ALL)
+_EVERYBODYS = ("calendar", "semaphore", "node")
+"""What everybody may read."""
+
+
+def _positions(after: str, now: Moment, *, runs: bool, changes: bool) -> list[Position]:
+    """Where to begin in each of those that are read."""
+    first, second = both_of(after, now)
+    if not runs and BETWEEN not in after:
+        return [first]
+    return [*([first] if runs else []), *([second] if changes else [])]
+
+
+def _id_of(item: Ended | Changed) -> str:
+    return f"{item.id}.{item.state}" if isinstance(item, Ended) else item.id
+
+
+def _told(item: Ended | Changed, at: str) -> Told:
+    if isinstance(item, Ended):
+        return Told(id=_id_of(item), position=at, run=item)
+    return Told(id=item.id, position=at, change=item)
+
+
+def _check_whole(found: FoundEvents | FoundTold, after: str | None) -> None:
+    if found.gap:
+        raise gone(after)
+
+
+def _check_goes_on(found: FoundEvents | FoundTold) -> None:
+    if found.over:
+        raise Refused("the node stops: another one tells what follows", field="after", value=found.after)
 
 
 def _search(filters: Mapping[str, object]) -> EventSearch:
@@ -150,4 +329,16 @@ def _is_wanted(run: Ended, wanted: EventSearch) -> bool:
         (wanted.job_id is None or run.job_id == wanted.job_id)
         and run.job_id.startswith(wanted.job_prefix or "")
         and (not wanted.state or run.state in wanted.state)
+    )
+
+
+def _is_of(change: Changed, wanted: EventSearch) -> bool:
+    """Whether it concerns the job that is wanted, where one is."""
+    if wanted.job_id is None and wanted.job_prefix is None:
+        return True
+    job_id = change.job_id
+    return (
+        job_id is not None
+        and job_id.startswith(wanted.job_prefix or "")
+        and (wanted.job_id is None or job_id == wanted.job_id)
     )

@@ -1,12 +1,13 @@
-"""The feed: one reader of ends for all who listen at this node, however many they are.
+"""The feed: one reader of ends, or of changes, for all who listen at this node, however many they are.
 
-It looks at the store while somebody waits, and keeps the newest ends. Whoever comes from another node, or is slow,
+It looks at the store while somebody waits, and keeps the newest ones. Whoever comes from another node, or is slow,
 finds what he lacks there, and else reads it from the store: never more than one of them at a time.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Generic, Protocol
 
 from msgspec import Struct
 
@@ -14,9 +15,9 @@ from tokimori.clock import DAY, SECOND, Clock, Moment
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
-from tokimori.ports.ends import LATEST, Ended, Endings, Place
+from tokimori.ports.ends import LATEST, Place
 from tokimori.service.events.position import Position, position_at
-from tokimori.service.events.tail import JUMP, Tail
+from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
 from tokimori.service.finding import JobOf
 from tokimori.service.store_time import Now
 
@@ -46,19 +47,41 @@ Stops = Callable[[], bool]
 """Whether the node stops: whoever listens is to go to another one."""
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class Found(Protocol[Told_co]):
+    """Some ends in order, and where to go on; `rest` is None where there were no more. See `Ends`."""
+
+    @property
+    def found(self) -> Sequence[Told_co]:
+        """In the order of their moments."""
+        ...
+
+    @property
+    def rest(self) -> Place | None:
+        """Behind which the next ones are."""
+        ...
+
+
+class Source(Protocol[Told_co]):
+    """Where a feed reads: ends of runs, as `Endings` has them, or changes."""
+
+    async def ended_since(self, place: Place, limit: int) -> Found[Told_co]:
+        """See `Endings`."""
+        ...
+
+
+class Page(Struct, Generic[Told], frozen=True, kw_only=True):
     """Some events, and the position behind them. `gap`: some of those before them are not told of any more."""
 
-    found: Sequence[Ended]
+    found: Sequence[Told]
     position: Position
     gap: bool = False
 
 
-class Feed:
+class Feed(Generic[Told]):
     """See the module. `job_of` asks the store for a job."""
 
     def __init__(
-        self, store: Endings, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
+        self, store: Source[Told], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
     ) -> None:
         self._store = store
         self.now = now
@@ -67,9 +90,9 @@ class Feed:
         self._id = ""
         self._job_of = job_of
         self._stops = stops
-        self._tail: Tail | None = None
+        self._tail: Tail[Told] | None = None
         self._ahead: Place | None = None
-        self._kept: list[Ended] = []
+        self._kept: list[Told] = []
         self._first = 0
         """The number of the first end that is kept."""
         self._since = Moment(0)
@@ -109,7 +132,7 @@ class Feed:
                     return
                 await self._look()
 
-    async def page(self, position: Position) -> Page:
+    async def page(self, position: Position) -> Page[Told]:
         """The next events behind the position; none: there are none yet. Raises `StoreError`."""
         if position.written > self._reached + JUMP:  # the clock was set back since
             position = Position(written=self._reached)
@@ -130,7 +153,7 @@ class Feed:
         at = (n for n, each in enumerate(self._kept) if each.written >= position.place.written)
         return self._first + next(at, len(self._kept))
 
-    async def _page_of_store(self, place: Place) -> Page:
+    async def _page_of_store(self, place: Place) -> Page[Told]:
         """As far as nothing can appear any more that was written before others."""
         now = await self.now()
         bound, oldest = Moment(now - LATEST), Moment(now - REACH)
@@ -210,7 +233,7 @@ class Feed:
         else:
             await self._look_back(tail)
 
-    async def _look_back(self, tail: Tail) -> None:
+    async def _look_back(self, tail: Tail[Told]) -> None:
         """Once more at what was looked at while others may have been writing."""
         for _ in range(PAGES):
             if tail.final.written >= tail.bound:
@@ -221,7 +244,7 @@ class Feed:
             is_all = ends.rest is None or len(sure) < len(ends.found)
             tail.settle(Place(tail.bound) if is_all or ends.rest is None else ends.rest)
 
-    def _start(self, now: Moment) -> Tail:
+    def _start(self, now: Moment) -> Tail[Told]:
         """From the last minute on. It is another feed: numbers of the old one say nothing of what it did not see."""
         self._id, self._first, self._kept, self._ahead = self._random(4).hex(), 0, [], None
         self._since = self._reached = Moment(max(0, now - HINDSIGHT))
@@ -229,7 +252,7 @@ class Feed:
         self._tail.look(now)
         return self._tail
 
-    def _keep(self, fresh: Sequence[Ended]) -> None:
+    def _keep(self, fresh: Sequence[Told]) -> None:
         self._kept += fresh
         if len(self._kept) >= 2 * KEPT:
             self._since = max([self._since, *(each.written for each in self._kept[:KEPT])])

@@ -7,8 +7,11 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
-from tokimori.ports.ends import LATEST, Ended, Place
+from tokimori.ports.ends import LATEST, Place
+from tokimori.service.events.tail import Written
 
+BETWEEN = "_"
+"""Between the positions among ends and among changes."""
 _TIE = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{0,19}"
 """Of a store with tables, or of Redis: none asks its database for anything else."""
 _POSITION = re.compile(rf"(\d{{1,16}})(?:\.([0-9a-f]{{8}})\.(\d{{1,15}})|~({_TIE}))?\Z", re.ASCII)
@@ -42,12 +45,29 @@ class Position(Struct, frozen=True, kw_only=True):
         return Place(Moment(max(0, self.written - LATEST)))
 
 
-def behind_each(page: Sequence[Ended], end: Position) -> Sequence[Position]:
+def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
     """The position behind each event of a page that ends there."""
     if end.feed is None:
         return [Position(written=each.written) for each in page]
     first = end.number - len(page) + 1
     return [Position(written=each.written, feed=end.feed, number=first + n) for n, each in enumerate(page)]
+
+
+def both_of(text: object, now: Moment) -> tuple[Position, Position]:
+    """The positions among ends and among changes in a text of `text_of`, or behind the moment of a single one.
+
+    Raises `InvalidInput`.
+    """
+    runs, mark, changes = text.partition(BETWEEN) if isinstance(text, str) else (text, "", "")
+    first = position_of(runs, now)
+    if mark:
+        return first, position_of(changes, now)
+    return first, Position(written=first.written, tie="" if first.tie == "" else None)  # its tie is that of an end
+
+
+def text_of(positions: Sequence[Position]) -> str:
+    """The positions of one or two feeds as one text."""
+    return BETWEEN.join(map(str, positions))
 
 
 def position_from(moment: Moment) -> Position:

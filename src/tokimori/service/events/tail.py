@@ -6,10 +6,10 @@ in the last `LATEST` is read once more: while little happens with each look, els
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.ids import RunId
-from tokimori.ports.ends import LATEST, Ended, Place
+from tokimori.ports.ends import LATEST, Place
 
 NEAR = 500
 """With each look so many of the newest ends are read again at most."""
@@ -17,13 +17,31 @@ JUMP = SECOND
 """A clock that is set back by more has jumped; corrections are smaller (microseconds)."""
 
 
-class Tail:
+class Written(Protocol):
+    """Of which a feed tells: it has an id, and was written at a moment."""
+
+    @property
+    def id(self) -> str:
+        """That of no other."""
+        ...
+
+    @property
+    def written(self) -> Moment:
+        """By the store's clock."""
+        ...
+
+
+Told = TypeVar("Told", bound=Written)
+Told_co = TypeVar("Told_co", bound=Written, covariant=True)
+
+
+class Tail(Generic[Told]):
     """What was told of from the place `final` on, before which nothing can appear any more."""
 
     def __init__(self, start: Moment) -> None:
         self.final = Place(start)
         self._now = start
-        self._told: OrderedDict[RunId, Moment] = OrderedDict()
+        self._told: OrderedDict[str, Moment] = OrderedDict()
         self._newest: deque[Moment] = deque(maxlen=NEAR)
 
     def look(self, now: Moment) -> bool:
@@ -45,7 +63,7 @@ class Tail:
         """Before this moment nothing can appear any more."""
         return Moment(self._now - LATEST)
 
-    def fresh(self, found: Iterable[Ended]) -> list[Ended]:
+    def fresh(self, found: Iterable[Told]) -> list[Told]:
         """Those of the ends that were not told of; from now on they were."""
         fresh = [each for each in found if each.id not in self._told]
         for each in fresh:

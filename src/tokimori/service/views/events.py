@@ -1,16 +1,19 @@
 """Events as JSON."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from msgspec import Struct
 
 from tokimori.clock import format_moment
+from tokimori.model.changed import Changed
 from tokimori.model.run import asked_by
-from tokimori.service.events.events import Event, FoundEvents
+from tokimori.ports.ends import Ended
+from tokimori.service.events.events import Event, FoundEvents, FoundTold, Told
 from tokimori.service.views.stamps import stamp
 
 
-class EventView(Struct, frozen=True, kw_only=True):
+class EventView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="run"):
     """What happened to a run of a job. No other event has this `id`; `position` is where to go on behind it.
 
     `told` is when the store was told of it; the run itself has `ended` before that. `asked_by` is `schedule`,
@@ -36,21 +39,44 @@ class EventView(Struct, frozen=True, kw_only=True):
     parent_id: str | None
 
 
+class ChangeView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="change"):
+    """What was changed: `what` (`job`, `calendar`, `queue`, `semaphore`, `node`), which one, when, and by whom.
+
+    `id`, `position` and `told` are as in other events. `entry` is the id of what the audit log says of it. `fields` are
+    those of a job's definition that are others now. `job_id`: the job that it concerns, if it is one.
+    """
+
+    id: str
+    event: str
+    position: str
+    told: str
+    at: str
+    what: str
+    name: str
+    job_id: str | None
+    by: str | None
+    reason: str | None
+    fields: Sequence[str]
+    entry: str
+
+
 class EventsView(Struct, frozen=True, kw_only=True):
     """Events in order, and behind which position to go on.
 
     `gap`: some of those before them are not kept any more. `over`: the node stops, another one tells what follows.
     """
 
-    events: Sequence[EventView]
+    events: Sequence[EventView | ChangeView]
     after: str
     gap: bool
     over: bool
 
 
-def event_view(event: Event) -> EventView:
+def event_view(event: Event | Told) -> EventView | ChangeView:
     """The event as JSON shows it."""
-    run = event.run
+    if isinstance(event, Told) and event.change is not None:
+        return _change_view(event, event.change)
+    run = cast(Ended, event.run)
     return EventView(
         id=event.id,
         event=event.what,
@@ -72,6 +98,23 @@ def event_view(event: Event) -> EventView:
     )
 
 
-def events_view(found: FoundEvents, views: Sequence[EventView]) -> EventsView:
+def _change_view(event: Told, change: Changed) -> ChangeView:
+    return ChangeView(
+        id=event.id,
+        event=event.what,
+        position=event.position,
+        told=format_moment(change.written),
+        at=format_moment(change.at),
+        what=change.kind,
+        name=change.name,
+        job_id=change.job_id,
+        by=change.by,
+        reason=change.reason,
+        fields=change.fields,
+        entry=change.entry,
+    )
+
+
+def events_view(found: FoundEvents | FoundTold, views: Sequence[EventView | ChangeView]) -> EventsView:
     """The page as JSON shows it."""
     return EventsView(events=views, after=found.after, gap=found.gap, over=found.over)

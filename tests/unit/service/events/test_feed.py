@@ -47,7 +47,7 @@ class World:
         self.numbers = iter(range(100))
         self.feed = self.another()
 
-    def another(self) -> Feed:
+    def another(self) -> Feed[Ended]:
         """The feed of another node on the same store."""
 
         async def now() -> Moment:
@@ -56,7 +56,7 @@ class World:
         async def no_job(job_id: str) -> Job:
             raise NotFound(job_id)
 
-        return Feed(
+        return Feed[Ended](
             self.store,
             self.clock,
             lambda n: next(self.numbers).to_bytes(n),
@@ -75,7 +75,7 @@ class World:
         await self.feed.begin()
         return self.feed.position
 
-    async def told(self, position: Position, feed: Feed | None = None) -> tuple[list[int], Position]:
+    async def told(self, position: Position, feed: Feed[Ended] | None = None) -> tuple[list[int], Position]:
         """What the feed tells behind the position, until it has no more; the numbers of the ends."""
         found: list[Ended] = []
         feed = feed or self.feed

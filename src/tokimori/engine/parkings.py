@@ -1,0 +1,68 @@
+"""Jobs that the engine parks are told of in the audit log, as what people change is: followers of events read it."""
+
+import logging
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Protocol
+
+from tokimori.clock import Moment
+from tokimori.errors import NotFound, TokimoriError
+from tokimori.model.audit import KIND, PARK, Entry, encode_entry, name_of, shown
+from tokimori.model.document import Document, new_version
+from tokimori.model.ids import JobId, RandomBytes
+from tokimori.model.job import Job, JobState
+from tokimori.model.settle import PARKED_BY
+from tokimori.ports.documents import Documents
+from tokimori.ports.working import Change, Verdict
+
+log = logging.getLogger(__name__)
+
+
+class Parkings(Documents, Protocol):
+    """What telling of a job that was parked asks of the store."""
+
+    async def now(self) -> Moment:
+        """See `Schema.now`."""
+        ...
+
+    async def get_job(self, job_id: JobId) -> Job:
+        """See `Jobs.get_job`."""
+        ...
+
+
+async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
+    """Tell of the jobs that were parked as these changes took effect. It is done by now: that fails nothing."""
+    pairs = zip(changes, verdicts, strict=True)
+    failed = {change.job_id: change.run_id for change, verdict in pairs if change.parks and verdict is Verdict.APPLIED}
+    for job_id, run_id in failed.items():
+        try:
+            job = await store.get_job(job_id)
+            if job.state is JobState.PARKED:
+                await tell(store, None, job, run_id)
+        except NotFound:
+            continue
+        except TokimoriError as fault:
+            log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
+
+
+async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
+    """Write that the job was parked. `cause` differs from one time to the next. Raises `StoreError`."""
+    at, random = await store.now(), _bytes_of(cause)
+    entry = Entry(
+        at=at,
+        who=PARKED_BY,
+        what=PARK,
+        of=f"job {job.id}",
+        before=None if before is None else shown(_fact(before)),
+        after=shown(_fact(job)),
+    )
+    name, version = name_of(at, random), new_version(random)
+    await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=version), None)
+
+
+def _fact(job: Job) -> object:
+    return {"state": job.state, "reason": job.reason, "definition": job.definition}
+
+
+def _bytes_of(cause: str) -> RandomBytes:
+    return lambda number: sha256(cause.encode()).digest()[:number]

@@ -1,0 +1,142 @@
+"""Changes of definitions, as events tell of them: what an entry of the audit log means. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+
+from tokimori.clock import Moment
+from tokimori.model.audit import PARK, Entry, decode_entry, written_at
+
+ADDED, CHANGED, DELETED = "added", "changed", "deleted"
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("add", "add_since", "copy_job", "calendars.add"), ADDED),
+        **dict.fromkeys(("edit", "update", "refresh", "calendars.update", "semaphores.set"), CHANGED),
+        **dict.fromkeys(("expectations.set", "tasks.build", "tasks.rollback"), CHANGED),
+        **dict.fromkeys(("delete", "delete_all", "delete_some", "tasks.delete"), DELETED),
+        **dict.fromkeys(("calendars.delete", "semaphores.delete", "expectations.delete"), DELETED),
+        **dict.fromkeys(("pause", "queues.pause", "tasks.disable"), "paused"),
+        **dict.fromkeys(("resume", "queues.resume", "tasks.enable", "orders.resume"), "resumed"),
+        **dict.fromkeys(("resolve", "tasks.resolve"), "resolved"),
+        PARK: "parked",
+        "orders.drain": "drained",
+        "orders.stop": "stopped",
+    }
+)
+"""What a method does to a definition, or to a node. Whatever else is recorded concerns the audit log alone."""
+_MADE: Final = frozenset({"semaphores.set", "expectations.set"})
+"""These add what there is not, and change what there is."""
+_PARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"calendars": "calendar", "queues": "queue", "semaphores": "semaphore"}
+)
+_BECAME: Final[Mapping[str, str]] = MappingProxyType({"added": ADDED, "changed": CHANGED, "removed": DELETED})
+OF_A_JOB: Final = frozenset({"job", "task", "expectation"})
+"""Kinds whose names are ids of jobs."""
+
+
+class Changed(Struct, frozen=True, kw_only=True, gc=False):
+    """What is told of a change: what became of which definition, by whom, and which entry of the audit log says more.
+
+    `written` is when the entry was, and `at` when the change was made. `queues` are those of the job before and after,
+    as far as they are known. `fields` are those of the definition that are others now.
+    """
+
+    id: str
+    written: Moment
+    at: Moment
+    event: str
+    kind: str
+    name: str
+    by: str | None
+    entry: str
+    is_definition: bool = True
+    reason: str | None = None
+    fields: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+
+    @property
+    def job_id(self) -> str | None:
+        """The job that it concerns, if it is one."""
+        return self.name if self.kind in OF_A_JOB else None
+
+
+def changed_in(name: str, text: str) -> Sequence[Changed]:
+    """What the entry of the audit log with this name and text tells. Raises `ValueError`."""
+    entry, written = decode_entry(text), written_at(name)
+    is_definition = entry.what in _WORDS or entry.what in _SEVERAL
+    found = list(_SEVERAL[entry.what](entry) if entry.what in _SEVERAL else [_one(entry)])
+    return [
+        Changed(
+            id=f"{entry.at}-{name.rpartition('-')[2]}.{number}",
+            written=written,
+            at=entry.at,
+            event=event,
+            kind=kind,
+            name=of,
+            by=entry.who,
+            entry=name,
+            is_definition=is_definition,
+            **(_details(entry) if len(found) == 1 else {}),
+        )
+        for number, (event, kind, of) in enumerate(found)
+    ]
+
+
+_Told = tuple[str, str, str]
+"""The event, the kind of what was changed, and its name."""
+
+
+def _one(entry: Entry) -> _Told:
+    kind, _, name = entry.of.partition(" ")
+    if entry.what not in _WORDS:
+        return f"audit.{entry.what}", kind, name
+    became = ADDED if entry.what in _MADE and entry.before is None else _WORDS[entry.what]
+    return f"{kind}.{became}", kind, name
+
+
+def _applied(entry: Entry) -> Iterator[_Told]:
+    """A set, or an import: jobs by what became of them, and beside them the same of resources."""
+    after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
+    for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in _PARTS.items())):
+        for became, event in _BECAME.items():
+            for name in names.get(became, ()):
+                yield f"{kind}.{event}", kind, name
+    if "left_out" in after:
+        yield "job.changed", "jobs", entry.of
+
+
+def _renamed(entry: Entry) -> Iterator[_Told]:
+    _, _, name = entry.of.partition(" ")
+    yield "job.renamed", "job", name
+    if isinstance(entry.after, dict) and "job" in entry.after:
+        yield "job.added", "job", entry.after["job"]
+
+
+def _left_out(entry: Entry) -> Iterator[_Told]:
+    """A program has changed more than is recorded one by one."""
+    yield "changes.left_out", "changes", entry.of.partition(" ")[0]
+
+
+_SEVERAL: Final = MappingProxyType(
+    {"apply": _applied, "import_all": _applied, "rename_job": _renamed, "left_out": _left_out}
+)
+"""What tells of several things, or of none by its name."""
+
+
+def _details(entry: Entry) -> dict[str, Any]:
+    before, after = (_definition(each) for each in (entry.before, entry.after))
+    fields = [name for name in {**before, **after} if before.get(name) != after.get(name)] if before and after else []
+    queues = {each.get("queue", "default") for each in (before, after) if each}
+    said = entry.after.get("reason") if isinstance(entry.after, dict) else None
+    return {
+        "reason": said if isinstance(said, str) else None,
+        "fields": tuple(sorted(fields)),
+        "queues": tuple(sorted(map(str, queues))),
+    }
+
+
+def _definition(shown: Any) -> Mapping[str, Any]:
+    found = shown.get("definition") if isinstance(shown, dict) else None
+    return found if isinstance(found, dict) else {}

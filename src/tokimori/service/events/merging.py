@@ -1,0 +1,95 @@
+"""Reading from one feed, or from two beside each other: what comes first is told of first."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any, NamedTuple
+
+from tokimori.model.changed import Changed
+from tokimori.ports.ends import Ended
+from tokimori.service.events.feed import Feed, Page
+from tokimori.service.events.position import Position, behind_each, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """A feed, and whether somebody is to be told of what it has."""
+
+    feed: Feed[Any]
+    admits: Callable[[Any], Awaitable[bool]]
+
+
+class Looked(NamedTuple):
+    """What there is to tell, each with the position behind it, and where to go on. See `FoundEvents`."""
+
+    told: Sequence[tuple[Ended | Changed, str]]
+    after: str
+    gap: bool
+    over: bool
+
+
+class _Next(NamedTuple):
+    """What a strand (by its number) tells, and the position behind it."""
+
+    item: Any
+    strand: int
+    behind: Position
+
+
+async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds: float, most: int) -> Looked:
+    """The events behind these positions, one of each strand; it waits for the first so many seconds.
+
+    `most`: so many pages are looked through, where nobody wants what they have.
+    """
+    clock = asyncio.get_running_loop().time
+    ends, pages, gap = clock() + seconds, 0, False
+    while True:
+        read = [await strand.feed.page(at) for strand, at in zip(strands, positions, strict=True)]
+        found = [
+            (each.item, at) for each, at in _in_order(read, positions) if await strands[each.strand].admits(each.item)
+        ]
+        positions, pages = [page.position for page in read], pages + 1
+        is_none = not any(page.found for page in read)
+        gap = gap or any(page.gap for page in read)
+        left, over = ends - clock(), strands[0].feed.is_over
+        is_all = is_none and left <= 0 and all(at.feed is not None for at in positions)
+        if found or gap or over or is_all or pages >= most:
+            return Looked(found, text_of(positions), gap, over)
+        if is_none and left > 0:
+            pages = 0
+            await _wait(strands, positions, left)
+
+
+def _in_order(read: Sequence[Page[Any]], positions: Sequence[Position]) -> Sequence[tuple[_Next, str]]:
+    """What comes first is first, and each strand stays in its own order. The position behind each is that of all."""
+    if len(read) == 1:  # mostly: it has its order
+        (page,) = read
+        ends = behind_each(page.found, page.position)
+        return [(_Next(item, 0, at), str(at)) for item, at in zip(page.found, ends, strict=True)]
+    known = list(positions)
+    lines = [
+        [_Next(item, number, at) for item, at in zip(page.found, behind_each(page.found, page.position), strict=True)]
+        for number, page in enumerate(read)
+    ]
+    found = list[tuple[_Next, str]]()
+    for each in merge(*lines, key=lambda each: each.item.written):
+        known[each.strand] = each.behind
+        found.append((each, text_of(known)))
+    return found
+
+
+async def _wait(strands: Sequence[Strand], positions: Sequence[Position], seconds: float) -> None:
+    """Until there may be something in one of them."""
+    if len(strands) == 1:
+        await strands[0].feed.wait(positions[0], seconds)
+        return
+    waits = [
+        asyncio.ensure_future(strand.feed.wait(at, seconds)) for strand, at in zip(strands, positions, strict=True)
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

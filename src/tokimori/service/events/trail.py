@@ -1,0 +1,105 @@
+"""Changes in the order in which they were written, read from the audit log, which has the newest first."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.model.audit import KIND, older_than, written_at
+from tokimori.model.changed import Changed, changed_in
+from tokimori.model.document import Document
+from tokimori.ports.documents import Documents
+from tokimori.ports.ends import Place
+
+log = logging.getLogger(__name__)
+
+FEW, MOST = 4, 50
+"""So many entries are read at once: a few where nothing much happens. One of them may have 256 KiB."""
+FIRST_SPAN = MINUTE
+"""Among entries of the past, so long a time is looked at first."""
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Some changes in order, and where to go on; `rest` is None where there were no more."""
+
+    found: Sequence[Changed]
+    rest: Place | None
+
+
+class Trail:
+    """Reads the audit log forwards. It is listed backwards, so the entries behind a moment are looked for in spans."""
+
+    def __init__(self, store: Documents) -> None:
+        self._store = store
+        self._span = FIRST_SPAN
+
+    async def ended_since(self, place: Place, limit: int) -> Changes:
+        """The first changes that were written at this moment or later: some of them at least, if there are any.
+
+        One that a slow writer has written may appear before others that were read.
+        """
+        newest = await self._newest(place, limit)
+        if newest is None:
+            return await self._in_spans(place, min(limit, MOST))
+        return Changes(found=await _told(newest), rest=None)
+
+    async def _newest(self, place: Place, limit: int) -> Sequence[Document] | None:
+        """All from there on; None: they are more than can be read at once."""
+        for most in (min(FEW, limit), min(MOST, limit)):
+            page = await self._store.list_documents(KIND, limit=most)
+            if _is_all(page, place, most):
+                return _behind(page, place)
+        return None
+
+    async def _in_spans(self, place: Place, most: int) -> Changes:
+        """Those of a span in which there are some, and not too many: it is halved, and doubled, until it is so."""
+        begin, span = place.written, self._span
+        newest = written_at((await self._store.list_documents(KIND, limit=1))[0].name)
+        while True:
+            end = Moment(begin + span)
+            page: Sequence[Document] = await self._store.list_documents(KIND, after=older_than(end), limit=most)
+            if span and not _is_all(page, place, most):
+                span //= 2
+                continue
+            if not span:  # all of them bear the same moment
+                page = await self._of_moment(page, place, most)
+            found = _behind(page, place)
+            if found or end >= newest:
+                self._span = max(1, span)
+                return Changes(found=await _told(found), rest=None if end >= newest else Place(Moment(end + 1)))
+            begin, span = Moment(end + 1), max(1, span) * 2
+
+    async def _of_moment(self, page: Sequence[Document], place: Place, most: int) -> Sequence[Document]:
+        found = list(page)
+        while not _is_all(page, place, most):
+            page = await self._store.list_documents(KIND, after=page[-1].name, limit=most)
+            found += page
+        return found
+
+
+def _is_all(page: Sequence[Document], place: Place, most: int) -> bool:
+    """Whether nothing that was written since then lies behind the page."""
+    return len(page) < most or written_at(page[-1].name) < place.written
+
+
+def _behind(page: Sequence[Document], place: Place) -> Sequence[Document]:
+    found = [each for each in page if written_at(each.name) >= place.written]
+    return sorted(found, key=lambda each: (written_at(each.name), each.name))
+
+
+async def _told(found: Sequence[Document]) -> Sequence[Changed]:
+    """Entry by entry: one of a large job takes a millisecond, and runs have to wait for it."""
+    told = list[Changed]()
+    for each in found:
+        told += _read(each)
+        await asyncio.sleep(0)
+    return told
+
+
+def _read(entry: Document) -> Iterator[Changed]:
+    try:
+        yield from changed_in(entry.name, entry.text)
+    except ValueError as fault:
+        log.warning("the entry %r of the audit log can't be read by this version of Tokimori: %s", entry.name, fault)

@@ -1,0 +1,55 @@
+"""What the engine parks is in the audit log."""
+
+import logging
+
+import pytest
+
+from tests.unit.service.world import World
+from tokimori.engine.fire import park
+from tokimori.errors import StoreUnavailable
+from tokimori.model.audit import decode_entry
+from tokimori.model.document import Document
+from tokimori.model.ids import JobId
+
+
+@pytest.fixture
+def world() -> World:
+    """A new one."""
+    return World()
+
+
+async def test_a_job_that_can_t_be_decided_is_told_of(world: World) -> None:
+    """With how it was before, and why it is parked."""
+    job = await world.service.add("a", noop=True)
+    await park(world.store, job, "its schedule can't be decided")
+    (document,) = await world.store.list_documents("audit")
+    entry = decode_entry(document.text)
+    assert (entry.who, entry.what, entry.of, entry.after["reason"]) == (
+        "tokimori",
+        "park",
+        "job a",
+        "its schedule can't be decided",
+    )
+    assert (entry.before["state"], entry.after["state"]) == ("enabled", "parked")
+
+
+async def test_a_job_that_was_changed_meanwhile_is_not_parked(world: World) -> None:
+    """And nobody is told that it was."""
+    job = await world.service.add("a", noop=True)
+    await world.service.update("a", name="new")
+    await park(world.store, job, "its schedule can't be decided")
+    assert await world.store.list_documents("audit") == []
+
+
+async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The job is parked, and the node's log says what the audit log lacks."""
+
+    async def away(_document: Document, _replaces: int | None) -> None:
+        raise StoreUnavailable("nobody answers")
+
+    world.store.put_document = away  # type: ignore[method-assign, assignment]
+    job = await world.service.add("a", noop=True)
+    with caplog.at_level(logging.WARNING):
+        await park(world.store, job, "its schedule can't be decided")
+    assert (await world.store.get_job(JobId("a"))).state == "parked"
+    assert "lacks that job a was parked" in caplog.text

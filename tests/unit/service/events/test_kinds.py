@@ -1,0 +1,120 @@
+"""Events of runs and of what is changed, by kind, and for whom they are."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.service.world import ON_DEMAND, World
+from tokimori.errors import Forbidden, InvalidInput
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.outcome import Succeeded
+from tokimori.service.access import Access
+from tokimori.service.audited import audited
+from tokimori.service.events import feed
+from tokimori.service.permitted import permitted
+from tokimori.service.service import Service
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at the store follow each other at once."""
+    monkeypatch.setattr(feed, "EVERY", 1e-6)
+
+
+async def changed(world: World) -> str:
+    """The position before some changes, of jobs of two queues and of what is everybody's, and before a run."""
+    await world.add(ON_DEMAND, "mine.a")
+    await world.add(ON_DEMAND, "other")
+    begin = (await world.service.events.read_all()).after
+    service = audited(world.service)
+    changes: list[Callable[[], Awaitable[object]]] = [
+        lambda: service.pause("mine.a", "repairs"),
+        lambda: service.update("other", queue="mail"),
+        lambda: service.queues.pause("mail"),
+        lambda: service.calendars.add("cal", dates=["12-25"]),
+        lambda: service.tokens.create("ci", "read"),
+        lambda: service.resume("mine.a"),
+    ]
+    for change in changes:
+        world.pass_seconds(1)
+        await change()
+    await world.trigger("mine.a")
+    await world.work(Succeeded())
+    return begin
+
+
+async def told(service: Service, kind: str, after: str, **filters: str) -> list[tuple[str, str]]:
+    """What is told, and of what."""
+    found = await service.events.read_all(kind, after, **filters)  # type: ignore[arg-type]
+    return [
+        (each.what, each.run.job_id if each.run is not None else each.change.name if each.change else "")
+        for each in found.events
+    ]
+
+
+DEFINITIONS = [
+    ("job.paused", "mine.a"),
+    ("job.changed", "other"),
+    ("queue.paused", "mail"),
+    ("calendar.added", "cal"),
+    ("job.resumed", "mine.a"),
+]
+
+
+async def test_a_kind_says_what_is_told(world: World) -> None:
+    """Ends of runs, changes of definitions, all that is audited, or all of these, each once and in order."""
+    begin = await changed(world)
+    run = ("run.succeeded", "mine.a")
+    assert await told(world.service, "runs", begin) == [run]
+    assert await told(world.service, "definitions", begin) == DEFINITIONS
+    audit = [*DEFINITIONS[:4], ("audit.tokens.create", "ci"), DEFINITIONS[4]]
+    assert await told(world.service, "audit", begin) == audit
+    assert sorted(await told(world.service, "all", begin)) == sorted([*audit, run])
+    with pytest.raises(InvalidInput, match="kind"):
+        await world.service.events.read_all("jobs")
+    assert [each.what for each in (await world.service.events.read(begin)).events] == ["run.succeeded"]
+
+
+async def test_who_goes_on_is_told_of_the_rest(world: World) -> None:
+    """Behind each position lie exactly the events that were told behind it, of both kinds."""
+    begin = await changed(world)
+    found = (await world.service.events.read_all("all", begin)).events
+    for number, each in enumerate(found, 1):
+        rest = (await world.service.events.read_all("all", each.position)).events
+        assert [other.id for other in rest] == [other.id for other in found[number:]]
+
+
+async def test_filters_hold_for_changes(world: World) -> None:
+    """Who asks for jobs is told of these; a trait is that of the job now."""
+    begin = await changed(world)
+    assert await told(world.service, "definitions", begin, job_prefix="mine.") == [DEFINITIONS[0], DEFINITIONS[4]]
+    assert await told(world.service, "definitions", begin, job_id="other") == [DEFINITIONS[1]]
+    assert await told(world.service, "definitions", begin, queue="mail") == [DEFINITIONS[1]]
+
+
+@pytest.mark.parametrize(
+    ("scope", "found"),
+    [
+        (Scope(jobs=("mine.",)), [DEFINITIONS[0], DEFINITIONS[3], DEFINITIONS[4]]),
+        (Scope(queues=("mail",)), [DEFINITIONS[1], DEFINITIONS[2], DEFINITIONS[3]]),
+        (Scope(), DEFINITIONS),
+    ],
+)
+async def test_a_token_is_told_of_its_own(world: World, scope: Scope, found: list[tuple[str, str]]) -> None:
+    """Changes of its jobs and queues, and of what everybody may read; of the audit log not a word."""
+    begin = await changed(world)
+    service = permitted(world.service, Access(author="reader", role=Role.READ, scope=scope))
+    assert await told(service, "definitions", begin) == found
+    assert [each for each in await told(service, "all", begin) if not each[0].startswith("run.")] == found
+    for role in (Role.READ, Role.ADMIN) if scope.jobs else (Role.READ,):
+        other = permitted(world.service, Access(author="reader", role=role, scope=scope))
+        with pytest.raises(Forbidden, match="audit"):
+            await other.events.read_all("audit")
+
+
+async def test_who_may_read_the_audit_log_is_told_of_it(world: World) -> None:
+    """An admin of everything."""
+    begin = await changed(world)
+    service = permitted(world.service, Access(author="boss", role=Role.ADMIN))
+    assert ("audit.tokens.create", "ci") in await told(service, "audit", begin)
+    assert ("audit.tokens.create", "ci") in await told(service, "all", begin)
