@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.unit.api.asgi import Asker
+from tests.simulation.virtual_time import run_virtually
+from tests.unit.api.asgi import Answer, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import operations
 from tokimori.api.claims import ClaimPaths
@@ -96,8 +97,14 @@ async def built(world: World) -> str:
 
 
 @pytest.mark.parametrize("each", [each for each in ALL if each.id not in NOT_HERE], ids=lambda each: each.id)
-async def test_an_example_works(each: Operation, world: World, door: Asker) -> None:
+def test_an_example_works(each: Operation, world: World, door: Asker) -> None:
     """What the document shows as an example is taken as it is."""
+    answer = run_virtually(_asked(each, world, door))  # some wait for seconds, and for nodes that never beat
+    assert answer.status in (each.status, *each.others), answer.body
+
+
+async def _asked(each: Operation, world: World, door: Asker) -> Answer:
+    """The answer to the example, where there is what it speaks of."""
     await world.add({"noop": True, "schedule": "@daily", "time_zone": "UTC"}, "nightly-report")
     await world.service.calendars.add("holidays", dates=["12-25"])
     await world.service.semaphores.set("holidays", 2)
@@ -126,5 +133,4 @@ async def test_an_example_works(each: Operation, world: World, door: Asker) -> N
     if each.id.startswith("task_"):
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
     path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
-    answer = await (door.get(path) if each.method == "GET" else door.post(path, each.example, each.method))
-    assert answer.status in (each.status, *each.others), answer.body
+    return await (door.get(path) if each.method == "GET" else door.post(path, each.example, each.method))
