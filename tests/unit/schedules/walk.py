@@ -89,7 +89,7 @@ def named(matches: Matches, window: list[Wall], gap: Gap, fold: Fold, *, fixed: 
     return [
         utc
         for utc, shown, second_pass, swallowed in window[1:]
-        if (matches(shown) and not (first and second_pass)) or (shift and any(map(matches, swallowed)))
+        if (matches(shown) and not (first and second_pass)) or (shift and swallowed and any(map(matches, swallowed)))
     ]
 
 
