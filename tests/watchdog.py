@@ -20,7 +20,6 @@ MOST = 0.050
 """Seconds of the processor that the product may take in one step. In production a node warns of 0.25 s on the wall."""
 _EVERY = 0.005
 """Seconds of the processor between two looks."""
-_IN_NO_STEP = -1.0
 _NOT_IN_A_NODE = ("/jinja2/compiler.py", "/jinja2/environment.py", "/copying.py")
 """Templates are compiled before a node listens; what copies a store is a program of its own."""
 _PRODUCT, _TESTS = (f"{Path(__file__).parents[1] / part}/" for part in ("src/tokimori", "tests"))
@@ -29,9 +28,9 @@ _PRODUCT, _TESTS = (f"{Path(__file__).parents[1] / part}/" for part in ("src/tok
 class _Step:
     """What is known of a step at which somebody has looked."""
 
-    def __init__(self, began: float) -> None:
-        self.began = began
-        """In seconds of the processor that its thread had then."""
+    def __init__(self, since: float) -> None:
+        self.since = since
+        """Seconds of the processor that its thread had when it was known."""
         self.looks, self.of_call, self.most, self.stack = 0, 0, 0, ""
         self.call: FrameType | None = None
         self.collected = 0.0
@@ -51,19 +50,16 @@ class _Step:
 class Watchdog:
     """Watches the loops of this process; one in another thread only while the main thread runs.
 
-    Nearly all steps end before anybody looks, and there are millions of them: they cost no more than a look at the wall
-    clock. A step of the main thread is known from the first look on. It began after the look before that one, and not
-    longer ago than the wall clock says.
+    Nearly all steps end before anybody looks, and there are millions of them: no clock is asked for them. A step of the
+    main thread is known from the first look on, so that one look's time of it may not count.
     """
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
         """By thread, of other threads."""
+        self._is_in_step = False
         self._step: _Step | None = None
-        self._began = _IN_NO_STEP
-        """When the step of the main thread began, on the wall clock."""
-        self._looked = 0.0
-        """Seconds of the processor that the main thread had at the last look."""
+        """Of the main thread, as soon as somebody has looked."""
         self._found: list[str] = []
         self._collecting = 0.0
 
@@ -73,17 +69,17 @@ class Watchdog:
         signal.signal(signal.SIGVTALRM, self._look)
         signal.setitimer(signal.ITIMER_VIRTUAL, _EVERY, _EVERY)
         gc.callbacks.append(self._collect)
-        run, thread_of, wall = asyncio.Handle._run, threading.get_ident, time.perf_counter
+        run, thread_of = asyncio.Handle._run, threading.get_ident
         unseen: _Step | None = None
 
         def watched(handle: asyncio.Handle) -> None:
             if thread_of() != main:
                 self._run_elsewhere(run, handle)
                 return
-            began, step = self._began, self._step
-            self._began, self._step = wall(), unseen
+            is_inner, step = self._is_in_step, self._step
+            self._is_in_step, self._step = True, unseen
             run(handle)
-            ended, self._began, self._step = self._step, began, step
+            ended, self._is_in_step, self._step = self._step, is_inner, step
             if ended is not None:
                 self._judge(ended)
 
@@ -110,17 +106,14 @@ class Watchdog:
         return found
 
     def _judge(self, step: _Step) -> None:
-        taken = time.thread_time() - step.began - step.collected
+        taken = time.thread_time() - step.since - step.collected
         own = taken * step.most / max(step.looks, 1)
         if own > MOST:
             self._found.append(f"one step held the loop for {own * 1_000:.0f} ms, as here:\n{step.stack}")
 
     def _look(self, _: int, frame: FrameType | None) -> None:
-        now, before = time.thread_time(), self._looked
-        self._looked = now
-        if self._began != _IN_NO_STEP:
-            if self._step is None:
-                self._step = _Step(max(before, now - (time.perf_counter() - self._began)))
+        if self._is_in_step:
+            self._step = self._step or _Step(time.thread_time())
             self._step.look(frame)
         for thread, step in self._steps.copy().items():  # at once: other threads begin steps meanwhile
             step.look(sys._current_frames().get(thread))
@@ -129,13 +122,10 @@ class Watchdog:
         if phase == "start":
             self._collecting = time.thread_time()
             return
-        taken, thread = time.thread_time() - self._collecting, threading.get_ident()
+        thread = threading.get_ident()
         step = self._step if thread == threading.main_thread().ident else self._steps.get(thread)
         if step is not None:
-            step.collected += taken
-        elif thread == threading.main_thread().ident and self._began != _IN_NO_STEP:  # as if it began so much later
-            self._began += taken
-            self._looked += taken
+            step.collected += time.thread_time() - self._collecting
 
 
 def _product_call(frame: FrameType | None) -> FrameType | None:
