@@ -124,7 +124,10 @@ async def _find_runs(asked: Asked) -> Any:
     job_id = getattr(asked.first, "job_id", None)
     if job_id is not None and not await asked.sight.sees_id(job_id):
         raise no_job(job_id)
-    return await find_runs(asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id)
+    longest = asked.argument("longest")
+    return await find_runs(
+        asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id, longest=longest
+    )
 
 
 async def _of_jobs(asked: Asked) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.errors import StoreError, StoreReplaced
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.sqlite.faults import store_error
 
@@ -56,11 +56,9 @@ def file_at(path: str) -> File:
 
 
 def check_same(path: str, opened: File) -> None:
-    """Raise `StoreUnavailable` where another file is there than the opened one: who comes now would find that one."""
+    """Raise `StoreReplaced` where another file is there than the opened one: who comes now would find that one."""
     if file_at(path) != opened:
-        raise StoreUnavailable(
-            f"store {path} was moved, removed or replaced while it was in use: put that file back, or restart"
-        )
+        raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
 
 def check_free(path: str) -> None:
