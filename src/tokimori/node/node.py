@@ -33,6 +33,7 @@ from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
 from tokimori.node.obeying import Hearer, obey
+from tokimori.node.patience import Missing
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
@@ -239,17 +240,22 @@ class Node:
             raise
 
     async def run(self) -> None:
-        """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
-        backoff = FIRST_BACKOFF
+        """Work until stopped. An error of the store is waited out; what was in hand stays in hand.
+
+        Raises `StoreReplaced` where its file has been missing for too long: nobody would find what it does.
+        """
+        backoff, missing = FIRST_BACKOFF, Missing(self._clock)
         while not self.finished:
             try:
                 self._cycle_began = self._clock.monotonic()
                 delay = await self.cycle()
                 self.fault = None
+                missing.found()
                 if backoff > FIRST_BACKOFF:
                     log.info("the store answers again")
                 backoff = FIRST_BACKOFF
             except StoreError as fault:
+                missing.check(fault)
                 log.warning("the store can't be used; trying again: %s", fault)
                 self.fault = str(fault)
                 self._deaf_until = self._clock.monotonic() + DEAF

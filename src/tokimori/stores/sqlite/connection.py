@@ -55,9 +55,11 @@ def file_at(path: str) -> File:
     return found.st_dev, found.st_ino
 
 
-def check_same(path: str, opened: File) -> None:
+def check_same(path: str, opened: File, writer: sqlite3.Connection | None) -> None:
     """Raise `StoreReplaced` where another file is there than the opened one: who comes now would find that one."""
     if file_at(path) != opened:
+        if writer is not None:  # what stays in the log is missing in the file that was moved, and spoils the new one
+            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
 
