@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tokimori.errors import NotFound
 from tokimori.model.access_token import Role
+from tokimori.model.dependents import all_after
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
@@ -234,11 +235,8 @@ async def _requested(asked: Asked) -> Any:
 
 async def _deleted(asked: Asked) -> Any:
     """A job, and with `cascade` all that run after it."""
-    below = {asked.first}
     edges = await asked.service.graph(asked.first) if asked.argument("cascade") else ()
-    while more := {edge.child for edge in edges if edge.parent in below} - below:
-        below |= more
-    for job_id in below - {asked.first}:
+    for job_id in all_after(edges, asked.first):
         if not await asked.sight.sees_id(job_id):
             raise out_of_scope("cascade: a job that runs after it")
     return await _to_job(asked)
@@ -318,7 +316,9 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, _whole)),
         "secrets.list": (Role.OPERATE, _secrets),
         **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, _to_run)),
-        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), (Role.OPERATE, _to_job)),
+        **dict.fromkeys(
+            [f"orders.{order}" for order in ("restart_job", "cancel_job", "cancel_some")], (Role.OPERATE, _to_job)
+        ),
         **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), (Role.ADMIN, _whole)),
         **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, _whole)),
     }

@@ -125,7 +125,7 @@ _STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details
 def run_of(row: Row) -> Run:
     """A run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
     if len(row) == len(_NECESSARY):
-        return Run(*row[:_STATE], _RUN_STATES[row[_STATE]], *row[_STATE + 1 :])
+        return Run(*row[:_STATE], _RUN_STATES[row[_STATE]], *row[_STATE + 1 :])  # type: ignore[call-arg]
     details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
     before, between, behind = row[:_STATE], row[_STATE + 1 : _DETAILS], row[_DETAILS + 1 :]
     return Run(*before, _RUN_STATES[row[_STATE]], *between, details, *behind)  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ from tests.integration.cli.conftest import Program
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
 def test_a_node_ends_when_its_file_is_not_there_any_more(program: Program, tmp_path: Path, replaced: bool) -> None:
-    """Within seconds, with code 2: nobody would find what it does. Neither file lacks or gains anything."""
+    """Within seconds, with code 2, as nobody would find what it does; neither file lacks or gains anything."""
     file, away = program.database, tmp_path / "away.db"
     program("job", "add", "other", "--", "true")
     file.rename(tmp_path / "other.db")

@@ -1,5 +1,7 @@
 """Dependents as people ask for them: known parents, no circles, and what becomes of children when a job is deleted."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.service.world import World
@@ -107,6 +109,18 @@ async def test_deleting_cascades_when_asked_to(world: World) -> None:
     await world.service.delete("a", cascade=True)
     assert [job.id for job in await world.service.list()] == ["both", "other"]
     assert [parent.job for parent in (await world.service.get("both")).definition.parents] == ["other"]
+
+
+@pytest.mark.parametrize("parent_of", [lambda n: n - 1, lambda _: 0], ids=["a chain", "all after one"])
+async def test_a_large_family_is_deleted_job_by_job(world: World, parent_of: Callable[[int], int]) -> None:
+    """However long it is: the family is read a few times, and each deletion is a transaction of its own."""
+    await add(world, "0")
+    for n in range(1, 600):
+        await add(world, str(n), str(parent_of(n)))
+    reads, deleted = world.count("family"), world.count("delete_job")
+    await world.service.delete("0", cascade=True)
+    assert await world.service.list() == []
+    assert (len(deleted), len(reads)) == (600, 2)
 
 
 async def test_only_what_is_parked_is_resolved(world: World) -> None:
