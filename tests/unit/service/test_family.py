@@ -1,14 +1,17 @@
 """Dependents as people ask for them: known parents, no circles, and what becomes of children when a job is deleted."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.dependents import Edge, check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
+from tokimori.service import family
 
 
 async def add(world: World, job_id: str, *parents: str, **fields: object) -> Job:
@@ -88,6 +91,26 @@ async def test_a_family_that_changes_meanwhile_is_checked_again(world: World) ->
     store.before_replace = overtake
     await world.update("b", {"parents": [{"job": "a"}]})
     assert len((await store.family()).edges) == 1
+
+
+async def test_a_circle_among_many_edges_is_looked_for_beside_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes half a second where there are 100,000 of them."""
+    monkeypatch.setattr(family, "FEW", 1)
+    threads = list[int]()
+
+    def noted(edges: Iterable[Edge]) -> None:
+        threads.append(threading.get_ident())
+        check_acyclic(edges)
+
+    monkeypatch.setattr(family, "check_acyclic", noted)
+    await add(world, "a")
+    await add(world, "b", "a")
+    await add(world, "c", "b")
+    with pytest.raises(InvalidInput, match="→"):
+        await world.update("a", {"parents": [{"job": "c"}]})
+    assert (threads[0], threading.get_ident() in threads[1:]) == (threading.get_ident(), False)
 
 
 async def test_a_parent_is_not_deleted_by_accident(world: World) -> None:
