@@ -205,6 +205,12 @@ class StoreTooSlow(StoreUnavailable):
     code = "store_too_slow"
 
 
+class StoreReplaced(StoreUnavailable):
+    """Another file is where the store's was, or none: nothing is read or written until that one is back."""
+
+    code = "store_replaced"
+
+
 class StoreRefused(StoreError):
     """The store refused what it was asked, and would again; other requests it takes."""
 

@@ -6,6 +6,7 @@ from tests.guards.guard import (
     LIVE,
     LOST_REPLY,
     MESSAGES,
+    NOBODY,
     NOBODY_IN,
     NOT_OURS,
     NOTIFIED,
@@ -15,6 +16,22 @@ from tests.guards.guard import (
 )
 
 OTHERS_GUARDS = (
+    Guard(
+        NOT_OURS,
+        "the log of a file that was moved does not stay beside another one",
+        "stores/sqlite/connection.py",
+        "if writer is not None:",
+        "if False:",
+        "tests/unit/stores/sqlite/test_connection_thread.py::test_a_file_that_others_would_not_find_is_not_written",
+    ),
+    Guard(
+        NOBODY,
+        "a node whose file is not put back ends, so that another is started",
+        "node/patience.py",
+        "if at >= self._since + LOST:",
+        "if False:",
+        "tests/unit/node/test_patience.py::test_a_file_that_was_moved_is_waited_for_a_while",
+    ),
     Guard(
         EDITORS,
         "a job that is about to be written stays expected",

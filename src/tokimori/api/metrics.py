@@ -47,7 +47,7 @@ async def standing_of(service: Service) -> Standing:
     oldest = now
     for state in (each for each in RunState if each not in ENDS):
         limit = MOST_LISTED if state is RunState.READY else MOST_COUNTED
-        found = (await service.find_runs(RunSearch(state=frozenset({state}), limit=limit))).runs
+        found = (await service.find_runs(RunSearch(state=frozenset({state}), limit=limit), longest=0)).runs
         runs[state.value] = len(found)
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)

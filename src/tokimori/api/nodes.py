@@ -16,6 +16,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import RunSearch
+from tokimori.service.service import Service
 from tokimori.service.views.nodes import NodeView, node_view
 
 MOST_COUNTED = 100
@@ -93,15 +94,11 @@ class Nodes:
         """How many nodes and live runs there are, by state, and how many pauses."""
         service = self._service(request)
         nodes = await service.nodes()
-        runs = {}
-        for state in (each for each in RunState if each not in ENDS):
-            found = await service.find_runs(RunSearch(state=frozenset({state}), limit=MOST_COUNTED))
-            runs[state.value] = Number(count=len(found.runs), more=found.next is not None)
         return answer(
             Stats(
                 nodes=dict(Counter(node.state.value for node in nodes if not node.is_program)),
                 programs=dict(Counter(node.state.value for node in nodes if node.is_program)),
-                runs=runs,
+                runs=await live_runs(service),
                 pauses=len(await service.queues.pauses()),
             )
         )
@@ -115,6 +112,15 @@ class Nodes:
         it. For admins. It listens to living nodes for some seconds.
         """
         return answer(await self._service(request).doctor())
+
+
+async def live_runs(service: Service) -> dict[str, Number]:
+    """How many runs there are in each state that is no end. No text of them is read."""
+    runs = {}
+    for state in (each for each in RunState if each not in ENDS):
+        found = await service.find_runs(RunSearch(state=frozenset({state}), limit=MOST_COUNTED), longest=0)
+        runs[state.value] = Number(count=len(found.runs), more=found.next is not None)
+    return runs
 
 
 def _node(request: Request) -> str | None:

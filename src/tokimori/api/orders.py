@@ -16,10 +16,17 @@ from tokimori.service.views.runs import RunView, run_view
 
 
 class RunsCancelled(Struct, frozen=True, kw_only=True):
-    """How many runs of the job were cancelled."""
+    """How many runs of the job were cancelled. With `next` as `before` the next request goes on; null: that was all."""
 
     job_id: str
     cancelled: int
+    next: str | None
+
+
+class CancelAllRequest(CancelRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why the runs are cancelled: those older than the run `before`."""
+
+    before: str | None = None
 
 
 class Orders:
@@ -37,11 +44,14 @@ class Orders:
             Operation("job_restart", "POST", f"{job}/restart", self.restart, list[RunView], example={}),
         ]
 
-    async def cancel(self, request: Request, body: CancelRequest) -> Response:
-        """Cancel all runs of a job that have not ended, wherever they are; the job itself goes on."""
+    async def cancel(self, request: Request, body: CancelAllRequest) -> Response:
+        """Cancel the newest runs of a job that have not ended, wherever they are, at most 100; go on with `next`.
+
+        The job itself goes on.
+        """
         job_id = request.path_params["job_id"]
-        cancelled = await self._service(request).orders.cancel_job(job_id, body.reason)
-        return answer(RunsCancelled(job_id=job_id, cancelled=cancelled))
+        done = await self._service(request).orders.cancel_some(job_id, body.reason, body.before)
+        return answer(RunsCancelled(job_id=job_id, cancelled=done.cancelled, next=done.next))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""

@@ -28,6 +28,7 @@ from tokimori.errors import (
     SchemaMismatch,
     StoreError,
     StoreRefused,
+    StoreReplaced,
     StoreTooSlow,
     StoreUnavailable,
     TokimoriError,
@@ -70,6 +71,7 @@ from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
 from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
+from tokimori.service.orders import CancelledRuns
 from tokimori.service.queues import Queue
 from tokimori.service.requests import Asked, Became
 from tokimori.service.resource_kinds import Resources
@@ -95,6 +97,7 @@ __all__ = [
     "Build",
     "Calendar",
     "CalendarArguments",
+    "CancelledRuns",
     "ClaimLost",
     "ClaimedRun",
     "Client",
@@ -169,6 +172,7 @@ __all__ = [
     "Statistics",
     "StoreError",
     "StoreRefused",
+    "StoreReplaced",
     "StoreTooSlow",
     "StoreUnavailable",
     "Task",

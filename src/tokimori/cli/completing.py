@@ -29,7 +29,7 @@ def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: st
     from tokimori.service.finding import RunSearch
 
     async def act(service: "Service") -> Sequence[str]:
-        found = await service.find_runs(RunSearch(limit=_MOST))
+        found = await service.find_runs(RunSearch(limit=_MOST), longest=0)
         return [run.id for run in found.runs if run.id.startswith(incomplete)]
 
     return _found(act)

@@ -67,6 +67,7 @@ class Orders(Facade[AsyncOrders]):
     signal = synchronous(AsyncOrders.signal)
     restart_job = synchronous(AsyncOrders.restart_job)
     cancel_job = synchronous(AsyncOrders.cancel_job)
+    cancel_some = synchronous(AsyncOrders.cancel_some)
     drain = synchronous(AsyncOrders.drain)
     resume = synchronous(AsyncOrders.resume)
     stop = synchronous(AsyncOrders.stop)

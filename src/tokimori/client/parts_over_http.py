@@ -91,7 +91,8 @@ class HttpOrders(Orders):
     restart = asked(Orders.restart)
     signal = asked(Orders.signal)
     restart_job = asked(Orders.restart_job)
-    cancel_job = asked(Orders.cancel_job)
+    cancel_job = Orders.cancel_job
+    cancel_some = asked(Orders.cancel_some)
     drain = asked(Orders.drain)
     resume = asked(Orders.resume)
     stop = asked(Orders.stop)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, takewhile
+from itertools import chain
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput
@@ -116,4 +116,4 @@ def occurrences(schedule: Schedule, first: Moment, last: Moment, most: int = MOS
         message = f"to: there are {number} occurrences from `from` to here"
         allowed = f"a range of at most {most}; ask for the next ones then"
         raise InvalidInput(message, field="to", value=format_moment(last), allowed=allowed)
-    return takewhile(lambda moment: moment <= last, each_moment(schedule, before))
+    return each_moment(schedule, before, last)

@@ -1,6 +1,7 @@
 """Dependents: which jobs run after which, and what a run hands on. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -76,6 +77,39 @@ def root_of(run: Run) -> str:
 def origin_after(parent: Run, edge: Edge) -> str:
     """The origin of the child's run: one for each end of the parent, or one for each root."""
     return child_origin(root_of(parent) if edge.joins else parent.id)
+
+
+def all_after(edges: Iterable[Edge], job_id: JobId) -> set[JobId]:
+    """All jobs that run after this one, or after one of them."""
+    below, found, line = _children(edges), set[JobId](), [job_id]
+    for parent in line:
+        more = below.get(parent, set()) - found
+        found |= more
+        line += more
+    return found
+
+
+def only_after(edges: Sequence[Edge], job_id: JobId) -> list[JobId]:
+    """This job, and those that say of themselves that they run after it, or after such a job, and after no others.
+
+    Each is behind all of its parents.
+    """
+    own = [edge for edge in edges if edge.declared_by == edge.child]
+    below, left, line = _children(own), defaultdict[JobId, set[JobId]](set), [job_id]
+    for edge in own:
+        left[edge.child].add(edge.parent)
+    for parent in line:
+        for child in sorted(below.get(parent, ())):
+            left[child].discard(parent)
+            line += [] if left[child] else [child]
+    return line
+
+
+def _children(edges: Iterable[Edge]) -> Mapping[JobId, set[JobId]]:
+    found = defaultdict[JobId, set[JobId]](set)
+    for edge in edges:
+        found[edge.parent].add(edge.child)
+    return found
 
 
 def check_acyclic(edges: Iterable[Edge]) -> None:

@@ -35,6 +35,7 @@ from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
+from tokimori.node.patience import Patience
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Executor, Report, Signalling, StopReason, unheard
@@ -47,7 +48,6 @@ from tokimori.service.drained import tell_drained
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
-FIRST_BACKOFF = 0.1
 DEAF = 0.5
 """Seconds after a failure of the store in which its hints are not followed: what others try in vain is one, too."""
 
@@ -244,25 +244,25 @@ class Node:
             raise
 
     async def run(self) -> None:
-        """Work until stopped. An error of the store is waited out; what was in hand stays in hand."""
-        backoff = FIRST_BACKOFF
+        """Work until stopped. An error of the store is waited out; what was in hand stays in hand.
+
+        Raises `StoreReplaced` where its file has been missing for too long: nobody would find what it does.
+        """
+        patience = Patience(self._clock)
         while not self.finished:
             try:
                 self._cycle_began = self._clock.monotonic()
                 delay = await self.cycle()
                 self.fault = None
-                if backoff > FIRST_BACKOFF:
-                    log.info("the store answers again")
-                backoff = FIRST_BACKOFF
+                patience.answered()
             except StoreError as fault:
-                log.warning("the store can't be used; trying again: %s", fault)
                 self.fault = str(fault)
                 self._deaf_until = self._clock.monotonic() + DEAF
-                delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
+                delay = patience.after(fault)
             except Exception:
                 log.exception("a cycle failed; the node goes on")
                 self.fault = "a cycle failed; the log says how"
-                delay, backoff = backoff, min(backoff * 2, LONGEST_SLEEP)
+                delay = patience.longer()
             self._cycle_began = None
             await self._alarm.sleep(delay)
 

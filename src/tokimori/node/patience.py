@@ -1,15 +1,68 @@
-"""Waiting for a store that is away when a node starts."""
+"""Waiting for a store that is away, when a node starts and while it works, as long as it can come back by itself."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from tokimori.errors import StoreUnavailable
+from tokimori.clock import Clock
+from tokimori.errors import StoreError, StoreReplaced, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-"""Seconds before the store is asked again."""
+"""Seconds before the store is asked again: twice as many each time."""
+LOST = 5.0
+"""After so many seconds a file that is not where it was is not waited for any more: nobody has just moved it."""
+
+
+class Missing:
+    """Since when a store has said that its file is not there any more, or is another one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def check(self, fault: StoreError) -> None:
+        """Wait on after this fault of the store, or raise `StoreReplaced` where its file has been missing for long."""
+        if not isinstance(fault, StoreReplaced):
+            self.found()
+            return
+        at = self._clock.monotonic()
+        self._since = at if self._since is None else self._since
+        if at >= self._since + LOST:
+            raise StoreReplaced(
+                f"the node ends, and with it its runs, as for {LOST:g} s now it has had no store: {fault}"
+            )
+
+    def found(self) -> None:
+        """The store has answered."""
+        self._since = None
+
+
+class Patience:
+    """How long a node waits after a failure of its work: ever longer, until a turn of it succeeds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._missing = Missing(clock)
+        self._pause = FIRST_PAUSE
+
+    def answered(self) -> None:
+        """All went well."""
+        self._missing.found()
+        if self._pause > FIRST_PAUSE:
+            log.info("the store answers again")
+        self._pause = FIRST_PAUSE
+
+    def after(self, fault: StoreError) -> float:
+        """Seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
+        self._missing.check(fault)
+        log.warning("the store can't be used; trying again: %s", fault)
+        return self.longer()
+
+    def longer(self) -> float:
+        """Seconds to wait after any failure: twice as many as after the one before."""
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        return pause
 
 
 async def answered(

@@ -34,7 +34,7 @@ _MONTHS_OF = {
 
 def lowest(bits: int) -> int:
     """The number of the lowest bit that is set; `bits` is not 0."""
-    return (bits & -bits).bit_length() - 1
+    return 0 if bits & 1 else (bits & -bits).bit_length() - 1
 
 
 def month_length(year: int, month: int) -> int:
@@ -98,6 +98,8 @@ class Days(Struct, frozen=True):
 
     def at_or_after(self, day: int) -> int | None:
         """The first day at or after the given one."""
+        if self.weekdays >> weekday_of(day) & 1 and FIRST_DAY <= day <= LAST_DAY:
+            return day
         day = max(day, FIRST_DAY)
         if day > LAST_DAY:
             return None

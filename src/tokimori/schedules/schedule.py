@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment
@@ -67,9 +68,9 @@ class Reboot(OnDemand):
         return "@reboot"
 
 
-def each_moment(schedule: Schedule, after: Moment) -> Iterator[Moment]:
-    """The moments strictly after the given one, as far as they are asked for."""
-    while (found := schedule.next_after(after)) is not None:
+def each_moment(schedule: Schedule, after: Moment, through: float = inf) -> Iterator[Moment]:
+    """The moments t with after < t <= through, as far as they are asked for."""
+    while (found := schedule.next_after(after)) is not None and found <= through:
         yield found
         after = found
 

@@ -99,7 +99,9 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
         "secrets.rotate": ("secrets", _nothing),
         **dict.fromkeys(("orders.restart", "orders.signal"), ("run", _nothing)),
-        **dict.fromkeys(("orders.restart_job", "orders.cancel_job"), ("job", _nothing)),
+        **dict.fromkeys(
+            [f"orders.{order}" for order in ("restart_job", "cancel_job", "cancel_some")], ("job", _nothing)
+        ),
         **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _by_itself)),
         **dict.fromkeys(
             [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],

@@ -152,13 +152,18 @@ async def find_jobs(
     return FoundJobs(jobs=found, next=after)
 
 
-async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None) -> FoundRuns:
-    """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`."""
+async def find_runs(
+    list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None, *, longest: int | None = None
+) -> FoundRuns:
+    """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`.
+
+    `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them; None: all are there.
+    """
     wanted = _checked_runs(given)
     jobs = JobsOfRuns(job_of, wanted, sees)
     oldest, before = None if wanted.since is None else first_id_at(wanted.since), _newest(wanted)
     size = min(PAGE, wanted.limit)
-    asked = RunFilter(job_id=wanted.job_id, states=wanted.state, longest=LONGEST)
+    asked = RunFilter(job_id=wanted.job_id, states=wanted.state, longest=LONGEST if longest is None else longest)
     found: list[Run] = []
     written = 0
     for _ in range(MOST_LOOKED_AT // PAGE):
@@ -168,7 +173,7 @@ async def find_runs(list_runs: ListRuns, job_of: JobOf, given: object, sees: See
                 return FoundRuns(runs=found)
             before = run.id
             shown = [run] if _is_within(run, wanted) and await jobs.admit(run) else []
-            found += [await whole(list_runs, each) for each in shown]
+            found += [await whole(list_runs, each) if longest is None else each for each in shown]
             written += _size_of(found[-1] if shown else run)
             if len(found) == wanted.limit or jobs.asked >= MOST_JOBS or written >= MOST_TEXT:
                 return FoundRuns(runs=found, next=before)

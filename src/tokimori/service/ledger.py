@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -96,7 +96,7 @@ class LedgerOf:
                 break
             part = await self._read(following, last, VERIFIED)
             lines = await self._aside.compute(partial(self._without_runs, part))
-            fates[Fate.RUN] += sum(moment in part.kept.fired for moment in part.moments)
+            fates[Fate.RUN] += sum(map(part.kept.fired.__contains__, part.moments))
             for line in lines:
                 fates[line.fate] += line.count
             faults += [line for line in lines if line.fate in FAULTS]
@@ -108,8 +108,7 @@ class LedgerOf:
         return list(without_runs(self._job, part.moments, part.kept, self._now))
 
     async def _read(self, first: Moment, last: Moment, limit: int) -> _Part:
-        following = each_moment(schedule_for(self._job), Moment(first - 1))
-        asked = islice(takewhile(lambda moment: moment <= last, following), limit + 1)
+        asked = islice(each_moment(schedule_for(self._job), Moment(first - 1), last), limit + 1)
         moments = list(asked) if limit < AT_ONCE else await self._aside.compute(lambda: list(asked))
         rest = moments.pop() if len(moments) > limit else None
         return _Part(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)

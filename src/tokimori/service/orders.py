@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tokimori.clock import format_moment
 from tokimori.engine.streams import Streams
@@ -49,7 +49,16 @@ BEATS = 2
 """So many beats of a node behind an order: the first may have asked for its peers before it, and be counted later."""
 LONGEST = 5.0
 """Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
+MOST_CANCELLED = 100
+"""So many runs of a job are cancelled by one request: each is a transaction of its own."""
 _LIVE = frozenset(RunState) - ENDS
+
+
+class CancelledRuns(Struct, frozen=True, kw_only=True):
+    """How many runs were `cancelled`. Ask again with `next` as `before` to go on; None: that was all."""
+
+    cancelled: int
+    next: RunId | None = None
 
 
 class Orders:
@@ -127,14 +136,28 @@ class Orders:
         return restarted
 
     async def cancel_job(self, job_id: str, reason: str = "cancelled by hand") -> int:
-        """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on."""
+        """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on.
+
+        Stopped on the way, it is asked again, and goes on with those that are left.
+        """
+        done = await self.cancel_some(job_id, reason)
+        cancelled = done.cancelled
+        while done.next is not None:
+            done = await self.cancel_some(job_id, reason, done.next)
+            cancelled += done.cancelled
+        return cancelled
+
+    async def cancel_some(
+        self, job_id: str, reason: str = "cancelled by hand", before: str | None = None
+    ) -> CancelledRuns:
+        """Cancel the newest runs of a job that have not ended, at most 100: of those older than the run `before`."""
         check_reason("reason", reason)
         job = await self._service.get(check_job_id(job_id))
-        live, cancelled = RunFilter(job_id=job.id, states=_LIVE, limit=MOST_LISTED, longest=0), 0
-        while runs := await self._store.list_runs(live):
-            cancelled += await cancel_all(self._service.cancel, runs, reason)
-            live = structs.replace(live, before=runs[-1].id)
-        return cancelled
+        behind = None if before is None else RunId(check_uuid(before, field="before"))
+        live = RunFilter(job_id=job.id, states=_LIVE, before=behind, limit=MOST_CANCELLED, longest=0)
+        runs = await self._store.list_runs(live)
+        cancelled = await cancel_all(self._service.cancel, runs, reason)
+        return CancelledRuns(cancelled=cancelled, next=runs[-1].id if len(runs) == MOST_CANCELLED else None)
 
     # Nodes
 

@@ -75,9 +75,12 @@ class Service(RepeatingService):
         """The jobs that are wanted, by id. At most 20,000 are looked at: it may find few, and say where to go on."""
         return await find_jobs(self.list, self.get, wanted)
 
-    async def find_runs(self, wanted: RunSearch) -> FoundRuns:
-        """The runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs."""
-        return await find_runs(self.list_runs, self.get, wanted)
+    async def find_runs(self, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
+        """The runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs.
+
+        `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
+        """
+        return await find_runs(self.list_runs, self.get, wanted, longest=longest)
 
     async def next_times(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:
         """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.

@@ -53,7 +53,9 @@ NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, sta
 
 TEXTS = ("payload", "error", "details", "result")
 """The columns of a run that may be long."""
-_UNSEEN = set(RUN.split(", ")) - {"id", "job_id", "incarnation", "origin", "nominal", "state", "created"}
+_NECESSARY = RUN.split(", ")[:11]
+"""What a run can't be without: lists of occurrences (`OCCURRENCES`) read no more, and these alone take a third less."""
+_SEEN = ", ".join(f"NULL AS {name}" if name in {"due", "priority", '"rank"', "lane"} else name for name in _NECESSARY)
 
 
 def prefixed(columns: str, table: str) -> str:
@@ -78,11 +80,10 @@ def marks(columns: str) -> str:
 
 def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
     """The columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
-    if longest is None:
-        return RUN
-    left_out = TEXTS if longest >= 0 else _UNSEEN
+    if longest is None or longest < 0:
+        return RUN if longest is None else _SEEN
     text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"
-    return ", ".join(text.format(column) if column in left_out else column for column in RUN.split(", "))
+    return ", ".join(text.format(column) if column in TEXTS else column for column in RUN.split(", "))
 
 
 def names_of(columns: str) -> list[str]:
@@ -123,6 +124,8 @@ _STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details
 
 def run_of(row: Row) -> Run:
     """A run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
+    if len(row) == len(_NECESSARY):
+        return Run(*row[:_STATE], _RUN_STATES[row[_STATE]], *row[_STATE + 1 :])  # type: ignore[call-arg]
     details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
     before, between, behind = row[:_STATE], row[_STATE + 1 : _DETAILS], row[_DETAILS + 1 :]
     return Run(*before, _RUN_STATES[row[_STATE]], *between, details, *behind)  # type: ignore[call-arg]

@@ -5,6 +5,8 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.api.metrics import standing_of
 from tokimori.model.access_token import Role, Scope
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.finding import MOST_PAGES
 from tokimori.service.permitted import permitted
@@ -24,9 +26,18 @@ async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: p
 
 
 async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand may have payloads of a megabyte each, and somebody asks every few seconds."""
+    """A thousand may have payloads of a megabyte each, and somebody asks every few seconds: all count, none is read."""
     monkeypatch.setattr("tokimori.service.finding.MOST_TEXT", 15)
     await world.service.add("large", noop=True)
     for _ in range(5):
         await world.service.trigger("large", payload="1234567890")
-    assert (await standing_of(world.service)).runs["ready"] == 2
+    list_runs, read = world.store.list_runs, list[str | None]()
+
+    async def noted(wanted: RunFilter) -> list[Run]:
+        found = await list_runs(wanted)
+        read.extend(run.payload for run in found)
+        return found
+
+    monkeypatch.setattr(world.store, "list_runs", noted)
+    assert (await standing_of(world.service)).runs["ready"] == 5
+    assert read == [None] * 5

@@ -134,6 +134,20 @@ async def test_cancel(door: Asker, job: str) -> None:
         assert (answer.status, answer.json["state"]) == (200, "cancelled")
 
 
+async def test_the_runs_of_a_job_are_cancelled_some_at_a_time(
+    door: Asker, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer says where the next request goes on; the last one that there are no more."""
+    monkeypatch.setattr("tokimori.service.orders.MOST_CANCELLED", 2)
+    for _ in range(3):
+        await door.post(RUNS, {"job_id": job})
+    first = (await door.post(f"/api/v2/jobs/{job}/cancel", {"reason": "no more"})).json
+    assert first == {"job_id": job, "cancelled": 2, "next": first["next"]}
+    second = (await door.post(f"/api/v2/jobs/{job}/cancel", {"before": first["next"]})).json
+    assert second == {"job_id": job, "cancelled": 1, "next": None}
+    assert (await door.post(f"/api/v2/jobs/{job}/cancel", {"before": "x"})).error["field"] == "before"
+
+
 @pytest.mark.parametrize(
     ("body", "field"), [({}, "job_id"), ({"job_id": 1}, "job_id"), ({"job_id": "a", "job": 1}, "job")]
 )

@@ -20,6 +20,7 @@ from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
+from tokimori.service.finding import RunSearch
 
 PARTS = ("calendars", "channels", "expectations", "orders", "queues", "semaphores")
 
@@ -95,6 +96,7 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
                 if each.default is each.empty and each.kind is not each.VAR_KEYWORD
             }
             needs |= {"noop": True} if name in ("add", "add_since") and not part else {}
+            needs |= {"wanted": RunSearch()} if name == "find_runs" else {}
             kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, JobArguments)
             for each in given:
                 names = kinds.__annotations__ if each.kind is each.VAR_KEYWORD else (each.name,)

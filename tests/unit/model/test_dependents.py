@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_run
 from tokimori.errors import InvalidInput
-from tokimori.model.dependents import Edge, On, check_acyclic, follows, origin_after, root_of
+from tokimori.model.dependents import Edge, On, all_after, check_acyclic, follows, only_after, origin_after, root_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import scheduled_origin
 from tokimori.model.transitions import ENDS, RunState
@@ -56,3 +56,17 @@ def test_a_circle_is_found_where_there_is_one(pairs: list[tuple[int, int]]) -> N
             check_acyclic(edge(str(parent), str(child)) for parent, child in pairs)
     else:
         check_acyclic(edge(str(parent), str(child)) for parent, child in pairs)
+
+
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] < pair[1])))
+def test_with_a_job_goes_what_runs_after_nothing_else(pairs: set[tuple[int, int]]) -> None:
+    """A job goes if and only if all of its parents go, and comes behind them; what others say of it is nothing."""
+    edges = [edge(str(parent), str(child)) for parent, child in sorted(pairs)]
+    failure = edge("1", "99")._replace(declared_by=JobId("1"))
+    going = only_after([*edges, failure], JobId("0"))
+    assert (going[0], len(going)) == ("0", len(set(going)))
+    for n in range(1, 10):
+        parents = {each.parent for each in edges if each.child == str(n)}
+        assert (str(n) in going) == (parents != set() and parents <= set(going))
+        assert str(n) not in going or all(going.index(parent) < going.index(JobId(str(n))) for parent in parents)
+    assert set(going) - {"0"} <= all_after(edges, JobId("0"))

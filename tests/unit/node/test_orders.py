@@ -15,6 +15,7 @@ from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
 from tokimori.ports.nodes import NodeRecord, Pulse
+from tokimori.service import orders
 from tokimori.service.audited import audited
 from tokimori.service.service import Service
 
@@ -339,3 +340,23 @@ async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
     await world.pass_time(2)
     assert [run.error for run in await world.runs(RunState.CANCELLED)] == ["wrong data"] * 3
     assert member.executor.running == [other]
+
+
+async def test_many_runs_of_a_job_are_cancelled_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request cancels a bounded number, and says where the next one goes on; runs of others are left alone."""
+    monkeypatch.setattr(orders, "MOST_CANCELLED", 2)
+    world = World()
+    job = await world.add(schedule=None)
+    await world.trigger(job, 5)
+    [other] = await world.trigger(await world.add("other", schedule=None))
+    service = orders_of(world)
+    first = await service.orders.cancel_some(job.id, "wrong data")
+    assert (first.cancelled, len(await world.runs(RunState.CANCELLED))) == (2, 2)
+    second = await service.orders.cancel_some(job.id, "wrong data", first.next)
+    third = await service.orders.cancel_some(job.id, "wrong data", second.next)
+    assert (second.cancelled, third.cancelled, third.next) == (2, 1, None)
+    await world.trigger(job, 3)
+    assert await service.orders.cancel_job(job.id) == 3
+    assert [run.id for run in await world.runs(RunState.READY)] == [other]
+    with pytest.raises(InvalidInput, match="before"):
+        await service.orders.cancel_some(job.id, before="none")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.virtual_time import run_virtually
-from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
-from tokimori.node.patience import answered
+from tokimori.errors import SchemaMismatch, StoreError, StoreReplaced, StoreUnavailable
+from tokimori.node.patience import Missing, answered
+from tokimori.testing.clock import VirtualClock
 
 
 class Away:
@@ -62,3 +63,24 @@ def test_a_node_that_is_stopped_waits_no_longer() -> None:
     store = Away(99, AWAY)
     assert ask(store, wanted=lambda: len(store.asked) < 3)[0] is False
     assert len(store.asked) == 3
+
+
+def test_a_file_that_was_moved_is_waited_for_a_while() -> None:
+    """It may be put back; what is missing for five seconds together is lost, whatever else was wrong before."""
+    clock = VirtualClock()
+    missing = Missing(clock)
+    for _ in range(2):
+        missing.check(StoreReplaced("moved"))
+        clock.advance(4)
+        missing.check(StoreReplaced("moved"))
+        missing.found()
+        clock.advance(4)
+    missing.check(StoreReplaced("moved"))
+    missing.check(AWAY)
+    clock.advance(5)
+    missing.check(StoreReplaced("moved"))
+    clock.advance(5)
+    with pytest.raises(
+        StoreReplaced, match="the node ends, and with it its runs, as for 5 s now it has had no store: m"
+    ):
+        missing.check(StoreReplaced("moved"))

@@ -13,8 +13,9 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.access import Access
+from tokimori.service.access_rules import RULES
 from tokimori.service.audited import CHANGES, audited
-from tokimori.service.permitted import RULES, permitted
+from tokimori.service.permitted import permitted
 
 UNRECORDED = {"ping", "channels", "claims", "check_schema", "doctor", "migrate", "schema_script"}
 """What is reported is in the expectation, messages say who published them, and what runs of workers say is in the runs;

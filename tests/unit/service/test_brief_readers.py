@@ -6,13 +6,18 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import World
+from tokimori.api.metrics import standing_of
+from tokimori.api.nodes import live_runs
 from tokimori.clock import MINUTE, Moment
 from tokimori.errors import Refused
+from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
+from tokimori.service.access import Access
 from tokimori.service.finding import RunSearch, all_whole, find_runs, seen_runs
+from tokimori.service.permitted import permitted
 from tokimori.web.content import content
 from tokimori.web.view import View
 
@@ -27,6 +32,8 @@ READERS: dict[str, Callable[[World], Awaitable[object]]] = {
     "doctor": lambda world: world.service.doctor(),
     "pause now": lambda world: world.service.pause("j", now=True),
     "pause of all now": lambda world: world.service.queues.pause(now=True),
+    "stats": lambda world: live_runs(world.service),
+    "metrics": lambda world: standing_of(world.service),
     "page": lambda world: content(world.service, world.clock, View(job="j")),
 }
 
@@ -84,6 +91,22 @@ async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
     assert sum(map(size_of, read)) < 3_200
     rest = await world.service.find_runs(RunSearch(job_prefix="a", before=first.next))
     assert ([run.payload for run in rest.runs], rest.next) == ([PAYLOAD], None)
+
+
+async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither with the list nor one by one; who may not see all jobs reads none either."""
+    monkeypatch.setattr(finding, "LONGEST", 100)
+    await world.add({"noop": True}, "a")
+    for _ in range(3):
+        world.pass_seconds(1)
+        await world.service.trigger("a", payload=PAYLOAD)
+    read: list[Run] = []
+    _note(world, "list_runs", read, monkeypatch)
+    some = Access(author="ci", role=Role.READ, scope=Scope(jobs=("a",)))
+    for service in (world.service, permitted(world.service, some)):
+        found = await service.find_runs(RunSearch(), longest=0)
+        assert [run.payload for run in found.runs] == [None] * 3
+    assert (len(read), sum(map(size_of, read))) == (6, 0)
 
 
 async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,17 @@
 """Dependents as people ask for them: known parents, no circles, and what becomes of children when a job is deleted."""
 
+import threading
+from collections.abc import Callable, Iterable
+
 import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.dependents import Edge, check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
+from tokimori.service import family
 
 
 async def add(world: World, job_id: str, *parents: str, **fields: object) -> Job:
@@ -88,6 +93,26 @@ async def test_a_family_that_changes_meanwhile_is_checked_again(world: World) ->
     assert len((await store.family()).edges) == 1
 
 
+async def test_a_circle_among_many_edges_is_looked_for_beside_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes half a second where there are 100,000 of them."""
+    monkeypatch.setattr(family, "FEW", 1)
+    threads = list[int]()
+
+    def noted(edges: Iterable[Edge]) -> None:
+        threads.append(threading.get_ident())
+        check_acyclic(edges)
+
+    monkeypatch.setattr(family, "check_acyclic", noted)
+    await add(world, "a")
+    await add(world, "b", "a")
+    await add(world, "c", "b")
+    with pytest.raises(InvalidInput, match="→"):
+        await world.update("a", {"parents": [{"job": "c"}]})
+    assert (threads[0], threading.get_ident() in threads[1:]) == (threading.get_ident(), False)
+
+
 async def test_a_parent_is_not_deleted_by_accident(world: World) -> None:
     """A job after which others run stays, and the fault names them."""
     await add(world, "a")
@@ -107,6 +132,18 @@ async def test_deleting_cascades_when_asked_to(world: World) -> None:
     await world.service.delete("a", cascade=True)
     assert [job.id for job in await world.service.list()] == ["both", "other"]
     assert [parent.job for parent in (await world.service.get("both")).definition.parents] == ["other"]
+
+
+@pytest.mark.parametrize("parent_of", [lambda n: n - 1, lambda _: 0], ids=["a chain", "all after one"])
+async def test_a_large_family_is_deleted_job_by_job(world: World, parent_of: Callable[[int], int]) -> None:
+    """However long it is: the family is read a few times, and each deletion is a transaction of its own."""
+    await add(world, "0")
+    for n in range(1, 600):
+        await add(world, str(n), str(parent_of(n)))
+    reads, deleted = world.count("family"), world.count("delete_job")
+    await world.service.delete("0", cascade=True)
+    assert await world.service.list() == []
+    assert (len(deleted), len(reads)) == (600, 2)
 
 
 async def test_only_what_is_parked_is_resolved(world: World) -> None:

@@ -15,9 +15,10 @@ from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
+from tokimori.service.access_rules import RULES
 from tokimori.service.calls import KINDS
 from tokimori.service.finding import MOST_PAGES
-from tokimori.service.permitted import RULES, permitted
+from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import Cause, told
 

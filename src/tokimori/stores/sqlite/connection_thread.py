@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -135,7 +135,7 @@ class ConnectionThread:
         group: list[_Request] = []
         try:
             with self._lock():
-                check_same(self._path, file)
+                check_same(self._path, file, None if self._reads else db)
                 db.execute(self._begin)
                 end = time.monotonic() + GROUP_SECONDS
                 for request in waiting:
@@ -178,10 +178,8 @@ class ConnectionThread:
         return request is not None and (request.future.done() or time.monotonic() > self._late)
 
     def _answer(self, requests: Sequence[_Request]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(_answer_all, requests)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
 
 
 def _roll_back(db: sqlite3.Connection) -> None:

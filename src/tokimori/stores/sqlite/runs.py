@@ -106,7 +106,7 @@ def list_runs(db: Connection, wanted: RunFilter) -> list[Run]:
     for table, index, condition in listed(wanted, ":job_id", ":before"):
         place = f"{table} INDEXED BY {index}" if index else table
         statement = f"SELECT {columns} FROM {place} WHERE {condition} ORDER BY id DESC LIMIT :limit"
-        runs += [run_of(row) for row in db.execute(statement, values)]
+        runs += list(map(run_of, db.execute(statement, values).fetchall()))
     return sorted(runs, key=lambda run: run.id, reverse=True)[: wanted.limit]
 
 

@@ -195,6 +195,7 @@ async def test_a_file_that_others_would_not_find_is_not_written(
         file.touch()
     with pytest.raises(StoreUnavailable, match="was moved, removed or replaced while it was in use"):
         await thread.run(put(2))
+    assert (tmp_path / "a.db-wal").stat().st_size == 0  # all of it is in the file that was moved, nothing in the other
     away.rename(file)
     await thread.run(put(3))
     assert await thread.run(kept) == [1, 3]

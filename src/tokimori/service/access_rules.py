@@ -1,0 +1,338 @@
+"""The rule of each method of the service: the role that it needs, and what a token of some jobs or queues gets.
+
+What is listed is then left out, what is read is not found, and what would be changed is refused. `permitted` applies
+them.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from tokimori.errors import NotFound, Refused
+from tokimori.model.access_token import Role
+from tokimori.model.dependents import all_after
+from tokimori.model.job import Job
+from tokimori.model.notifier import PREFIX as NOTIFIERS
+from tokimori.model.pause import EVERYTHING as ALL_QUEUES
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service.access import Asked, no_job, out_of_scope
+from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.audited import TASK_ORDERS
+from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
+from tokimori.service.notified import told_by
+from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.tasks import TaskDetails
+
+TASKS_AT_ONCE = 100
+"""So many tasks are asked for at a time: the job of each is asked for by itself."""
+
+_Listed = TypeVar("_Listed")
+Rule = Callable[[Asked], Awaitable[Any]]
+
+
+# What is read
+
+
+async def _shared(asked: Asked) -> Any:
+    """It says nothing of single jobs, or the service itself asks for leave: see `judge_of`."""
+    return await asked.go()
+
+
+async def _of_job(asked: Asked) -> Any:
+    if not await asked.sight.sees_id(asked.first):
+        raise no_job(asked.first)
+    return await asked.go()
+
+
+async def _why(asked: Asked) -> Any:
+    """Who holds what is asked for is told as far as it is within the scope; others are counted."""
+    return await asked.sight.of_why(await (_of_run if asked.name == "why_run" else _of_job)(asked))
+
+
+async def _of_run(asked: Asked) -> Any:
+    if not await asked.sight.sees_run(asked.first):
+        raise NotFound(f"there is no run {asked.first!r}", field="id", value=asked.first)
+    return await asked.go()
+
+
+async def _jobs(asked: Asked) -> list[Job]:
+    async def sees(job: Job) -> bool:
+        return asked.sight.sees(job)
+
+    return await _by_id(asked, asked.service.list, lambda job: job.id, sees)
+
+
+async def _tasks(asked: Asked) -> list[TaskDetails]:
+    async def sees(task: TaskDetails) -> bool:
+        return await asked.sight.sees_id(task.record.name)
+
+    return await _by_id(asked, asked.service.tasks.list, lambda task: task.record.name, sees, most=TASKS_AT_ONCE)
+
+
+async def _named(asked: Asked) -> list[Any]:
+    """Expectations, and alarms: their names are ids of jobs, or of what runs elsewhere, which is in no queue."""
+    listed = asked.service.alarms if asked.name == "alarms" else asked.service.expectations.list
+    return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_id(each.name))
+
+
+async def _by_id(
+    asked: Asked,
+    page_of: Callable[[str | None, int], Awaitable[Sequence[_Listed]]],
+    id_of: Callable[[_Listed], str],
+    sees: Callable[[_Listed], Awaitable[bool]],
+    most: int = MOST_LISTED,
+) -> list[_Listed]:
+    """The first ones by id, from where the first of the scope may be to where the last one may be."""
+    limit, after = checked("limit", asked.argument("limit"), max(most, MOST_LISTED)), asked.argument("after")
+    prefixes = asked.sight.scope.jobs
+    if prefixes and min(prefixes)[:-1] > (after or ""):
+        after = min(prefixes)[:-1]
+    found: list[_Listed] = []
+    while len(found) < limit:
+        page = await page_of(after, most)
+        found += [each for each in page if await sees(each)]
+        if len(page) < most or (prefixes and id_of(page[-1]) > f"{max(prefixes)}\x7f"):
+            break
+        after = id_of(page[-1])
+    return found[:limit]
+
+
+async def _runs(asked: Asked) -> list[Run]:
+    """Runs, newest first. Raises `Refused` where too many runs of others lie between."""
+    wanted: RunFilter = asked.first
+    if wanted.job_id is not None:
+        if not await asked.sight.sees_id(wanted.job_id):
+            raise no_job(wanted.job_id)
+        return list(await asked.go())
+    return await seen_runs(asked.service.list_runs, wanted, asked.sight.sees_id)
+
+
+async def _find_jobs(asked: Asked) -> Any:
+    ids = asked.sight.scope.jobs
+    span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
+    return await find_jobs(asked.service.list, asked.service.get, asked.first, asked.sight.sees, span)
+
+
+async def _find_runs(asked: Asked) -> Any:
+    job_id = getattr(asked.first, "job_id", None)
+    if job_id is not None and not await asked.sight.sees_id(job_id):
+        raise no_job(job_id)
+    longest = asked.argument("longest")
+    return await find_runs(
+        asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id, longest=longest
+    )
+
+
+async def _of_jobs(asked: Asked) -> Any:
+    """Of several, which are named by their ids or by runs of them."""
+    for job_id in {getattr(each, "job_id", each) for each in asked.first}:
+        if not await asked.sight.sees_id(job_id):
+            raise no_job(job_id)
+    return await asked.go()
+
+
+async def _upcoming(asked: Asked) -> Any:
+    found = await asked.service.upcoming(MOST_LISTED, asked.argument("after"))
+    return [pair for pair in found if asked.sight.sees(pair[0])][: asked.first]
+
+
+async def _graph(asked: Asked) -> Any:
+    """The edges between jobs that are both within the scope."""
+    if asked.first is not None and not await asked.sight.sees_id(asked.first):
+        raise no_job(asked.first)
+    edges = await asked.go()
+    known = {job: await asked.sight.sees_id(job) for edge in edges for job in (edge.parent, edge.child)}
+    return [edge for edge in edges if known[edge.parent] and known[edge.child]]
+
+
+async def _job_ids(asked: Asked) -> Any:
+    return [job_id for job_id in await asked.go() if await asked.sight.sees_id(job_id)]
+
+
+async def _queues(asked: Asked) -> Any:
+    """Each queue of the scope is asked for by itself: they are few."""
+    limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
+    owned = [name for name in sorted(scope.queues) if scope.owns_queue(name) and name > (asked.argument("after") or "")]
+    found = [await asked.service.queues.get(name) for name in owned]
+    return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:limit]
+
+
+async def _queue(asked: Asked) -> Any:
+    if not asked.sight.scope.owns_queue(asked.first):
+        raise NotFound(f"there is no queue {asked.first!r}", field="queue", value=asked.first)
+    return await asked.go()
+
+
+async def _pauses(asked: Asked) -> Any:
+    """Those of everything, which concern everybody, too."""
+    queues = asked.sight.scope
+    return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
+
+
+async def _resources(asked: Asked) -> Any:
+    """Pauses of queues as `queues.pauses` gives them; the rest is everybody's."""
+    found, scope = await asked.go(), asked.sight.scope
+    known = {name: each for name, each in found.queues.items() if name == ALL_QUEUES or scope.owns_queue(name)}
+    return replace(found, queues=known)
+
+
+async def _semaphores(asked: Asked) -> Any:
+    """Without their holders, which may be runs of anybody."""
+    found = await asked.go()
+    return _without_holders(found) if isinstance(found, SemaphoreDetails) else [*map(_without_holders, found)]
+
+
+async def _secrets(asked: Asked) -> Any:
+    """Those that jobs within the scope may use."""
+    return [each for each in await asked.go() if asked.sight.scope.may_have(each.jobs)]
+
+
+async def _events(asked: Asked) -> Any:
+    after, wait, filters = (asked.argument(name) for name in ("after", "wait", "filters"))
+    return await asked.service.events._read(after, wait, filters, asked.sight.scope)
+
+
+async def _all_events(asked: Asked) -> Any:
+    """What is in the audit log alone is told to who may read that."""
+    kind, after, wait, filters = (asked.argument(name) for name in ("kind", "after", "wait", "filters"))
+    of_audit = asked.role is Role.ADMIN and asked.sight.scope.is_everything
+    events = asked.service.events
+    return await events._read_all(kind, after, wait, filters, asked.sight.scope, of_audit=of_audit)
+
+
+def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
+    return replace(details, holders=())
+
+
+# What is changed
+
+
+async def whole(asked: Asked) -> Any:
+    """It changes what is everybody's."""
+    raise out_of_scope(asked.name)
+
+
+async def _to_job(asked: Asked) -> Any:
+    if not await asked.sight.sees_id(asked.first):
+        raise out_of_scope(f"id: {asked.first!r}", asked.first)
+    return await asked.go()
+
+
+async def _to_run(asked: Asked) -> Any:
+    if not await asked.sight.sees_run(asked.first):
+        raise out_of_scope(f"id: {asked.first!r}", asked.first)
+    return await asked.go()
+
+
+async def _requested(asked: Asked) -> Any:
+    """A run of a job, perhaps in the name of another run."""
+    given = [asked.kwargs, *(asked.argument("requests") if asked.name == "trigger_many" else ())]
+    for parent in {each.get("parent") for each in given if isinstance(each, Mapping)} - {None}:
+        if not await asked.sight.sees_run(str(parent)):
+            raise out_of_scope(f"parent: {parent!r}", parent)
+    return await _to_job(asked)
+
+
+async def _deleted(asked: Asked) -> Any:
+    """A job, and with `cascade` all that run after it."""
+    edges = await asked.service.graph(asked.first) if asked.argument("cascade") else ()
+    for job_id in all_after(edges, asked.first):
+        if not await asked.sight.sees_id(job_id):
+            raise out_of_scope("cascade: a job that runs after it")
+    if str(asked.first).startswith(NOTIFIERS):
+        try:
+            return await _to_job(asked)
+        except Refused as fault:  # it names jobs of others
+            raise Refused(told_by(asked.first, "ask an admin which").message, field="id", value=asked.first) from fault
+    return await _to_job(asked)
+
+
+async def _to_queue(asked: Asked) -> Any:
+    if asked.first is None or not asked.sight.scope.owns_queue(asked.first):
+        raise out_of_scope("queue", asked.first)
+    return await asked.go()
+
+
+async def _claimed(asked: Asked) -> Any:
+    """Runs of one of its queues: which run comes next of a queue is not for the worker to say."""
+    queue = asked.argument("queue")
+    if queue is None or not asked.sight.scope.owns_queue(queue):
+        raise out_of_scope("queue: which runs come is known by their queue alone, so", queue)
+    return await asked.go()
+
+
+BY_ROLE: Final = "events.read_all"
+"""Its rule holds for every scope, as it looks at the role."""
+RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
+        **dict.fromkeys(
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "statistics"),
+            (Role.READ, _of_job),
+        ),
+        **dict.fromkeys(("too_heavy", "verify"), (Role.READ, _of_job)),
+        **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
+        **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
+        "list": (Role.READ, _jobs),
+        "list_runs": (Role.READ, _runs),
+        "find_jobs": (Role.READ, _find_jobs),
+        "find_runs": (Role.READ, _find_runs),
+        **dict.fromkeys(("last_runs", "summaries"), (Role.READ, _of_jobs)),
+        "upcoming": (Role.READ, _upcoming),
+        "graph": (Role.READ, _graph),
+        "calendars.jobs": (Role.READ, _job_ids),
+        "tasks.list": (Role.READ, _tasks),
+        **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds", "log")], (Role.READ, _of_job)),
+        **dict.fromkeys(
+            [f"tasks.{order}" for order in ("put_piece", "build", "rollback", "delete", *TASK_ORDERS)],
+            (Role.OPERATE, _to_job),
+        ),
+        **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
+        "expectations.get": (Role.READ, _of_job),
+        "ping": (Role.PING, _to_job),
+        **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
+        "queues.list": (Role.READ, _queues),
+        "queues.get": (Role.READ, _queue),
+        "queues.pauses": (Role.READ, _pauses),
+        "resources": (Role.READ, _resources),
+        **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
+        **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
+        **dict.fromkeys(
+            ("edit", "update", "refresh", "pause", "resume", "resolve", "copy_job", "rename_job"),
+            (Role.OPERATE, _to_job),
+        ),
+        **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),
+        **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
+        "delete": (Role.OPERATE, _deleted),
+        "apply": (Role.OPERATE, whole),
+        **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, whole)),
+        **dict.fromkeys(("cancel", "hold", "resume_run", "retry_run"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
+        **dict.fromkeys(
+            ("calendars.add", "calendars.update", "calendars.delete", "semaphores.set", "semaphores.delete"),
+            (Role.OPERATE, whole),
+        ),
+        "claims.claim": (Role.OPERATE, _claimed),
+        **dict.fromkeys(
+            [f"claims.{end}" for end in ("heartbeat", "finish", "fail", "retry", "release", "hold")],
+            (Role.OPERATE, _to_run),
+        ),
+        **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, whole)),
+        **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, whole)),
+        "events.read": (Role.READ, _events),
+        BY_ROLE: (Role.READ, _all_events),
+        "channels.read": (Role.READ, whole),
+        **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, whole)),
+        "secrets.list": (Role.OPERATE, _secrets),
+        **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(
+            [f"orders.{order}" for order in ("restart_job", "cancel_job", "cancel_some")], (Role.OPERATE, _to_job)
+        ),
+        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), (Role.ADMIN, whole)),
+        **dict.fromkeys(("check_schema", "doctor", "migrate", "schema_script"), (Role.ADMIN, whole)),
+    }
+)
+"""The role that a method needs, and what holds where somebody may know of some jobs or queues only."""
