@@ -80,7 +80,7 @@ class Events:
                 EventsView,
                 others=others,
                 headers=("Last-Event-ID",),
-                asked={"job_prefix": "nightly-", "state": ["failed"]},
+                asked={"kind": "all", "job_prefix": "nightly-", "state": ["failed"]},
             )
         ]
 
