@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.dependents import check_acyclic
+from tokimori.model.dependents import Edge, check_acyclic, only_after
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
 from tokimori.ports.store import Jobs
@@ -48,6 +48,14 @@ async def dependents_of(store: Jobs, job_id: JobId) -> list[JobId]:
     """The jobs whose own definition says that they run after this one."""
     edges = (await store.family()).edges
     return sorted({edge.child for edge in edges if edge.parent == job_id and edge.declared_by == edge.child})
+
+
+def going_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], Sequence[JobId]]:
+    """The jobs that go with this one, itself first: nothing else lets them run. And those that only lose a parent."""
+    going = only_after(edges, job_id)
+    gone = frozenset(going)
+    own = {edge.child for edge in edges if edge.declared_by == edge.child and edge.parent in gone}
+    return going, sorted(own - gone)
 
 
 async def check_childless(store: Jobs, job_id: JobId) -> None:

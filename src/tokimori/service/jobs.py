@@ -11,7 +11,6 @@ import msgspec
 from tokimori.clock import Clock, Moment
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.decide import Due
-from tokimori.model.dependents import only_after
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.sizes import check_reason
@@ -28,7 +27,7 @@ from tokimori.service.definitions import check_readable, definition_from, patche
 from tokimori.service.documents import Documents
 from tokimori.service.edits import Edit, check_tag, edited, kept_since, new_job, paused, resumed
 from tokimori.service.expectations import Expectations
-from tokimori.service.family import check_childless, checked_family
+from tokimori.service.family import check_childless, checked_family, going_with
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.notified import check_untold
@@ -303,9 +302,8 @@ class JobService(RunService):
     async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False) -> None:
         """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
 
-        Raises `Refused` if other jobs run after it. With `cascade` the jobs that have no other parent are deleted too,
-        with all that run after them; jobs that have other parents lose this one. Raises `Refused` also for a notifier
-        that jobs name, unless you `force` it: they tell nobody then.
+        Raises `Refused` if other jobs run after it, and for a notifier that jobs name, unless you `force` it. With
+        `cascade` jobs that have no other parent go too, with all that run after them; other ones lose this parent.
         """
         checked_id = check_job_id(job_id)
         flag_of("now", now)
@@ -337,10 +335,9 @@ class JobService(RunService):
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
         """The family is read once, and nothing is lost by stopping on the way: those after which none runs go first."""
         edges = (await self._store.family()).edges
-        going = await self._aside.compute(lambda: only_after(edges, job_id))
+        going, cut = await self._aside.compute(lambda: going_with(edges, job_id))
         gone = frozenset(going)
-        own = {edge.child for edge in edges if edge.declared_by == edge.child and edge.parent in gone}
-        for child in sorted(own - gone):
+        for child in cut:
             parents = (await self._store.get_job(child)).definition.parents
             await self.update(child, parents=[msgspec.to_builtins(each) for each in parents if each.job not in gone])
         for child in reversed(going[1:]):
