@@ -14,7 +14,7 @@ from tokimori.service.permitted import permitted
 
 async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of others lie between: who reads figures again and again is not refused."""
-    monkeypatch.setattr("tokimori.service.permitted.MOST_LISTED", 1)
+    monkeypatch.setattr("tokimori.service.access_rules.MOST_LISTED", 1)
     for job in ("mine", "other"):
         await world.service.add(job, noop=True)
     for job in ("mine", *["other"] * (MOST_PAGES + 1)):
