@@ -128,7 +128,7 @@ class Frame:
             for part in self._without[each]:
                 if not shown:
                     break
-                shown &= ~part.bits(fraction, span)
+                shown ^= shown & part.bits(fraction, span)  # `& ~` goes over all digits twice more
             bits |= shown
         return bits
 
