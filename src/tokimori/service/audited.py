@@ -11,7 +11,6 @@ from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
-from tokimori.service.declarations import Changes
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.imports import Imported
 from tokimori.service.requests import Asked
@@ -114,6 +113,8 @@ PARTS: Final = ("calendars", "expectations", "orders", "queues", "secrets", "sem
 """The parts of a service whose methods are recorded."""
 _SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
 _NEW: Final = frozenset({"add", "add_since", "copy_job"})
+MOST_NAMED: Final = 250
+"""So many things one entry names, of those that a set or an import has changed."""
 
 
 class Change(NamedTuple):
@@ -187,6 +188,9 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
     if isinstance(result, DeletedJobs):
         await _record_deleted(audit, change, result)
         return result
+    if isinstance(result, Applied | Imported):
+        await _record_several(audit, change, result)
+        return result
     subject = result.id if is_new and isinstance(result, Job) else subject
     if look is _nothing:
         after = _outcome(result, change.kwargs)
@@ -211,6 +215,40 @@ async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> No
     """Each job has an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
         await record(audit, change.what, f"job {job.id}", _shown(job), None)
+
+
+async def _record_several(audit: Audit, change: Change, done: Applied | Imported) -> None:
+    """A large set has several entries: one of all would be too large to be kept, and for who reads events at once."""
+    named = [] if change.kwargs.get("dry_run") else _changed(done)
+    of = _named(CHANGES[change.what][0], change.subject)
+    for first in range(0, len(named), MOST_NAMED):
+        await record(audit, change.what, of, None, _by_part(named[first : first + MOST_NAMED]))
+
+
+def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
+    """Of which part ("" for jobs), what became of it, and its name."""
+    if isinstance(done, Imported):
+        return [("", "added", name) for name in done.added]
+    parts = {"": done, "calendars": done.calendars, "queues": done.queues, "semaphores": done.semaphores}
+    return [
+        (part, became, name)
+        for part, each in parts.items()
+        for became, names in {
+            "added": each.added,
+            "changed": [*each.changed, *each.adopted],
+            "removed": each.removed,
+        }.items()
+        for name in names
+    ]
+
+
+def _by_part(named: Sequence[tuple[str, str, str]]) -> Mapping[str, Any]:
+    """Jobs by what became of them, and beside them the same of resources."""
+    told: dict[str, Any] = {}
+    for part, became, name in named:
+        of = told.setdefault(part, {}) if part else told
+        of.setdefault(became, []).append(name)
+    return told
 
 
 def _shown(found: Job | Run) -> object:
@@ -238,21 +276,5 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
             return {"job": result.id}
         case list():
             return {"runs": len(result)}
-        case Imported():
-            return {"added": result.added} if result.added else None
-        case Applied():
-            return None if kwargs.get("dry_run") else _applied(result)
         case _:
             return None if kwargs.get("dry_run") else {"done": True}
-
-
-def _applied(done: Applied) -> object:
-    """What a set has changed: jobs by what became of them, and beside them the same of resources."""
-    found = {"": done, "calendars": done.calendars, "queues": done.queues, "semaphores": done.semaphores}
-    told = {part: names for part, changes in found.items() if (names := _changed(changes))}
-    return {**told.pop("", {}), **told} or None
-
-
-def _changed(done: Changes) -> Mapping[str, Sequence[str]]:
-    names = {"added": done.added, "changed": [*done.changed, *done.adopted], "removed": done.removed}
-    return {what: found for what, found in names.items() if found}

@@ -47,6 +47,18 @@ async def test_a_change_is_recorded_with_before_and_after(world: World) -> None:
     assert updated.at - added.at == 1_000_000
 
 
+async def test_a_large_set_has_several_entries(world: World) -> None:
+    """Each thing that was changed is named, however many there are: an entry of all would be too large to be kept."""
+    service = audited(world.service)
+    declared = {f"{'long' * 60}-{number}": {"noop": True} for number in range(600)}
+    await service.apply("ours", declared, semaphores={"s": {"limit": 1}})  # type: ignore[dict-item]
+    found = [each.entry for each in await service.audit.list()]
+    assert {(entry.what, entry.of) for entry in found} == {("apply", "set ours")}
+    assert {name for entry in found for name in entry.after.get("added", ())} == set(declared)
+    assert [entry.after["semaphores"] for entry in found if "semaphores" in entry.after] == [{"changed": ["s"]}]
+    assert len(found) == 3
+
+
 async def test_each_kind_of_change_is_recorded(world: World) -> None:
     """Jobs, runs, queues, calendars, semaphores and tokens; of a token what it may do, not what it is."""
     service = audited(world.service)

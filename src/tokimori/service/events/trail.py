@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -38,12 +38,13 @@ class Trail:
     async def ended_since(self, place: Place, limit: int) -> Changes:
         """The first changes that were written at this moment or later: some of them at least, if there are any.
 
-        One that a slow writer has written may appear before others that were read.
+        More than `limit` are of one moment, or of an entry that an older version wrote. One that a slow writer has
+        written may appear before others that were read.
         """
         newest = await self._newest(place, limit)
         if newest is None:
-            return await self._in_spans(place, min(limit, MOST))
-        return Changes(found=await _told(newest), rest=None)
+            return await self._in_spans(place, limit)
+        return await _told(newest, None, limit)
 
     async def _newest(self, place: Place, limit: int) -> Sequence[Document] | None:
         """All from there on; None: they are more than can be read at once."""
@@ -53,9 +54,9 @@ class Trail:
                 return _behind(page, place)
         return None
 
-    async def _in_spans(self, place: Place, most: int) -> Changes:
+    async def _in_spans(self, place: Place, limit: int) -> Changes:
         """Those of a span in which there are some, and not too many: it is halved, and doubled, until it is so."""
-        begin, span = place.written, self._span
+        begin, span, most = place.written, self._span, min(limit, MOST)
         newest = written_at((await self._store.list_documents(KIND, limit=1))[0].name)
         while True:
             end = Moment(begin + span)
@@ -68,7 +69,7 @@ class Trail:
             found = _behind(page, place)
             if found or end >= newest:
                 self._span = max(1, span)
-                return Changes(found=await _told(found), rest=None if end >= newest else Place(Moment(end + 1)))
+                return await _told(found, None if end >= newest else Place(Moment(end + 1)), limit)
             begin, span = Moment(end + 1), max(1, span) * 2
 
     async def _of_moment(self, page: Sequence[Document], place: Place, most: int) -> Sequence[Document]:
@@ -89,17 +90,21 @@ def _behind(page: Sequence[Document], place: Place) -> Sequence[Document]:
     return sorted(found, key=lambda each: (written_at(each.name), each.name))
 
 
-async def _told(found: Sequence[Document]) -> Sequence[Changed]:
+async def _told(entries: Sequence[Document], rest: Place | None, limit: int) -> Changes:
     """Entry by entry: one of a large job takes a millisecond, and runs have to wait for it."""
     told = list[Changed]()
-    for each in found:
-        told += _read(each)
+    for each in entries:
+        read, written = _read(each), written_at(each.name)
+        if told and len(told) + len(read) > limit and written > told[-1].written:
+            return Changes(found=told, rest=Place(written))
+        told += read
         await asyncio.sleep(0)
-    return told
+    return Changes(found=told, rest=rest)
 
 
-def _read(entry: Document) -> Iterator[Changed]:
+def _read(entry: Document) -> Sequence[Changed]:
     try:
-        yield from changed_in(entry.name, entry.text)
+        return changed_in(entry.name, entry.text)
     except ValueError as fault:
         log.warning("the entry %r of the audit log can't be read by this version of Tokimori: %s", entry.name, fault)
+        return ()

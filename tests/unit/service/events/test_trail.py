@@ -60,6 +60,25 @@ async def test_many_entries_of_one_moment_are_read() -> None:
     assert len(await read_all(trail, Place(BEGIN))) == 3 * MOST + 1
 
 
+async def test_entries_that_tell_of_much_are_read_in_parts() -> None:
+    """No page has more events than it may have, however many things an entry tells of; none is left out."""
+    store = MemoryStore(SetClock())
+    for number in range(9):
+        at = Moment(BEGIN + number)
+        names = [f"{number}-{name}" for name in range(4)]
+        entry = Entry(at=at, who=None, what="apply", of="set s", after={"added": names})
+        name = name_of(at, bytes)
+        await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=1), None)
+    for limit in (10, 50):
+        trail, sizes = Trail(store), list[int]()
+        rest: Place | None = Place(BEGIN)
+        while rest is not None:
+            page = await trail.ended_since(rest, limit)
+            rest = page.rest
+            sizes.append(len(page.found))
+        assert max(sizes) <= limit and sum(sizes) == 36
+
+
 async def test_a_log_without_news_costs_one_read_of_a_few() -> None:
     """Who looks each second reads some entries, not all."""
     store = await a_log(list(range(300)))
