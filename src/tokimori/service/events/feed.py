@@ -120,6 +120,10 @@ class Feed(Generic[Told]):
         """Whether nobody is told of anything any more."""
         return self._stops()
 
+    def is_end(self, position: Position) -> bool:
+        """Whether nothing is known that lies behind the position."""
+        return position.feed == self._id and position.number == self.end
+
     async def begin(self) -> None:
         """Know what is newest. Raises `StoreError`."""
         for _ in range(KEPT // PAGE):

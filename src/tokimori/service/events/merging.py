@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from tokimori.clock import Moment
 from tokimori.model.changed import Changed
 from tokimori.ports.ends import Ended
 from tokimori.service.events.feed import Feed, Page
-from tokimori.service.events.position import Position, behind_each, text_of
+from tokimori.service.events.position import Position, before, behind_each, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
     clock = asyncio.get_running_loop().time
     ends, pages, gap = clock() + seconds, 0, False
     while True:
-        read = [await strand.feed.page(at) for strand, at in zip(strands, positions, strict=True)]
+        whole = [await strand.feed.page(at) for strand, at in zip(strands, positions, strict=True)]
+        read = _in_step(strands, whole)
         found = [
             (each.item, at) for each, at in _in_order(read, positions) if await strands[each.strand].admits(each.item)
         ]
@@ -58,7 +62,28 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
             return Looked(found, text_of(positions), gap, over)
         if is_none and left > 0:
             pages = 0
-            await _wait(strands, positions, left)
+            without = [number for number, page in enumerate(whole) if not page.found]
+            await _wait([strands[each] for each in without], [positions[each] for each in without], left)
+        await asyncio.sleep(0)  # what a feed has kept is read at once, and runs have to wait for it
+
+
+def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[Page[Any]]:
+    """The pages as far as those of the others reach that have more: what lies behind waits until they are there."""
+    pairs = zip(strands, read, strict=True)
+    reach = [None if strand.feed.is_end(page.position) else _reach(page) for strand, page in pairs]
+    others = [[end for at, end in enumerate(reach) if at != number and end is not None] for number in range(len(read))]
+    return [_as_far_as(page, min(ends)) if ends else page for page, ends in zip(read, others, strict=True)]
+
+
+def _reach(page: Page[Any]) -> Moment:
+    return max([page.position.written, *(each.written for each in page.found)])
+
+
+def _as_far_as(page: Page[Any], moment: Moment) -> Page[Any]:
+    number = next((at for at, each in enumerate(page.found) if each.written > moment), None)
+    if number is None:
+        return page
+    return replace(page, found=page.found[:number], position=before(page.found, number, page.position))
 
 
 def _in_order(read: Sequence[Page[Any]], positions: Sequence[Position]) -> Sequence[tuple[_Next, str]]:

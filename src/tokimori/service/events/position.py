@@ -53,6 +53,14 @@ def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
     return [Position(written=each.written, feed=end.feed, number=first + n) for n, each in enumerate(page)]
 
 
+def before(page: Sequence[Written], number: int, end: Position) -> Position:
+    """The position before the event of this number (from 0) of a page that ends there."""
+    written = page[number].written
+    if end.feed is None:
+        return position_from(written)
+    return Position(written=written, feed=end.feed, number=end.number - len(page) + number)
+
+
 def both_of(text: object, now: Moment) -> tuple[Position, Position]:
     """The positions among ends and among changes in a text of `text_of`, or behind the moment of a single one.
 

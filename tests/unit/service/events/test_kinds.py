@@ -11,6 +11,7 @@ from tokimori.model.outcome import Succeeded
 from tokimori.service.access import Access
 from tokimori.service.audited import audited
 from tokimori.service.events import feed
+from tokimori.service.events.position import position_from
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 
@@ -82,6 +83,33 @@ async def test_who_goes_on_is_told_of_the_rest(world: World) -> None:
     for number, each in enumerate(found, 1):
         rest = (await world.service.events.read_all("all", each.position)).events
         assert [other.id for other in rest] == [other.id for other in found[number:]]
+
+
+@pytest.mark.parametrize("after", [0, 3600])
+async def test_what_comes_first_is_told_first_over_pages(
+    world: World, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Changes wait for the runs before them, of which there are more than a page has: also long afterwards."""
+    monkeypatch.setattr(feed, "PAGE", 2)
+    begin = str(position_from(world.clock.now()))
+    service, expected = audited(world.service), list[str]()
+    await world.add(ON_DEMAND, "a")
+    for number in range(7):
+        world.pass_seconds(2)
+        await world.trigger("a")
+        await world.work(Succeeded())
+        expected.append("run.succeeded")
+        if number % 3 == 1:
+            world.pass_seconds(2)
+            await service.calendars.add(f"cal{number}", dates=["12-25"])
+            expected.append("calendar.added")
+    world.pass_seconds(after)
+    found, position = list[str](), begin
+    for _ in range(20):
+        page = await world.service.events.read_all("all", position)
+        found += [each.what for each in page.events]
+        position = page.after
+    assert found == expected
 
 
 async def test_filters_hold_for_changes(world: World) -> None:
