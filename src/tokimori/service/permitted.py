@@ -4,6 +4,7 @@ Each method has a rule (`access_rules`). A method without one is for admins.
 """
 
 import inspect
+from types import MethodType
 from typing import Any, cast
 
 from tokimori.model.access_token import Role
@@ -48,6 +49,8 @@ class _Permitted:
     def __getattr__(self, name: str) -> Any:
         """The method, with its rule; whatever else it is as it is."""
         method: Any = getattr(self._inner, name)
+        if inspect.isasyncgenfunction(method):  # what it calls of the part has its rule
+            return MethodType(method.__func__, self)
         if name.startswith("_") or not inspect.iscoroutinefunction(method):
             return method
         full, access, service = self._part + name, self._access, self._service

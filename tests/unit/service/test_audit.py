@@ -51,7 +51,7 @@ async def test_a_large_set_has_several_entries(world: World) -> None:
     """Each thing that was changed is named, however many there are: an entry of all would be too large to be kept."""
     service = audited(world.service)
     declared = {f"{'long' * 60}-{number}": {"noop": True} for number in range(600)}
-    await service.apply("ours", declared, semaphores={"s": {"limit": 1}})  # type: ignore[dict-item]
+    await service.apply("ours", declared, semaphores={"s": {"limit": 1}})  # type: ignore[arg-type]
     found = [each.entry for each in await service.audit.list()]
     assert {(entry.what, entry.of) for entry in found} == {("apply", "set ours")}
     assert {name for entry in found for name in entry.after.get("added", ())} == set(declared)

@@ -76,7 +76,9 @@ def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[P
 
 
 def _reach(page: Page[Any]) -> Moment:
-    return max([page.position.written, *(each.written for each in page.found)])
+    """What was written last may be told before others: it appeared before them."""
+    moments: list[Moment] = [page.position.written, *(each.written for each in page.found)]
+    return max(moments)
 
 
 def _as_far_as(page: Page[Any], moment: Moment) -> Page[Any]:

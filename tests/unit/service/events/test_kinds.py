@@ -140,6 +140,20 @@ async def test_a_token_is_told_of_its_own(world: World, scope: Scope, found: lis
             await other.events.read_all("audit")
 
 
+async def test_who_follows_is_told_of_no_more_than_who_reads(world: World) -> None:
+    """The rule of reading holds for each page of what is followed."""
+    begin = await changed(world)
+    scope = Scope(jobs=("mine.",))
+    events = permitted(world.service, Access(author="reader", role=Role.READ, scope=scope)).events
+    with pytest.raises(Forbidden, match="audit"):
+        await anext(events.follow_all("audit", begin))
+    followed = events.follow_all("definitions", begin)
+    assert [(await anext(followed)).what for _ in range(3)] == ["job.paused", "calendar.added", "job.resumed"]
+    pinging = permitted(world.service, Access(author="cron", role=Role.PING)).events
+    with pytest.raises(Forbidden, match="role"):
+        await anext(pinging.follow(begin))
+
+
 async def test_who_may_read_the_audit_log_is_told_of_it(world: World) -> None:
     """An admin of everything."""
     begin = await changed(world)
