@@ -1,5 +1,6 @@
 """Jobs that the engine parks are told of in the audit log, as what people change is: followers of events read it."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from hashlib import sha256
@@ -9,13 +10,16 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound, TokimoriError
 from tokimori.model.audit import KIND, PARK, Entry, encode_entry, name_of, shown
 from tokimori.model.document import Document, new_version
-from tokimori.model.ids import JobId, RandomBytes
+from tokimori.model.ids import JobId, RandomBytes, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.documents import Documents
 from tokimori.ports.working import Change, Verdict
 
 log = logging.getLogger(__name__)
+
+TOGETHER = 20
+"""So many are told of at a time: all that a node does waits for the hundreds that a fault of all can park at once."""
 
 
 class Parkings(Documents, Protocol):
@@ -33,16 +37,21 @@ class Parkings(Documents, Protocol):
 async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
     """Tell of the jobs that were parked as these changes took effect. It is done by now: that fails nothing."""
     pairs = zip(changes, verdicts, strict=True)
-    failed = {change.job_id: change.run_id for change, verdict in pairs if change.parks and verdict is Verdict.APPLIED}
-    for job_id, run_id in failed.items():
-        try:
-            job = await store.get_job(job_id)
-            if job.state is JobState.PARKED:
-                await tell(store, None, job, run_id)
-        except NotFound:
-            continue
-        except TokimoriError as fault:
-            log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
+    applied = [change for change, verdict in pairs if change.parks and verdict is Verdict.APPLIED]
+    failed = list({change.job_id: change.run_id for change in applied}.items())
+    for first in range(0, len(failed), TOGETHER):
+        await asyncio.gather(*(_tell_of(store, *each) for each in failed[first : first + TOGETHER]))
+
+
+async def _tell_of(store: Parkings, job_id: JobId, run_id: RunId) -> None:
+    try:
+        job = await store.get_job(job_id)
+        if job.state is JobState.PARKED:
+            await tell(store, None, job, run_id)
+    except NotFound:
+        return
+    except TokimoriError as fault:
+        log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
 
 
 async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:

@@ -1,15 +1,19 @@
 """What the engine parks is in the audit log."""
 
+import asyncio
 import logging
 
 import pytest
 
-from tests.unit.service.world import World
+from tests.unit.service.world import NODE, World
 from tokimori.engine.fire import park
+from tokimori.engine.parkings import TOGETHER, tell_parked
+from tokimori.engine.settle import change_of
 from tokimori.errors import StoreUnavailable
 from tokimori.model.audit import decode_entry
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId
+from tokimori.model.outcome import Failed
 
 
 @pytest.fixture
@@ -39,6 +43,33 @@ async def test_a_job_that_was_changed_meanwhile_is_not_parked(world: World) -> N
     await world.service.update("a", name="new")
     await park(world.store, job, "its schedule can't be decided")
     assert await world.store.list_documents("audit") == []
+
+
+async def test_many_are_told_of_some_at_a_time(world: World) -> None:
+    """One after the other they would hold up the node, and all at once the store."""
+    for number in range(3 * TOGETHER):
+        await world.add({"noop": True, "on_exhausted": "park"}, f"j{number}")
+        await world.trigger(f"j{number}")
+    claimed = await world.begin(3 * TOGETHER)
+    at = world.clock.now()
+    changes = [change_of(each, Failed("it broke"), owner=NODE, now=at, chance=0, started=at) for each in claimed]
+    verdicts = await world.store.settle(changes, NODE, at)
+    putting, most, put = 0, 0, world.store.put_document
+
+    async def slow(document: Document, replaces: int | None) -> None:
+        nonlocal putting, most
+        putting += 1
+        most = max(most, putting)
+        await asyncio.sleep(0)
+        putting -= 1
+        await put(document, replaces)
+
+    world.store.put_document = slow  # type: ignore[method-assign]
+    await tell_parked(world.store, changes, verdicts)
+    assert most == TOGETHER
+    told = [decode_entry(each.text).of for each in await world.store.list_documents("audit", limit=100)]
+    assert sorted(told) == sorted(f"job {each.job_id}" for each in changes)
+    assert len(told) == 3 * TOGETHER
 
 
 async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytest.LogCaptureFixture) -> None:
