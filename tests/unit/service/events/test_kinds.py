@@ -1,5 +1,6 @@
 """Events of runs and of what is changed, by kind, and for whom they are."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -110,6 +111,28 @@ async def test_what_comes_first_is_told_first_over_pages(
         found += [each.what for each in page.events]
         position = page.after
     assert found == expected
+
+
+async def test_others_have_their_turn_between_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants none of the many events that a node has kept holds nobody up."""
+    monkeypatch.setattr(feed, "PAGE", 2)
+    await world.add(ON_DEMAND, "a")
+    begin, turns = (await world.service.events.read()).after, 0
+    for _ in range(10):
+        await world.trigger("a")
+        await world.work(Succeeded())
+    await world.service.events.read()  # from now on they are kept
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    assert (await world.service.events.read(begin, job_id="other")).events == []
+    task.cancel()
+    assert turns >= 5
 
 
 async def test_filters_hold_for_changes(world: World) -> None:
