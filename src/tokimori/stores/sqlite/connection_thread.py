@@ -160,7 +160,8 @@ class ConnectionThread:
         if (file_at(path := self._path), islink(path)) == opened:  # noqa: PTH114  beside a link's target is another log
             return
         if stamp_of(self._log) == self._left:  # else somebody has written to it since, who may mean the new file
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with suppress(sqlite3.Error):
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
     def _do(self, db: sqlite3.Connection, request: _Request) -> None:
@@ -195,9 +196,8 @@ class ConnectionThread:
 
 
 def _roll_back(db: sqlite3.Connection) -> None:
-    with suppress(sqlite3.Error):  # SQLite has undone it already
-        if db.in_transaction:
-            db.execute("ROLLBACK")
+    with suppress(sqlite3.Error):  # it had not begun, or SQLite has undone it already
+        db.execute("ROLLBACK")
 
 
 def _told(fault: Exception, path: str) -> Exception:

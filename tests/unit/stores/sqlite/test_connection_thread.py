@@ -11,7 +11,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from tokimori.errors import Conflict, StoreError, StoreUnavailable
+from tokimori.errors import Conflict, StoreError, StoreReplaced, StoreUnavailable
 from tokimori.stores.sqlite import connection_thread
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, Work
 
@@ -218,6 +218,18 @@ async def test_a_file_that_others_would_not_find_is_not_written(
     away.rename(file)
     await thread.run(put(3))
     assert await thread.run(kept) == [1, 3]
+
+
+async def test_a_log_that_can_not_be_put_away_hides_no_lost_file(thread: ConnectionThread, tmp_path: Path) -> None:
+    """A full disk is told of later: a node ends only where it hears that its file is not there."""
+
+    def refuse(action: int, *_: object) -> int:
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_OK
+
+    await thread.run(lambda db: db.set_authorizer(refuse))
+    (tmp_path / "a.db").rename(tmp_path / "away.db")
+    with pytest.raises(StoreReplaced):
+        await thread.run(put(1))
 
 
 async def test_a_link_to_the_file_is_another_place(thread: ConnectionThread, tmp_path: Path) -> None:
