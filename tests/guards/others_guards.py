@@ -19,10 +19,26 @@ OTHERS_GUARDS = (
     Guard(
         NOT_OURS,
         "the log of a file that was moved does not stay beside another one",
-        "stores/sqlite/connection.py",
-        "if writer is not None:",
+        "stores/sqlite/connection_thread.py",
+        "if stamp_of(self._log) == self._left:",
         "if False:",
         "tests/unit/stores/sqlite/test_connection_thread.py::test_a_file_that_others_would_not_find_is_not_written",
+    ),
+    Guard(
+        NOT_OURS,
+        "what was committed to a file in the place of a lost one stays in it",
+        "stores/sqlite/connection_thread.py",
+        "if stamp_of(self._log) == self._left:",
+        "if True:",
+        "tests/unit/stores/sqlite/test_connection_thread.py::test_what_a_new_file_was_given_stays_in_it",
+    ),
+    Guard(
+        NOT_OURS,
+        "a file to which a link leads by now has no second log",
+        "stores/sqlite/connection_thread.py",
+        "islink(path)) == opened:",
+        "opened[1]) == opened:",
+        "tests/unit/stores/sqlite/test_connection_thread.py::test_a_link_to_the_file_is_another_place",
     ),
     Guard(
         NOBODY,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tokimori.errors import StoreError, StoreReplaced
+from tokimori.errors import StoreError
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.sqlite.faults import store_error
 
@@ -55,12 +55,13 @@ def file_at(path: str) -> File:
     return found.st_dev, found.st_ino
 
 
-def check_same(path: str, opened: File, writer: sqlite3.Connection | None) -> None:
-    """Raise `StoreReplaced` where another file is there than the opened one: who comes now would find that one."""
-    if file_at(path) != opened:
-        if writer is not None:  # what stays in the log is missing in the file that was moved, and spoils the new one
-            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
+def stamp_of(path: str) -> object:
+    """Differs where something was written to the file since."""
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def check_free(path: str) -> None:

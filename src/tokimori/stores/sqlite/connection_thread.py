@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from os.path import islink
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from tokimori.errors import StoreError
+from tokimori.errors import StoreError, StoreReplaced
 from tokimori.stores.namespace import UNNAMED, Namespace
-from tokimori.stores.sqlite.connection import File, check_same, connect, file_at
+from tokimori.stores.sqlite.connection import connect, file_at, real_path, stamp_of
 from tokimori.stores.sqlite.faults import store_error
 
 T = TypeVar("T")
@@ -50,9 +51,7 @@ class ConnectionThread:
     """One connection in one thread. `begin` is the statement that begins its transactions; `lock` is held meanwhile.
 
     With `longest`, only for what reads, a request is broken off after so many seconds, or where nobody waits any more.
-
-    A request that writes is a savepoint: one that fails takes none of its group with it. Nobody is answered before the
-    commit.
+    One that writes is a savepoint: it takes none of its group with it. Nobody is answered before the commit.
     Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
     """
 
@@ -65,6 +64,7 @@ class ConnectionThread:
         self._lock = lock
         self._longest = longest
         self._reads = longest < math.inf
+        self._log, self._left = f"{real_path(path)}-wal", object()
         self._under_way: _Request | None = None
         self._late = math.inf
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
@@ -95,7 +95,7 @@ class ConnectionThread:
         try:
             with self._lock():
                 db = connect(self._path, self._namespace)
-            file = file_at(self._path)
+            place = file_at(self._path), islink(self._path)  # noqa: PTH114  as in `file_at`
             db.set_progress_handler(self._is_late if self._reads else None, _STEPS)
         except (sqlite3.Error, StoreError) as fault:
             self._opened.error = _told(fault, self._path)
@@ -104,7 +104,7 @@ class ConnectionThread:
         self._answer([self._opened])
         waiting: list[_Request] = []
         while self._fill(waiting):
-            done, waiting = self._carry_out(db, file, waiting)
+            done, waiting = self._carry_out(db, place, waiting)
             self._answer(done)
         self._close(db)
         self._answer([self._closed])
@@ -129,13 +129,13 @@ class ConnectionThread:
         return bool(waiting)
 
     def _carry_out(
-        self, db: sqlite3.Connection, file: File, waiting: list[_Request]
+        self, db: sqlite3.Connection, place: object, waiting: list[_Request]
     ) -> tuple[list[_Request], list[_Request]]:
         """One group: those that are answered now, and those left for the next one."""
         group: list[_Request] = []
         try:
             with self._lock():
-                check_same(self._path, file, None if self._reads else db)
+                self._check_same(db, place)
                 db.execute(self._begin)
                 end = time.monotonic() + GROUP_SECONDS
                 for request in waiting:
@@ -144,12 +144,25 @@ class ConnectionThread:
                     if time.monotonic() > end:
                         break
                 db.execute("COMMIT")
+                self._left = self._reads or stamp_of(self._log)
         except Exception as fault:  # whatever it is, who waits must hear of it, and the thread must live on
             _roll_back(db)
             group = group or waiting
             for request in group:
                 request.error = _told(fault, self._path)
         return group, waiting[len(group) :]
+
+    def _check_same(self, db: sqlite3.Connection, opened: object) -> None:
+        """Raise `StoreReplaced` where another file is there than the opened one: who comes now would find that one.
+
+        What stays in the log is missing in the file that was moved, and spoils a new one.
+        """
+        if (file_at(path := self._path), islink(path)) == opened:  # noqa: PTH114  beside a link's target is another log
+            return
+        if stamp_of(self._log) == self._left:  # else somebody has written to it since, who may mean the new file
+            with suppress(sqlite3.Error):
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
     def _do(self, db: sqlite3.Connection, request: _Request) -> None:
         """The work; of what writes, in a savepoint. Raises what ended all of the group."""
@@ -183,11 +196,8 @@ class ConnectionThread:
 
 
 def _roll_back(db: sqlite3.Connection) -> None:
-    try:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-    except sqlite3.Error:
-        pass  # SQLite has undone it already
+    with suppress(sqlite3.Error):  # it had not begun, or SQLite has undone it already
+        db.execute("ROLLBACK")
 
 
 def _told(fault: Exception, path: str) -> Exception:

@@ -1,11 +1,11 @@
 """Noticing that another process has written to the file, at next to no cost while nobody does."""
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Callable
 
 from tokimori.errors import StoreError
+from tokimori.stores.sqlite.connection import stamp_of
 from tokimori.stores.sqlite.connection_thread import ConnectionThread
 from tokimori.stores.sqlite.inotify import Inotify
 
@@ -32,7 +32,7 @@ class FileWatch:
         """A look waits for whoever is writing: it holds the lock. One more, after the pause, sees what came in it."""
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
-            stamp = _stamp(self._log)
+            stamp = stamp_of(self._log)
             if await self._look():
                 await self._written(stamp, armed=armed)
                 await self._look()
@@ -44,7 +44,7 @@ class FileWatch:
             await self._inotify.told(LONGEST)
             return
         end = asyncio.get_running_loop().time() + LONGEST
-        while _stamp(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
+        while stamp_of(self._log) == stamp and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a file tells nobody
             await asyncio.sleep(INTERVAL)
 
     async def _look(self) -> bool:
@@ -68,14 +68,5 @@ class FileWatch:
                 self._inotify.close()
 
 
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
 def _data_version(db: sqlite3.Connection) -> int:
-    (version,) = db.execute("PRAGMA data_version").fetchone()
-    return int(version)
+    return int(db.execute("PRAGMA data_version").fetchone()[0])

@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,7 +11,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from tokimori.errors import Conflict, StoreError, StoreUnavailable
+from tokimori.errors import Conflict, StoreError, StoreReplaced, StoreUnavailable
 from tokimori.stores.sqlite import connection_thread
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, Work
 
@@ -22,6 +24,23 @@ async def thread(tmp_path: Path) -> AsyncIterator[ConnectionThread]:
     await thread.run(lambda db: db.execute("CREATE TABLE a (x)").fetchall())
     yield thread
     await thread.close()
+
+
+PROGRAM = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+found = [db.execute(each).fetchall() for each in sys.argv[2:]]
+print(found[-1], flush=True)
+os._exit(0)
+"""
+"""It ends without a checkpoint: what it has written is in the log alone."""
+
+
+async def elsewhere(file: Path, *statements: str) -> str:
+    """What the last of these statements answers in another program."""
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, str(file), *statements, stdout=PIPE)
+    out, _ = await program.communicate()
+    return out.decode().strip()
 
 
 def put(number: int) -> Callable[[sqlite3.Connection], int]:
@@ -199,6 +218,41 @@ async def test_a_file_that_others_would_not_find_is_not_written(
     away.rename(file)
     await thread.run(put(3))
     assert await thread.run(kept) == [1, 3]
+
+
+async def test_a_log_that_can_not_be_put_away_hides_no_lost_file(thread: ConnectionThread, tmp_path: Path) -> None:
+    """A full disk is told of later: a node ends only where it hears that its file is not there."""
+
+    def refuse(action: int, *_: object) -> int:
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_OK
+
+    await thread.run(lambda db: db.set_authorizer(refuse))
+    (tmp_path / "a.db").rename(tmp_path / "away.db")
+    with pytest.raises(StoreReplaced):
+        await thread.run(put(1))
+
+
+async def test_a_link_to_the_file_is_another_place(thread: ConnectionThread, tmp_path: Path) -> None:
+    """Who opens the file by a link that stands in its place now has another log, where it is: two would spoil it."""
+    file, away = tmp_path / "a.db", tmp_path / "away.db"
+    file.rename(away)
+    file.symlink_to(away)
+    with pytest.raises(StoreUnavailable):
+        await thread.run(put(1))
+
+
+async def test_what_a_new_file_was_given_stays_in_it(thread: ConnectionThread, tmp_path: Path) -> None:
+    """Who works on a file put in the place of the opened one writes to the same log, and nobody takes it from there."""
+    file, away = tmp_path / "a.db", tmp_path / "away.db"
+    await thread.run(put(1))
+    file.rename(away)
+    with pytest.raises(StoreUnavailable):
+        await thread.run(put(2))
+    await elsewhere(file, "PRAGMA journal_mode = WAL", "CREATE TABLE a (x)", "INSERT INTO a VALUES (4)")
+    with pytest.raises(StoreUnavailable):
+        await thread.run(put(3))
+    assert await elsewhere(file, "SELECT x FROM a") == "[(4,)]"
+    assert await elsewhere(away, "SELECT x FROM a") == "[(1,)]"
 
 
 async def test_reads_that_were_answered_do_not_stop_later_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
