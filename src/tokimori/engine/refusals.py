@@ -1,5 +1,6 @@
 """Refusals: whether what was asked is at fault, and when it is asked again."""
 
+from collections.abc import Sequence
 from logging import Logger
 
 from tokimori.errors import StoreError, StoreRefused, StoreTooSlow
@@ -33,3 +34,10 @@ def pause_after(tries: int) -> float:
 def tell(log: Logger, text: str, fault: Exception) -> None:
     """Log what a refusal leads to. A store's words say enough, a bug of ours needs its traceback."""
     log.error(text, exc_info=None if isinstance(fault, StoreError) else fault)
+
+
+def raise_first(results: Sequence[object]) -> None:
+    """Raise the first failure among the results of what was done at once."""
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

@@ -21,6 +21,7 @@ from tokimori.engine.prune import Pruner
 from tokimori.engine.prune_audit import AuditPruner
 from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
+from tokimori.engine.refusals import raise_first
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
@@ -33,7 +34,7 @@ from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
-from tokimori.node.membership import Membership
+from tokimori.node.membership import Heard, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.patience import Patience
 from tokimori.node.stopping import Phase, Stopping
@@ -308,9 +309,7 @@ class Node:
         worker.work.pace.note(settled if isinstance(settled, int) else 0, self._clock.monotonic())
         if worker.work.busy:
             self._membership.tick_soon()
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        raise_first(results)
 
     async def _fire(self) -> bool:
         member = self._membership
@@ -327,15 +326,17 @@ class Node:
         self._executor.renew(heard.sent)
         self._lookout.hear(heard.pulse.survey, heard.sent)
         self._tell_duties(heard.pulse)
-        try:
-            for peer, beat in heard.overdue:
-                if await self._store.bury(peer, beat, self.id, self.now):
-                    log.warning("node %s has fallen silent; its runs are taken over", peer)
-                    self._tell_duties(replace(heard.pulse, orphans=True))
-            await self._worker.compare(heard.pulse)
-        finally:  # the next beat may not tell any more that somebody has ordered something
-            if await obey_heard(self._orders, heard, self._hearer()):
-                self._membership.tick_at = self._clock.monotonic()
+        done = await asyncio.gather(self._see_to(heard), return_exceptions=True)
+        if await obey_heard(self._orders, heard, self._hearer()):  # whatever failed: the next beat may not tell of it
+            self._membership.tick_at = self._clock.monotonic()
+        raise_first(done)
+
+    async def _see_to(self, heard: Heard) -> None:
+        for peer, beat in heard.overdue:
+            if await self._store.bury(peer, beat, self.id, self.now):
+                log.warning("node %s has fallen silent; its runs are taken over", peer)
+                self._tell_duties(replace(heard.pulse, orphans=True))
+        await self._worker.compare(heard.pulse)
 
     def _hearer(self) -> Hearer:
         return Hearer(self.id, self._worker, self._lookout, self._stopping, self.signalling, self.stop)

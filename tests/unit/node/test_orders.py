@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
@@ -305,6 +306,29 @@ async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch:
     await orders_of(world).orders.stop()
     await world.pass_time(2)
     assert member.node.finished
+
+
+async def test_who_is_cancelled_amid_a_beat_asks_the_store_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store may never answer again, as for a process that is killed: looking for orders would keep it for ever."""
+    world = World()
+    member = await world.join()
+    never, asked = asyncio.get_running_loop().create_future(), list[str]()
+
+    async def compares(_: Pulse) -> None:
+        await never
+
+    async def hears(*_: object, **__: object) -> Sequence[object]:
+        asked.append("orders")
+        return ()
+
+    monkeypatch.setattr(member.node._worker, "compare", compares)
+    monkeypatch.setattr(member.node._orders, "heard", hears)
+    beat = asyncio.ensure_future(member.node._tick())
+    await world.pass_time(1)
+    beat.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await beat
+    assert asked == []
 
 
 async def test_an_order_needs_somebody_who_hears_it() -> None:
