@@ -6,7 +6,6 @@ The door is in this process, and so is its client: what a cell says contains bot
 import gc
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from os import urandom
 from urllib.parse import urlencode
 
 from benchmarks.http_clients import Client, request
@@ -17,6 +16,7 @@ from tokimori.api.server import HttpDoor
 from tokimori.clock import DAY, Moment, SystemClock, format_moment
 from tokimori.model.retention import first_id_at
 from tokimori.ports.store import Store
+from tokimori.randomness import Randomness
 from tokimori.service.service import Service
 
 SECRET = "s" * 43
@@ -86,7 +86,7 @@ async def _body(client: Client, page: str) -> bytes:
 @asynccontextmanager
 async def _client(store: Store) -> AsyncIterator[Client]:
     """One of a door that is open, on a service of its own."""
-    service, clock = Service(await store.for_doors(), SystemClock(), urandom), SystemClock()
+    service, clock = Service(await store.for_doors(), SystemClock(), Randomness()), SystemClock()
     health = Health(status="ok", node_id="bench", store_reachable=True, version="0")
     app = create_app(service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health)
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)

@@ -29,6 +29,7 @@ from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
 from tokimori.ports.outside import Outside
 from tokimori.ports.secrets import Cipher
+from tokimori.randomness import Randomness
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit
 from tokimori.service.audited import PARTS, AuditedPart
@@ -248,7 +249,7 @@ def client_maker(
         return AsyncClient(
             new_stores(),
             SystemClock(),
-            os.urandom,
+            Randomness(),
             program=this_program(os.environ),
             time_zone=loaded.settings.time_zone,
             author=author,

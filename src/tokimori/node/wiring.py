@@ -53,6 +53,7 @@ from tokimori.node.vitals import vitals_of
 from tokimori.ports.executor import Executor
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
+from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, Place
 from tokimori.service.claims import Claims
@@ -90,9 +91,8 @@ async def serve(
 ) -> int:
     """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
-    A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when the
-    node takes part. `tells_secret`: the address that it announces carries the secret. `hide` is told what its log
-    must not show.
+    A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when it
+    takes part, and `hide` what its log must not show. `tells_secret`: the announced address carries the secret.
     """
     note_signals()
     make_state_dir(settings.state_dir)
@@ -110,9 +110,9 @@ async def serve(
             source = ApartSource(store, stock, os.urandom, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm, place, metrics = rhythm_of(settings), place_of(store, clock, stopping), Metrics()
+        rhythm, place, metrics, random = rhythm_of(settings), place_of(store, clock, stopping), Metrics(), Randomness()
         node = Node(
-            store, executor, clock, os.urandom, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
+            store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
         )
         node.signalling = functions.signal
         await executor.open(node.hear)
@@ -292,7 +292,7 @@ def _service_of(
     return Service(
         store,
         clock,
-        os.urandom,
+        Randomness(),
         time_zone=settings.time_zone,
         semaphore_store=semaphores,
         cipher=keyring_of(settings.secrets, os.environ),
