@@ -6,7 +6,6 @@ is checked, and the answer is always the same one.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -26,12 +25,13 @@ from tokimori.model.ids import JobId, RunId, new_incarnation, uuid7
 from tokimori.model.job import Job
 from tokimori.model.run import manual_origin
 from tokimori.ports.store import Store
+from tokimori.randomness import Randomness
 from tokimori.service.requests import read_request, requested_run
 from tokimori.service.views.jobs import job_view
 from tokimori.service.views.runs import run_view
 from tokimori.stores.open import open_store
 
-CLOCK = SystemClock()
+CLOCK, RANDOM = SystemClock(), Randomness()
 EXAMPLE = JobId("j")
 """A job that is there: new ones are such as it is, and runs are asked for of it."""
 Create = Callable[[Request], Awaitable[Response]]
@@ -44,7 +44,7 @@ def creates_jobs(store: Store, example: Job) -> Create:
 
     async def create(request: Request) -> Response:
         body = json.decode(await request.body())
-        job = replace(example, id=JobId(body["id"]), incarnation=new_incarnation(os.urandom))
+        job = replace(example, id=JobId(body["id"]), incarnation=new_incarnation(RANDOM))
         await store.add_jobs([job])
         await store.put_document(_document(entry), None)
         return Response(answered, 201, media_type="application/json")
@@ -69,7 +69,7 @@ def creates_runs(store: Store, example: Job) -> Create:
 
 
 def _run_id() -> RunId:
-    return RunId(uuid7(CLOCK.now(), os.urandom))
+    return RunId(uuid7(CLOCK.now(), RANDOM))
 
 
 def _entry(what: str, after: object) -> str:
@@ -77,7 +77,7 @@ def _entry(what: str, after: object) -> str:
 
 
 def _document(entry: str) -> Document:
-    return Document(kind=KIND, name=name_of(CLOCK.now(), os.urandom), text=entry, version=new_version(os.urandom))
+    return Document(kind=KIND, name=name_of(CLOCK.now(), RANDOM), text=entry, version=new_version(RANDOM))
 
 
 async def main(url: str) -> None:
