@@ -1,5 +1,6 @@
 """A Redis server that is killed and started again: with its log nothing is lost, without it nobody takes it for new."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -75,3 +76,13 @@ async def test_a_server_that_lost_everything_is_not_taken_for_a_new_one(server: 
     assert server.command("DBSIZE") == ":0\r\n"
     await store.migrate()
     assert await store.list_jobs() == []
+
+
+@pytest.mark.parametrize("server", [FORGETFUL], indirect=True, ids=["its sessions"])
+async def test_connections_that_the_server_has_ended_are_asked_nothing(server: Server, store: Store) -> None:
+    """Each of several that lay idle failed one request, and the node waited up to two seconds behind each of them."""
+    await asyncio.gather(*(store.survey(NOW) for _ in range(5)))
+    server.command("CLIENT", "KILL", "TYPE", "normal")
+    await asyncio.sleep(0.1)  # until the ends of these connections are here
+    for _ in range(5):
+        await store.survey(NOW)

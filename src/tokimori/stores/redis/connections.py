@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -137,16 +138,15 @@ class Connections:
     async def _take(self) -> AbstractConnection:
         while self._free:
             connection = self._free.pop()
-            if connection.is_connected:
+            reader = connection._reader  # the driver learns that a server has ended it by a request that fails
+            if reader is not None and reader.exception() is None and not reader.at_eof():
                 return connection
+            await connection.disconnect(nowait=True)
         return await connect(self.address)
 
     async def close(self) -> None:
         """End all connections; those in use end with what they do."""
         self._closed = True
         while self._free:
-            connection = self._free.pop()
-            try:
-                await connection.disconnect()
-            except FAULTS:
-                await connection.disconnect(nowait=True)
+            with suppress(*FAULTS):
+                await self._free.pop().disconnect()
