@@ -308,6 +308,19 @@ async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch:
     assert member.node.finished
 
 
+async def test_what_else_a_beat_fails_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no success for that orders were heard behind it: the log and `fault` of the node say it."""
+    world = World()
+    member = await world.join()
+
+    async def fails(_: Pulse) -> None:
+        raise StoreUnavailable("not now")
+
+    monkeypatch.setattr(member.node._worker, "compare", fails)
+    with pytest.raises(StoreUnavailable, match="not now"):
+        await member.node._tick()
+
+
 async def test_who_is_cancelled_amid_a_beat_asks_the_store_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store may never answer again, as for a process that is killed: looking for orders would keep it for ever."""
     world = World()
