@@ -278,6 +278,16 @@ async def test_a_beat_in_the_moment_of_an_order_does_not_miss_it(monkeypatch: py
     assert member.node.finished
 
 
+async def test_an_idle_node_shows_at_once_that_it_has_heard() -> None:
+    """Whoever drains it waits for one more beat of it, which would come two seconds later."""
+    world = World()
+    await world.join()
+    await world.pass_time(3)
+    asked = world.clock.monotonic()
+    await orders_of(world).orders.drain()
+    assert world.clock.monotonic() - asked < 2
+
+
 async def test_an_idle_node_that_was_cut_off_hears_what_was_ordered() -> None:
     """With its first beat, though whoever ordered it has not waited for so long."""
     world = World()
