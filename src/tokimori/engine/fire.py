@@ -10,7 +10,7 @@ from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
 from tokimori.engine.replace import make_way
-from tokimori.errors import Conflict, NotFound, TokimoriError
+from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, schedule_of
@@ -234,7 +234,4 @@ async def park(store: ParkingStore, job: Job, reason: str) -> None:
     except (Conflict, NotFound):
         log.info("job %s was changed meanwhile", job.id)
         return
-    try:
-        await tell(store, job, stopped, f"{job.incarnation} {job.version} {reason}")
-    except TokimoriError as fault:
-        log.warning("the audit log lacks that job %s was parked: %s", job.id, fault)
+    await tell(store, job, stopped, f"{job.incarnation} {job.version} {reason}")

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound, TokimoriError
 from tokimori.model.audit import KIND, PARK, Entry, encode_entry, name_of, shown
 from tokimori.model.document import Document, new_version
-from tokimori.model.ids import JobId, RandomBytes, RunId
+from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job, JobState
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.documents import Documents
@@ -38,35 +39,44 @@ async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequ
     """Tell of the jobs that were parked as these changes took effect. It is done by now: that fails nothing."""
     pairs = zip(changes, verdicts, strict=True)
     applied = [change for change, verdict in pairs if change.parks and verdict is Verdict.APPLIED]
-    failed = list({change.job_id: change.run_id for change in applied}.items())
-    for first in range(0, len(failed), TOGETHER):
-        await asyncio.gather(*(_tell_of(store, *each) for each in failed[first : first + TOGETHER]))
+    failed: dict[JobId, list[Change]] = {}
+    for change in applied:
+        failed.setdefault(change.job_id, []).append(change)
+    line = list(failed.items())
+    for first in range(0, len(line), TOGETHER):
+        await asyncio.gather(*(_tell_of(store, *each) for each in line[first : first + TOGETHER]))
 
 
-async def _tell_of(store: Parkings, job_id: JobId, run_id: RunId) -> None:
-    try:
+async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) -> None:
+    """Tell of the job, if it is one of these that parked it: of its runs others may fail after that."""
+    with _whatever_fails(job_id), suppress(NotFound):
         job = await store.get_job(job_id)
-        if job.state is JobState.PARKED:
-            await tell(store, None, job, run_id)
-    except NotFound:
-        return
-    except TokimoriError as fault:
-        log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
+        if job.state is JobState.PARKED and any(change.error == job.reason for change in changes):
+            await tell(store, None, job, changes[-1].run_id)
 
 
 async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
-    """Write that the job was parked. `cause` differs from one time to the next. Raises `StoreError`."""
-    at, random = await store.now(), _bytes_of(cause)
-    entry = Entry(
-        at=at,
-        who=PARKED_BY,
-        what=PARK,
-        of=f"job {job.id}",
-        before=None if before is None else shown(_fact(before)),
-        after=shown(_fact(job)),
-    )
-    name, version = name_of(at, random), new_version(random)
-    await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=version), None)
+    """Write that the job was parked, which is done by now. `cause` differs from one time to the next."""
+    with _whatever_fails(job.id):
+        at, random = await store.now(), _bytes_of(cause)
+        entry = Entry(
+            at=at,
+            who=PARKED_BY,
+            what=PARK,
+            of=f"job {job.id}",
+            before=None if before is None else shown(_fact(before)),
+            after=shown(_fact(job)),
+        )
+        name, version = name_of(at, random), new_version(random)
+        await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=version), None)
+
+
+@contextmanager
+def _whatever_fails(job_id: JobId) -> Iterator[None]:
+    try:
+        yield
+    except TokimoriError as fault:
+        log.warning("the audit log lacks that job %s was parked: %s", job_id, fault)
 
 
 def _fact(job: Job) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
+from tokimori.engine.refusals import raise_first
 from tokimori.errors import NotFound
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation
@@ -36,9 +37,8 @@ async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Ca
         if monotonic() > end:
             break
         ended = (store.cancel_run(run.id, REPLACED, now) for run in some[start : start + AT_ONCE])
-        for result in await asyncio.gather(*ended, return_exceptions=True):
-            if isinstance(result, BaseException) and not isinstance(result, NotFound):
-                raise result
+        results = await asyncio.gather(*ended, return_exceptions=True)
+        raise_first([each for each in results if not isinstance(each, NotFound)])
     return not some
 
 

@@ -44,18 +44,19 @@ class Patience:
 
     def __init__(self, clock: Clock) -> None:
         self._missing = Missing(clock)
-        self._pause = FIRST_PAUSE
+        self._pause, self._was_away = FIRST_PAUSE, False
 
     def answered(self) -> None:
         """All went well."""
         self._missing.found()
-        if self._pause > FIRST_PAUSE:
+        if self._was_away:
             log.info("the store answers again")
-        self._pause = FIRST_PAUSE
+        self._pause, self._was_away = FIRST_PAUSE, False
 
     def after(self, fault: StoreError) -> float:
         """Seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
         self._missing.check(fault)
+        self._was_away = True
         log.warning("the store can't be used; trying again: %s", fault)
         return self.longer()
 

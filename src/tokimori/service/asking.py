@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
+from tokimori.engine.refusals import raise_first
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
@@ -37,10 +38,10 @@ async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequ
     found = 0
     for start in range(0, len(runs), AT_ONCE):
         asked = (cancel(run.id, reason) for run in runs[start : start + AT_ONCE])
-        for result in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(result, BaseException) and not isinstance(result, NotFound):
-                raise result
-            found += not isinstance(result, NotFound)
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        done = [each for each in results if not isinstance(each, NotFound)]
+        raise_first(done)
+        found += len(done)
     return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Iterable, Iterator
 from itertools import islice
 
 from tokimori.clock import Moment
+from tokimori.engine.refusals import raise_first
 from tokimori.model.backfill import Backfill, after_making, backfill_of, next_to_make, occurrences, together
 from tokimori.model.ids import RandomBytes, RunId, check_job_id, uuid7
 from tokimori.model.job import Job, schedule_of
@@ -131,9 +132,6 @@ def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomByte
 
 async def _all(calls: Iterable[Awaitable[Run]]) -> list[Run]:
     """Wait for every call, even if one of them fails: after an error nothing goes on in the background."""
-    runs: list[Run] = []
-    for result in await asyncio.gather(*calls, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result
-        runs.append(result)
-    return runs
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    raise_first(results)
+    return [each for each in results if isinstance(each, Run)]

@@ -20,15 +20,31 @@ PULSE = Pulse(
 )
 
 
+async def give(streams: Streams, number: int) -> list[SignalRun]:
+    """So many orders."""
+    given = [SignalRun(run_id=RunId("r"), token=Token(1), name="n", data=str(n)) for n in range(number)]
+    for order in given:
+        body = msgspec.Raw(encode_order(order))
+        await streams.append(TOPIC, Entry(at=NEW_YEAR, by=None, key="k", body=body))
+    return given
+
+
+async def test_what_is_too_much_for_one_beat_is_heard_with_the_next() -> None:
+    """Also by a node that idles, and would look for no more of them for two minutes."""
+    store = MemoryStore(VirtualClock())
+    orders = Orders(store, os.urandom)
+    await orders.begin()
+    given = await give(Streams(store, KIND, os.urandom), MOST + 1)
+    assert await orders.heard(PULSE, 0, busy=False) == given[:MOST]
+    assert await orders.heard(PULSE, 2, busy=False) == given[MOST:]
+
+
 async def test_others_have_their_turn_while_many_orders_are_heard() -> None:
     """Signals may be large: what a node does beside them, such as its answers, waits for some of them alone."""
     store = MemoryStore(VirtualClock())
     orders, streams = Orders(store, os.urandom), Streams(store, KIND, os.urandom)
     await orders.begin()
-    given = [SignalRun(run_id=RunId("r"), token=Token(1), name="n", data=str(n)) for n in range(MOST)]
-    for order in given:
-        body = msgspec.Raw(encode_order(order))
-        await streams.append(TOPIC, Entry(at=NEW_YEAR, by=None, key="k", body=body))
+    given = await give(streams, MOST)
     turns = 0
 
     async def beside() -> None:

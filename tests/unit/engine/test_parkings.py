@@ -72,6 +72,19 @@ async def test_many_are_told_of_some_at_a_time(world: World) -> None:
     assert len(told) == 3 * TOGETHER
 
 
+async def test_a_run_that_fails_when_its_job_is_parked_is_told_of_by_nobody(world: World) -> None:
+    """It changes nothing any more: the entry says with which error the job was parked, and there is one."""
+    await world.add({"noop": True, "on_exhausted": "park"}, "a")
+    for _ in range(2):
+        await world.trigger("a")
+    at, told = world.clock.now(), []
+    for claimed, error in zip(await world.begin(2), ("first", "second"), strict=True):
+        changes = [change_of(claimed, Failed(error), owner=NODE, now=at, chance=0, started=at)]
+        await tell_parked(world.store, changes, await world.store.settle(changes, NODE, at))
+        told.append([decode_entry(each.text).after["reason"] for each in await world.store.list_documents("audit")])
+    assert told == [["first"], ["first"]]
+
+
 async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The job is parked, and the node's log says what the audit log lacks."""
 

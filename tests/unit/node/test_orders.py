@@ -278,6 +278,16 @@ async def test_a_beat_in_the_moment_of_an_order_does_not_miss_it(monkeypatch: py
     assert member.node.finished
 
 
+async def test_an_idle_node_shows_at_once_that_it_has_heard() -> None:
+    """Whoever drains it waits for one more beat of it, which would come two seconds later."""
+    world = World()
+    await world.join()
+    await world.pass_time(3)
+    asked = world.clock.monotonic()
+    await orders_of(world).orders.drain()
+    assert world.clock.monotonic() - asked < 2
+
+
 async def test_an_idle_node_that_was_cut_off_hears_what_was_ordered() -> None:
     """With its first beat, though whoever ordered it has not waited for so long."""
     world = World()
@@ -306,6 +316,19 @@ async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch:
     await orders_of(world).orders.stop()
     await world.pass_time(2)
     assert member.node.finished
+
+
+async def test_what_else_a_beat_fails_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no success for that orders were heard behind it: the log and `fault` of the node say it."""
+    world = World()
+    member = await world.join()
+
+    async def fails(_: Pulse) -> None:
+        raise StoreUnavailable("not now")
+
+    monkeypatch.setattr(member.node._worker, "compare", fails)
+    with pytest.raises(StoreUnavailable, match="not now"):
+        await member.node._tick()
 
 
 async def test_who_is_cancelled_amid_a_beat_asks_the_store_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """What a node does while its store is away at the start."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import pytest
 
 from tests.simulation.virtual_time import run_virtually
 from tokimori.errors import SchemaMismatch, StoreError, StoreReplaced, StoreUnavailable
-from tokimori.node.patience import Missing, answered
+from tokimori.node.patience import Missing, Patience, answered
 from tokimori.testing.clock import VirtualClock
 
 
@@ -84,3 +85,37 @@ def test_a_file_that_was_moved_is_waited_for_a_while() -> None:
         StoreReplaced, match="the node ends, and with it its runs, as for 5 s now it has had no store: m"
     ):
         missing.check(StoreReplaced("moved"))
+
+
+def test_whoever_fails_again_waits_longer() -> None:
+    """Whatever it fails at, up to two seconds, until all goes well."""
+    patience = Patience(VirtualClock())
+    assert [patience.after(AWAY), *(patience.longer() for _ in range(5))] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0]
+    patience.answered()
+    assert patience.after(AWAY) == 0.1
+
+
+def test_only_a_store_that_was_away_answers_again(caplog: pytest.LogCaptureFixture) -> None:
+    """After a fault of the node itself nobody is sent to look at the store."""
+    patience = Patience(VirtualClock())
+    with caplog.at_level(logging.INFO):
+        patience.longer()
+        patience.answered()
+        assert "the store" not in caplog.text
+        patience.after(AWAY)
+        patience.answered()
+    assert caplog.messages[-1] == "the store answers again"
+
+
+def test_patience_with_a_file_that_is_gone_ends() -> None:
+    """It begins anew each time that the store has answered."""
+    clock = VirtualClock()
+    patience = Patience(clock)
+    for _ in range(2):
+        patience.after(StoreReplaced("moved"))
+        clock.advance(4)
+        patience.answered()
+    patience.after(StoreReplaced("moved"))
+    clock.advance(5)
+    with pytest.raises(StoreReplaced, match="the node ends"):
+        patience.after(StoreReplaced("moved"))
