@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment, parse_moment
 from tokimori.model.decide import Due, Plan
-from tokimori.model.ids import Incarnation, JobId, Lane, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, RunId, Token
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run, Skip
-from tokimori.model.target import Noop
+from tokimori.model.target import Noop, Target
 from tokimori.model.transitions import RunState
+from tokimori.ports.executor import Task
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -56,6 +57,23 @@ def a_job(definition: Definition, **changes: object) -> Job:
         tzdata=tzdata_version(),
     )
     return replace(job, **changes)
+
+
+def a_task(target: Target, **facts: object) -> Task:
+    """The first attempt at a run of the new year."""
+    task = Task(
+        run_id=RunId("run"),
+        token=Token(1),
+        attempt=1,
+        job_id=JobId("job"),
+        target=target,
+        nominal=NEW_YEAR,
+        due=NEW_YEAR,
+        timeout=None,
+        timeout_grace=10,
+        kill_on_lost_lease=False,
+    )
+    return replace(task, **facts)
 
 
 def a_definition(**terms: object) -> Definition:

@@ -87,8 +87,9 @@ class Events:
     async def list(self, request: Request, query: EventQuery) -> Response:
         """What becomes of runs: ends, in the order in which the store was told of them, about 500 at most.
 
-        `kind`: `definitions` are changes of jobs, calendars, queues, semaphores and nodes, `audit` is whatever is in
-        the audit log (for who may read that), and `all` are both, beside the ends of runs: about 500 of each.
+        `kind`: `definitions` are changes of jobs, tasks, expectations, calendars, queues, semaphores and nodes, `audit`
+        is whatever is in the audit log (for who may read that), and `all` are both, beside the ends of runs: about 500
+        of each.
 
         Whoever accepts `text/event-stream` gets a stream that goes on, of events whose ids are their positions: the
         header `Last-Event-ID` goes before `after`. An event may come twice, with the same `id`; where some are not

@@ -31,8 +31,8 @@ _SPARE = ("ATTEMPT", "BY", "EXIT")
     "--kind",
     type=click.Choice(["runs", "definitions", "audit", "all"]),
     default="runs",
-    help="Ends of runs, changes of definitions (jobs, calendars, queues, semaphores, nodes), the whole audit log, or "
-    "all of it. `runs` by default.",
+    help="Ends of runs, changes of definitions (jobs, tasks, expectations, calendars, queues, semaphores, nodes), the "
+    "whole audit log, or all of it. `runs` by default.",
 )
 @click.option("--job", "job_id", metavar="ID", shell_complete=job_ids, help="Only of this job.")
 @click.option("--job-prefix", metavar="TEXT", help="Only of jobs whose ids begin with this.")

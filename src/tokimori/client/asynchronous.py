@@ -174,7 +174,7 @@ class AsyncClient(Service, Locking[Lock]):
 
     def _act_as(self, author: str | None) -> None:
         super()._act_as(author)
-        self._records = Audit(self._store, self._now, self._random, who(author))
+        self.audit = Audit(self._store, self._now, self._random, who(author))
         carry_out = partial(self._recorder.carry_out, self)
         for part in PARTS:
             setattr(self, part, AuditedPart(getattr(self, part), f"{part}.", carry_out))
@@ -205,7 +205,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def close(self) -> None:
         """Release what is held, and close the store."""
         try:
-            await self._recorder.tell_left_out(self._records)
+            await self._recorder.tell_left_out(self.audit)
             await self._place.close("the program of its worker stops")
             await self._session.close()
             if self._semaphore_store is not None:

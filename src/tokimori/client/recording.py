@@ -48,8 +48,8 @@ class Recorder:
                 result = await change.method(*change.args, **change.kwargs)
                 self._left_out[change.what] += 1
                 return result
-            await self.tell_left_out(client._records)
-            return await carried_out(cast(Service, client), client._records, change)
+            await self.tell_left_out(client.audit)
+            return await carried_out(cast(Service, client), client.audit, change)
         finally:
             _is_within.reset(outside)
 
@@ -67,7 +67,7 @@ class Recorder:
 class _Client(Protocol):
     """A client that records: as whom, and with which recorder."""
 
-    _records: Audit
+    audit: Audit
     _recorder: Recorder
 
 

@@ -14,7 +14,6 @@ from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import all_after
 from tokimori.model.job import Job
-from tokimori.model.notifier import PREFIX as NOTIFIERS
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
@@ -242,12 +241,18 @@ async def _deleted(asked: Asked) -> Any:
     for job_id in all_after(edges, asked.first):
         if not await asked.sight.sees_id(job_id):
             raise out_of_scope("cascade: a job that runs after it")
-    if str(asked.first).startswith(NOTIFIERS):
-        try:
-            return await _to_job(asked)
-        except Refused as fault:  # it names jobs of others
-            raise Refused(told_by(asked.first, "ask an admin which").message, field="id", value=asked.first) from fault
-    return await _to_job(asked)
+    return await _gone(asked)
+
+
+async def _gone(asked: Asked) -> Any:
+    """A job goes, or gets another id. Of a notifier it is not told which jobs of others name it."""
+    try:
+        return await _to_job(asked)
+    except Refused as fault:
+        told = told_by(asked.first, "")
+        if not fault.message.startswith(told.message):
+            raise
+        raise Refused(f"{told.message}ask an admin which", field="id", value=asked.first) from fault
 
 
 async def _to_queue(asked: Asked) -> Any:
@@ -301,12 +306,13 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
         **dict.fromkeys(
-            ("edit", "update", "refresh", "pause", "resume", "resolve", "copy_job", "rename_job"),
+            ("edit", "update", "refresh", "pause", "resume", "resolve", "copy_job"),
             (Role.OPERATE, _to_job),
         ),
         **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),
         **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
         "delete": (Role.OPERATE, _deleted),
+        "rename_job": (Role.OPERATE, _gone),
         "apply": (Role.OPERATE, whole),
         **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, whole)),
         **dict.fromkeys(("cancel", "hold", "resume_run", "retry_run"), (Role.OPERATE, _to_run)),

@@ -60,16 +60,17 @@ async def _write(audit: Audit, entry: Entry) -> None:
     """Keep the entry under a name that bears the moment of its writing, whatever the moment of the change is.
 
     Who reads events looks for what was written `LATEST` ago at most. A writer that was frozen, or waited for its turn,
-    may come later: then the entry is written anew. Where somebody has seen the first one it is told of once more, with
-    the same id.
+    may come later: then the entry is written anew, and the first one goes behind it: an error between both leaves one.
+    Where somebody has seen the first one it is told of once more, with the same id.
     """
-    at, mark = entry.at, audit._random(4)
-    for left in reversed(range(MOST_TRIES)):
+    at, mark, late = entry.at, audit._random(4), None
+    for _ in range(MOST_TRIES):
         name, version = name_of(at, lambda _: mark), new_version(audit._random)
         document = Document(kind=KIND, name=name, text=encode_entry(entry), version=version)
         await audit._store.put_document(document, None)
+        if late is not None:
+            await audit._store.delete_document(KIND, late.name, late.version)
         now = await audit._now()
-        if now - at < IN_TIME or not left:
+        if now - at < IN_TIME:
             return
-        await audit._store.delete_document(KIND, document.name, document.version)
-        at = now
+        at, late = now, document

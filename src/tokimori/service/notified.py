@@ -79,5 +79,5 @@ def told_by(notifier: JobId, jobs: str) -> Refused:
         f"the notifier {name_of(notifier)!r} can't go, because jobs name it, which would tell nobody: {jobs}",
         field="id",
         value=notifier,
-        allowed="a notifier that no job names; with --force (force=True) any",
+        allowed="a notifier that no job names; to delete one all the same: --force (force=True)",
     )

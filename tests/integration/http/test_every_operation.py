@@ -86,7 +86,7 @@ def is_without_end(case: Asked) -> bool:
 
 
 def ask(operation: Operation, served: Served) -> None:
-    """Ask it so often, in all three ways together: nothing that schemathesis knows is wrong with the answers."""
+    """Ask it so often, in all ways together. It raises where schemathesis knows something wrong with an answer."""
     known = {name: value for name, value in served.known.items() if "{" + name + "}" in operation.path}
     allowed = partial(operation.as_strategy, generation_mode=GenerationMode.POSITIVE)
     ways = [allowed(), allowed(path_parameters=known)] if known else [allowed()]

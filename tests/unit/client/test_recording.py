@@ -74,7 +74,10 @@ def test_a_program_may_say_in_whose_name_it_acts() -> None:
         client.add("j", noop=True)
         client.acting_as("ann").pause("j")
         client.acting_as("ann").queues.pause("mail")
-        assert [each.who for each in log_of(client)] == [f"shop ({USER})", *[f"ann ({USER})"] * 2]
+        client.acting_as("ann").orders.drain()
+        client.orders.resume()
+        ann, shop = f"ann ({USER})", f"shop ({USER})"
+        assert [each.who for each in log_of(client)] == [shop, *[ann] * 3, shop]
     assert (who(None), who(USER)) == (USER, USER)
 
 

@@ -1,12 +1,12 @@
 """Deciding what is due, and having the store write it."""
 
-import asyncio
 from itertools import count
 
 import pytest
 
 from tests.unit.engine.world import Broken, World
 from tests.unit.examples import NEW_YEAR, Counting, Every, a_definition, a_job, a_run, seconds
+from tests.unit.turns import turns_of_others
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND
 from tokimori.engine.fire import (
@@ -165,20 +165,13 @@ async def test_a_decision_that_takes_long_gives_way(world: World) -> None:
     for name in "abc":
         await world.add(name)
     dues = [await world.store.get_due(JobId(name)) for name in "abc"]
-    slow, turns = (n * 2 * LONGEST for n in count()), count()
-
-    async def stand_by() -> None:
-        while True:
-            next(turns)
-            await asyncio.sleep(0)
-
-    other = asyncio.create_task(stand_by())
-    decided = await decide_and_apply(
-        world.store, dues, seconds(5), world.random, world.schedule_for, monotonic=lambda: next(slow)
-    )
-    other.cancel()
+    slow = (n * 2 * LONGEST for n in count())
+    async with turns_of_others() as turns:
+        decided = await decide_and_apply(
+            world.store, dues, seconds(5), world.random, world.schedule_for, monotonic=lambda: next(slow)
+        )
     assert [len(plan.runs) for plan in decided.applied] == [1, 1, 1]
-    assert next(turns) >= len("abc")
+    assert turns.count >= len("abc")
     while await world.fire(5):
         pass
     assert [await world.nominals(name) for name in "abc"] == [[seconds(n) for n in range(1, 6)]] * 3

@@ -1,11 +1,11 @@
 """Orders as a node hears them."""
 
-import asyncio
 import os
 
 import msgspec
 
 from tests.unit.examples import NEW_YEAR
+from tests.unit.turns import turns_of_others
 from tokimori.engine.orders import AT_ONCE, MOST, Orders
 from tokimori.engine.streams import Streams
 from tokimori.model.ids import RunId, Token
@@ -45,15 +45,6 @@ async def test_others_have_their_turn_while_many_orders_are_heard() -> None:
     orders, streams = Orders(store, os.urandom), Streams(store, KIND, os.urandom)
     await orders.begin()
     given = await give(streams, MOST)
-    turns = 0
-
-    async def beside() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    other = asyncio.create_task(beside())
-    assert await orders.heard(PULSE, 0, busy=True) == given
-    assert turns >= MOST // AT_ONCE
-    other.cancel()
+    async with turns_of_others() as turns:
+        assert await orders.heard(PULSE, 0, busy=True) == given
+    assert turns.count >= MOST // AT_ONCE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.examples import seconds
+from tests.unit.examples import a_task, seconds
 from tokimori.errors import Refused
 from tokimori.executors.environment import (
     DEFAULT_LANG,
@@ -18,25 +18,12 @@ from tokimori.executors.environment import (
     folder_of,
     own_account,
 )
-from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Command
-from tokimori.ports.executor import Task
 
 ANN = Account("ann", 1000, 1000, "/home/ann")
 ROOT = Account("root", 0, 0, "/root")
-TASK = Task(
-    run_id=RunId("run"),
-    token=Token(3),
-    attempt=2,
-    job_id=JobId("job"),
-    target=Command(argv=("true",)),
-    nominal=seconds(0),
-    due=seconds(5),
-    timeout=None,
-    timeout_grace=10,
-    kill_on_lost_lease=False,
-    time_zone="Europe/Paris",
-)
+TASK = a_task(Command(argv=("true",)), token=Token(3), attempt=2, due=seconds(5), time_zone="Europe/Paris")
 
 
 def test_the_environment_holds_what_is_promised() -> None:

@@ -5,28 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.clock import Moment
+from tests.unit.examples import a_task
 from tokimori.errors import Refused
 from tokimori.executors.environment import Account, own_account
 from tokimori.executors.exchange import MOST_IN_ENVIRONMENT, Exchanges
 from tokimori.executors.others_folder import FOLDER, remove_at, remove_dead
-from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.ids import RunId
 from tokimori.model.target import Noop
-from tokimori.ports.executor import Task
 
-TASK = Task(
-    run_id=RunId("r1"),
-    token=Token(1),
-    attempt=1,
-    job_id=JobId("a"),
-    target=Noop(),
-    nominal=Moment(0),
-    due=Moment(0),
-    timeout=None,
-    timeout_grace=1.0,
-    kill_on_lost_lease=False,
-    payload="x" * (MOST_IN_ENVIRONMENT + 1),
-)
+TASK = a_task(Noop(), run_id=RunId("r1"), payload="x" * (MOST_IN_ENVIRONMENT + 1))
 
 
 @pytest.mark.parametrize("other", [0, 1])

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.examples import seconds
+from tests.unit.examples import a_task
 from tokimori.clock import Moment
 from tokimori.errors import Bug
 from tokimori.executors.executors import Executors
 from tokimori.model.email import Email
-from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
 from tokimori.ports.executor import Report, StopReason, Task
 
@@ -47,18 +47,7 @@ class Recorder:
 
 def task(run: str, target: Target) -> Task:
     """A task."""
-    return Task(
-        run_id=RunId(run),
-        token=Token(1),
-        attempt=1,
-        job_id=JobId("job"),
-        target=target,
-        nominal=seconds(0),
-        due=seconds(0),
-        timeout=None,
-        timeout_grace=10,
-        kill_on_lost_lease=False,
-    )
+    return a_task(target, run_id=RunId(run))
 
 
 def ignore(report: Report) -> None:

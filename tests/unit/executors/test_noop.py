@@ -1,12 +1,12 @@
 """Nothing, at once."""
 
-from tests.unit.examples import seconds
+from tests.unit.examples import a_task, seconds
 from tokimori.clock import Moment
 from tokimori.executors.noop import NoopExecutor
-from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Succeeded
 from tokimori.model.target import Noop
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import Ended, Report, StopReason
 
 
 class NewYearClock:
@@ -26,21 +26,7 @@ async def test_every_noop_has_succeeded_before_start_returns() -> None:
     reports: list[Report] = []
     executor = NoopExecutor(NewYearClock())
     await executor.open(reports.append)
-    tasks = [
-        Task(
-            run_id=RunId(f"run-{number}"),
-            token=Token(number),
-            attempt=1,
-            job_id=JobId("job"),
-            target=Noop(),
-            nominal=seconds(0),
-            due=seconds(0),
-            timeout=None,
-            timeout_grace=10,
-            kill_on_lost_lease=False,
-        )
-        for number in (1, 2)
-    ]
+    tasks = [a_task(Noop(), run_id=RunId(f"run-{number}"), token=Token(number)) for number in (1, 2)]
     executor.start(tasks)
     expected = [
         Ended(run_id=task.run_id, token=task.token, outcome=Succeeded(), at=seconds(0), started=seconds(0))

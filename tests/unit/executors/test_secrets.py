@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.unit.examples import seconds
+from tests.unit.examples import a_task, seconds
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.executors.secrets import PAUSE, SecretExecutor
@@ -101,18 +101,7 @@ async def site() -> Site:
 
 def task(target: Target, job: str = "web-1", run: str = "r") -> Task:
     """An attempt."""
-    return Task(
-        run_id=RunId(run),
-        token=Token(1),
-        attempt=1,
-        job_id=JobId(job),
-        target=target,
-        nominal=seconds(0),
-        due=seconds(0),
-        timeout=None,
-        timeout_grace=10,
-        kill_on_lost_lease=False,
-    )
+    return a_task(target, run_id=RunId(run), job_id=JobId(job))
 
 
 def naming(*names: str) -> Command:

@@ -3,27 +3,15 @@
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.examples import NEW_YEAR, seconds
+from tests.unit.examples import NEW_YEAR, a_task, seconds
 from tokimori.metrics.metrics import MOST_QUEUES, Metrics, Standing, bounded
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token
 from tokimori.model.run import Attempt
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Task
 from tokimori.ports.working import Change, Verdict
 
-TASK = Task(
-    run_id=RunId("run"),
-    token=Token(1),
-    attempt=1,
-    job_id=JobId("job"),
-    target=Noop(),
-    nominal=NEW_YEAR,
-    due=NEW_YEAR,
-    timeout=None,
-    timeout_grace=10,
-    kill_on_lost_lease=False,
-)
+TASK = a_task(Noop())
 CHANGE = Change(
     run_id=RunId("run"),
     job_id=JobId("job"),

@@ -2,10 +2,13 @@
 
 import inspect
 import logging
+import os
 
 import pytest
 
 from tests.unit.service.world import World
+from tests.unit.virtual import Link
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import Forbidden, StoreUnavailable
 from tokimori.model.access_token import Role
 from tokimori.model.audit import MOST_SHOWN
@@ -14,6 +17,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.service.access import Access
 from tokimori.service.access_rules import RULES
+from tokimori.service.audit import Audit, record
 from tokimori.service.audited import CHANGES, audited
 from tokimori.service.permitted import permitted
 
@@ -45,6 +49,20 @@ async def test_a_change_is_recorded_with_before_and_after(world: World) -> None:
     names = [entry["definition"]["name"] for entry in (updated.before, updated.after, deleted.before)]
     assert names == ["old", "new", "new"]
     assert updated.at - added.at == 1_000_000
+
+
+async def test_an_entry_that_can_t_be_written_anew_stays(world: World) -> None:
+    """Where the store goes away behind the first writing, the log has that one."""
+    link, behind = Link(world.store), [60 * SECOND, 0]
+
+    async def now() -> Moment:
+        link.lose_call["put_document"] = link.calls["put_document"]
+        return Moment(world.clock.now() - behind.pop(0))
+
+    await record(Audit(link.store, now, os.urandom, "ada"), "pause", "job a", None, None)
+    assert link.calls["put_document"] == 2
+    (entry,) = await Audit(world.store, now, os.urandom, None).list()
+    assert entry.entry.of == "job a"
 
 
 async def test_a_large_set_has_several_entries(world: World) -> None:

@@ -90,9 +90,13 @@ async def test_who_may_not_see_the_jobs_that_name_a_notifier_is_not_told_them(wo
     await world.service.add("theirs", noop=True, notify={"failure": ["ops"]})
     scope = Scope(jobs=("notifier:", "mine"))
     service = permitted(world.service, Access(author="t", role=Role.OPERATE, scope=scope))
-    with pytest.raises(Refused) as refused:
-        await service.delete(id_of("ops"))
-    assert "theirs" not in str(refused.value)
+    for going in (service.delete(id_of("ops")), service.rename_job(id_of("ops"), id_of("crew"))):
+        with pytest.raises(Refused, match="ask an admin which") as refused:
+            await going
+        assert "theirs" not in str(refused.value)
+    await service.add("mine", parents=[{"job": id_of("ops")}], noop=True)
+    with pytest.raises(Refused, match="mine run after it"):
+        await service.delete(id_of("ops"), force=True)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Sets of jobs: what applying one changes, and whose jobs it never touches."""
 
-import asyncio
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.service.world import World
+from tests.unit.turns import turns_of_others
 from tokimori.errors import Conflict, InvalidInput, Refused
 from tokimori.service.declarations import Changes
 from tokimori.service.declared import Declared, declare
@@ -214,20 +214,11 @@ async def test_an_edit_between_the_look_and_the_change_is_seen(world: World) -> 
 
 async def test_a_node_has_its_turn_while_a_set_is_looked_at(world: World) -> None:
     """Where each job is read, compared and checked: a thousand took 0.09 s in one step."""
-    turns = 0
-
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     jobs = {f"job-{number}": NIGHTLY for number in range(50)}
-    counting = asyncio.create_task(count())
-    await applied(world, jobs, dry_run=True)
-    assert turns >= 100
+    async with turns_of_others() as turns:
+        await applied(world, jobs, dry_run=True)
+    assert turns.count >= 100
     await applied(world, jobs)
-    turns = 0
-    await applied(world, jobs, dry_run=True)
-    counting.cancel()
-    assert turns >= 150
+    async with turns_of_others() as turns:
+        await applied(world, jobs, dry_run=True)
+    assert turns.count >= 150

@@ -36,7 +36,7 @@ class EventKind(StrEnum):
     RUNS = "runs"
     """Ends of runs."""
     DEFINITIONS = "definitions"
-    """Changes of jobs, calendars, queues, semaphores and nodes."""
+    """Changes of jobs, tasks, expectations, calendars, queues, semaphores and nodes."""
     AUDIT = "audit"
     """Whatever is in the audit log: those changes, and what was ordered beside them. For who may read that log."""
     ALL = "all"

@@ -40,7 +40,7 @@ class EventView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="run"):
 
 
 class ChangeView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="change"):
-    """What was changed: `what` (`job`, `calendar`, `queue`, `semaphore`, `node`), which one, when, and by whom.
+    """What was changed: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
     `id`, `position` and `told` are as in other events. `entry` is the id of what the audit log says of it. `fields` are
     those of a job's definition that are others now. `job_id`: the job that it concerns, if it is one.

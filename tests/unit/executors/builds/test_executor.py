@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.examples import NEW_YEAR
+from tests.unit.examples import NEW_YEAR, a_task
 from tokimori.clock import Moment
 from tokimori.errors import NotFound, StoreUnavailable, TokimoriError
 from tokimori.executors.builds import executor as module
@@ -87,26 +87,11 @@ class Bench:
 
     def start(self, *runs: str, digest: str = DIGEST, task: str = "ping") -> None:
         target = Build(task=task, digest=digest)
-        self.executor.start([a_task(run, target) for run in runs])
+        self.executor.start([a_task(target, run_id=RunId(run), job_id=JobId("ping"), timeout_grace=1) for run in runs])
 
     @property
     def outcomes(self) -> list[object]:
         return [report.outcome for report in self.reports if isinstance(report, Ended)]
-
-
-def a_task(run: str, target: Build) -> Task:
-    return Task(
-        run_id=RunId(run),
-        token=Token(1),
-        attempt=1,
-        job_id=JobId("ping"),
-        target=target,
-        nominal=NEW_YEAR,
-        due=NEW_YEAR,
-        timeout=None,
-        timeout_grace=1,
-        kill_on_lost_lease=False,
-    )
 
 
 @pytest.fixture

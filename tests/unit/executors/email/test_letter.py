@@ -8,13 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.examples import NEW_YEAR
-from tokimori.clock import Moment
+from tests.unit.examples import NEW_YEAR, a_task
 from tokimori.errors import InvalidInput
 from tokimori.executors.email.letter import letter_of
 from tokimori.model.email import Email
-from tokimori.model.ids import JobId, RunId, Token
-from tokimori.ports.executor import Task
+from tokimori.model.ids import JobId
 
 PIECES = st.one_of(
     st.sampled_from(["=?", "?=", "=?utf-8?q?a?=", "=", "?", ",", "é" * 40, "x" * 90]), st.text(max_size=9)
@@ -29,19 +27,7 @@ def an_email(to: str = "ops@example.org") -> Email:
 def content(subject: str, text: str = "text") -> bytes:
     """What is sent."""
     target = an_email()
-    task = Task(
-        run_id=RunId("r1"),
-        token=Token(1),
-        attempt=1,
-        job_id=JobId("notifier:ops"),
-        target=target,
-        nominal=Moment(0),
-        due=Moment(0),
-        timeout=None,
-        timeout_grace=10,
-        kill_on_lost_lease=False,
-        payload=json.dumps({"subject": subject, "text": text}),
-    )
+    task = a_task(target, job_id=JobId("notifier:ops"), payload=json.dumps({"subject": subject, "text": text}))
     return letter_of(task, target, NEW_YEAR).content
 
 

@@ -5,29 +5,18 @@ from typing import Any, cast
 
 import pytest
 
-from tokimori.clock import Moment
+from tests.unit.examples import a_task
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.functions.wire import Frames, Tell, ToWorker
-from tokimori.model.ids import JobId, RunId, Token
+from tokimori.model.ids import JobId, RunId
 from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.target import Function
-from tokimori.ports.executor import Signal, Task
+from tokimori.ports.executor import Signal
 from tokimori.testing.clock import VirtualClock
 
-TASK = Task(
-    run_id=RunId("r1"),
-    token=Token(1),
-    attempt=1,
-    job_id=JobId("a"),
-    target=Function(name="f"),
-    nominal=Moment(0),
-    due=Moment(0),
-    timeout=None,
-    timeout_grace=10,
-    kill_on_lost_lease=False,
-)
+TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
 
 
 class OneProcess:

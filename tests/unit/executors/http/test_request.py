@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.unit.examples import seconds
+from tests.unit.examples import a_task, seconds
 from tokimori.errors import InvalidInput
 from tokimori.executors.http.request import Callback, request_of
 from tokimori.model.ids import JobId, RunId, Token
@@ -23,18 +23,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 def task(target: Http, payload: str | None = None) -> Task:
     """An attempt."""
-    return Task(
-        run_id=RunId("r1"),
-        token=Token(7),
-        attempt=2,
-        job_id=JobId("j"),
-        target=target,
-        nominal=seconds(0),
-        due=seconds(5),
-        timeout=None,
-        timeout_grace=10,
-        kill_on_lost_lease=False,
-        payload=payload,
+    return a_task(
+        target, run_id=RunId("r1"), token=Token(7), attempt=2, job_id=JobId("j"), due=seconds(5), payload=payload
     )
 
 

@@ -1,11 +1,11 @@
 """Events of runs and of what is changed, by kind, and for whom they are."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.unit.service.world import ON_DEMAND, World
+from tests.unit.turns import turns_of_others
 from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Succeeded
@@ -117,22 +117,14 @@ async def test_others_have_their_turn_between_pages(world: World, monkeypatch: p
     """Who wants none of the many events that a node has kept holds nobody up."""
     monkeypatch.setattr(feed, "PAGE", 2)
     await world.add(ON_DEMAND, "a")
-    begin, turns = (await world.service.events.read()).after, 0
+    begin = (await world.service.events.read()).after
     for _ in range(10):
         await world.trigger("a")
         await world.work(Succeeded())
     await world.service.events.read()  # from now on they are kept
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    assert (await world.service.events.read(begin, job_id="other")).events == []
-    task.cancel()
-    assert turns >= 5
+    async with turns_of_others() as turns:
+        assert (await world.service.events.read(begin, job_id="other")).events == []
+    assert turns.count >= 5
 
 
 async def test_filters_hold_for_changes(world: World) -> None:
