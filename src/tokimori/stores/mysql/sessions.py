@@ -98,7 +98,7 @@ async def connect(address: Address) -> Session:
         user=address.user,
         password=address.password.encode(),
         database=address.database,
-        ssl=address.tls(),
+        ssl=await asyncio.to_thread(address.tls),
         charset="utf8mb4",
         autocommit=None,
     )

@@ -66,15 +66,15 @@ async def connect(address: Address) -> AbstractConnection:
         "client_name": "tokimori",
         "driver_info": None,
     }
-    connection: AbstractConnection
+    connection: AbstractConnection = Connection(host=address.host, port=address.port, **terms)
     if address.path is not None:
         connection = UnixDomainSocketConnection(path=address.path, **terms)
     elif address.tls is not None:
         connection = SSLConnection(host=address.host, port=address.port, **address.tls, **terms)
-    else:
-        connection = Connection(host=address.host, port=address.port, **terms)
     try:
         async with asyncio.timeout(PATIENCE):
+            if isinstance(connection, SSLConnection):  # the certificates of the system: 25 ms of a processor
+                await asyncio.to_thread(connection.ssl_context.get)
             await connection.connect()  # type: ignore[no-untyped-call]
     except FAULTS as fault:
         await connection.disconnect(nowait=True)

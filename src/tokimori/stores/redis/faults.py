@@ -65,7 +65,7 @@ def _server_error(fault: exceptions.RedisError, name: str) -> StoreError:
 
 
 def _network_error(fault: BaseException, name: str) -> StoreError:
-    cause = fault.__context__
+    cause = fault.__context__ or fault
     if isinstance(cause, ssl.SSLCertVerificationError):
         return StoreError(f"store {name} can't prove who it is ({cause.verify_message}): check ssl_ca_certs in the URL")
     if isinstance(cause, ssl.SSLError):
@@ -79,7 +79,7 @@ def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
     """What it means that no connection came about. On a socket the driver wraps what the server answered."""
     if isinstance(fault.__cause__, exceptions.RedisError):
         fault = fault.__cause__
-    cause = fault.__context__
+    cause = fault.__context__ or fault
     if tls and isinstance(cause, FileNotFoundError):
         return StoreError(f"store {name}: a file that the URL names with ssl_ is not there")
     if tls and isinstance(fault, TimeoutError | exceptions.TimeoutError):
