@@ -236,12 +236,23 @@ async def _requested(asked: Asked) -> Any:
 
 
 async def _deleted(asked: Asked) -> Any:
-    """A job, and with `cascade` all that run after it."""
-    edges = await asked.service.graph(asked.first) if asked.argument("cascade") else ()
-    for job_id in all_after(edges, asked.first):
+    """A job, and with `cascade` all that run after it. Where it has to stay, jobs of others are not named."""
+    if asked.argument("cascade") and not await _sees_all_after(asked):
+        raise out_of_scope("cascade: a job that runs after it")
+    try:
+        return await _gone(asked)
+    except Refused as fault:
+        if await _sees_all_after(asked):
+            raise
+        told = f"{asked.first} can't be deleted, because jobs of others run after it: ask an admin which"
+        raise Refused(told, field="id", value=asked.first, allowed=fault.allowed) from fault
+
+
+async def _sees_all_after(asked: Asked) -> bool:
+    for job_id in all_after(await asked.service.graph(asked.first), asked.first):
         if not await asked.sight.sees_id(job_id):
-            raise out_of_scope("cascade: a job that runs after it")
-    return await _gone(asked)
+            return False
+    return True
 
 
 async def _gone(asked: Asked) -> Any:

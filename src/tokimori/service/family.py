@@ -8,7 +8,7 @@ from tokimori.model.dependents import Edge, check_acyclic, only_after
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
 from tokimori.ports.store import Jobs
-from tokimori.service.notified import NotifiedStore, check_notified
+from tokimori.service.notified import NAMED, NotifiedStore, check_notified
 
 FEW = 5_000
 """So many edges are looked through within 20 ms; more of them beside the loop."""
@@ -59,12 +59,13 @@ def going_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], S
 
 
 async def check_childless(store: Jobs, job_id: JobId) -> None:
-    """Check that no job runs after this one. Raises `Refused`."""
+    """Check that no job runs after this one. Raises `Refused`, which names the first ones."""
     children = await dependents_of(store, job_id)
     if children:
+        named = ", ".join(children[:NAMED]) + (" and others" if len(children) > NAMED else "")
         raise Refused(
-            f"{job_id} can't be deleted, because {', '.join(children)} run after it: delete them first, or all of them "
-            f"with `tokimori job delete {job_id} --cascade`",
+            f"{job_id} can't be deleted, because {named} run after it: delete them first, or all of them with "
+            f"`tokimori job delete {job_id} --cascade`",
             field="id",
             value=job_id,
             allowed="a job after which none runs",

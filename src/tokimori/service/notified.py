@@ -15,7 +15,7 @@ from tokimori.ports.store import Jobs
 from tokimori.service.asking import all_jobs
 
 NAMED = 10
-"""So many jobs that name a notifier are told."""
+"""So many of the jobs for which another one has to stay are told."""
 
 
 class NotifiedStore(Jobs, Documents, Protocol):

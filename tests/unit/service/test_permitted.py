@@ -179,6 +179,20 @@ async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
     assert [job.id for job in await two.service.list()] == ["other"]
 
 
+async def test_who_may_not_see_a_child_is_not_told_why_its_parent_stays(two: World) -> None:
+    """A child of its own is named; ten are, of however many."""
+    service = acting(two, Role.OPERATE, MAIL)
+    await two.service.add("theirs", parents=[{"job": "mail-in"}], noop=True)
+    with pytest.raises(Refused, match="jobs of others run after it: ask an admin which") as refused:
+        await service.delete("mail-in")
+    assert "theirs" not in str(refused.value)
+    await two.service.delete("theirs")
+    for n in range(12):
+        await service.add(f"mail-{n:02}", parents=[{"job": "mail-in"}], noop=True)
+    with pytest.raises(Refused, match=r"mail-09 and others run after it: delete them first"):
+        await service.delete("mail-in")
+
+
 async def test_who_operates_queues_pauses_them(two: World) -> None:
     """Only his, and by prefix none: jobs of others are in it."""
     assert (await acting(two, Role.OPERATE, WEB).queues.pause("web")).by == "ci"
