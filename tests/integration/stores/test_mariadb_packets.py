@@ -60,9 +60,9 @@ async def test_large_runs_go_their_way_together(store: Store, number: int, size:
 async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
     """The answer. The server ends a transaction that says nothing for 3 s, as one that writes 30 MB may be.
 
-    Nothing of it stays then, and it is tried again, as nodes do.
+    Nothing of it stays then, and it is tried again, as nodes do: on a busy machine many times.
     """
-    for _ in range(4):
+    for _ in range(19):
         with suppress(StoreUnavailable):
             return await ask()
     return await ask()

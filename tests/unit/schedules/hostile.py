@@ -24,9 +24,9 @@ from tokimori.schedules.schedule import Fold, Gap, Schedule
 T = TypeVar("T")
 MOST_READING, MOST_ANSWERING = 0.020, 0.010
 """Seconds of the processor that reading a text, and any answer about it, may take."""
-_TRIES, _LATER_TRIES = 3, 20
-"""So often something is asked that took longer, at once and when all is asked: a machine may be busy for a while. Each
-time the text is read anew, so that nothing is known from the time before.
+_TRIES, _LATER_TRIES = 3, 200
+"""So often something is asked that took longer, at once and when all is asked: a machine may be busy for a while, and
+all tests beside this one share its caches. Each time the text is read anew, so that nothing is known from before.
 """
 FIRST, LAST = Moment(-62_135_596_800 * SECOND), Moment(253_402_300_799 * SECOND)
 """The years 1 to 9999."""
@@ -141,6 +141,15 @@ class _Slow(NamedTuple):
     case: Case
     most: float
 
+    def best(self) -> float:
+        """What it takes at best, as soon as that is little enough."""
+        best = self.ask()
+        for _ in range(_LATER_TRIES):
+            if best <= self.most:
+                break
+            best = min(best, self.ask())
+        return best
+
 
 class Examination:
     """What was asked about texts, each question of a text at a moment, and what took longer than it may."""
@@ -164,7 +173,7 @@ class Examination:
 
     def assert_fast(self) -> None:
         """Nothing takes longer than it may, at the best of some times."""
-        taken = [(min(slow.ask() for _ in range(_LATER_TRIES)), slow) for slow in self._slow]
+        taken = [(slow.best(), slow) for slow in self._slow]
         assert not [f"{seconds * 1_000:.1f} ms for {slow.case}" for seconds, slow in taken if seconds > slow.most]
 
     def within(self, ask: Callable[[Schedule], T], schedule: Schedule, case: Case) -> T:
