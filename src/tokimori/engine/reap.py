@@ -18,11 +18,12 @@ from tokimori.model.run import Output
 from tokimori.model.target import Function
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Nodes, Pulse
-from tokimori.ports.working import Change, Claimed, Verdict, Working
+from tokimori.ports.working import Change, Claimed, Verdict, Working, is_cut
 
 log = logging.getLogger(__name__)
 
-BATCH = 500
+FIRST, BATCH = 50, 500
+"""So many runs are read at first, and at most. Each may have a payload of a megabyte: of large ones fewer are read."""
 
 
 class Reaping(Nodes, Working, Parkings, Protocol):
@@ -41,6 +42,7 @@ class Reaper:
         self._chance = chance
         self._meter = meter
         self._orphans = False
+        self._many = FIRST
         self._unsettled = Unsettled()
 
     @property
@@ -55,11 +57,19 @@ class Reaper:
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`. What the store refuses hinders no other run."""
         if not self._unsettled.ready(at):
-            orphans = await self._store.orphans(BATCH + self._unsettled.refused)
+            orphans = await self._read()
             for orphan, notes in zip(orphans, await gather(*map(self._notes_of, orphans)), strict=True):
-                self._unsettled.add(_lost(orphan, notes, now, self._chance()))
+                self._unsettled.add(_lost(orphan, notes, now, self._chance()), orphan.run.payload)
         self._orphans = await self._settle(by, now, at)
         return True
+
+    async def _read(self) -> list[Claimed]:
+        """Some orphans: more than last time, unless those were large, or more than the store could give."""
+        many, self._many = self._many, max(1, self._many // 2)
+        orphans = await self._store.orphans(many + self._unsettled.refused)
+        if not is_cut(orphans):
+            self._many = min(BATCH, 2 * many)
+        return orphans
 
     async def _notes_of(self, orphan: Claimed) -> Notes | None:
         """What its node has noted of its attempt: the next one goes on from there."""

@@ -17,7 +17,7 @@ from tokimori.model.run import Output, Run
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, Task
 from tokimori.ports.nodes import StartedRun
-from tokimori.ports.working import Change, Claimed, Verdict
+from tokimori.ports.working import LARGE, Change, Claimed, Verdict
 
 PREFETCH_SECONDS = 0.1
 """A node claims no more than it can start within about this time."""
@@ -79,6 +79,7 @@ class Work:
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.pace = Pace(concurrency)
+        self._most = MOST_CLAIMED
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
         self._running: set[Key] = set()
@@ -114,14 +115,21 @@ class Work:
         free = self.concurrency - len(self._running)
         all_ended = self.busy and not self._running and not self._backlog
         rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
-        return max(0, min(MOST_CLAIMED, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
+        return max(0, min(self._most, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
 
-    def accept(self, claimed: Iterable[Claimed], owner: NodeId, now: Moment) -> None:
+    def not_claimed(self) -> None:
+        """A claim failed: it may have been too much for the store."""
+        self._most = max(1, self._most // 2)
+
+    def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment) -> None:
         """Take over what a claim answered. A run whose job is gone, or can't be read, is handed back at once.
 
-        It comes back after a pause: this node would claim it again and again, and nothing else.
+        It comes back after a pause: this node would claim it again and again, and nothing else. Where payloads are
+        large fewer runs are asked for next.
         """
         self.pace.claimed(now)
+        size = sum(len(each.run.payload or "") for each in claimed)
+        self._most = max(1, len(claimed) * LARGE // size) if size >= LARGE else min(MOST_CLAIMED, 2 * self._most)
         for run in claimed:
             key = (run.run.id, run.run.token)
             if key in self._owned:

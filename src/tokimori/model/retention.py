@@ -110,10 +110,12 @@ def expiry_of(job: Job, now: Moment) -> Expiry | None:
         return None
     before = Moment(now - retention_of(definition.retention))
     keyed_before = Moment(min(before, now - KEYS_KEPT))
+    if definition.schedule is None:
+        before = keyed_before
     return Expiry(
         job_id=job.id,
         incarnation=job.incarnation,
-        before=keyed_before if definition.schedule is None else before,
+        before=before,
         keyed_before=keyed_before,
         keep_runs=definition.keep_runs,
         made_before=first_id_at(before),

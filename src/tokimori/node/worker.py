@@ -130,6 +130,7 @@ class Worker:
         try:
             claimed = await self._timed("claim", self._source.claim(claim, member.now))
         except Exception as fault:
+            self.work.not_claimed()
             if not blames_the_asked(fault):
                 raise
             seems_ill = self._refused.all_refused

@@ -1,13 +1,14 @@
 """Taking over the runs of dead nodes."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import inf
 
 import pytest
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
-from tokimori.clock import MINUTE
+from tokimori.clock import MINUTE, Moment
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
@@ -17,7 +18,7 @@ from tokimori.model.run import NO_DETAILS, Details, Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.meter import Unmetered
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
-from tokimori.ports.working import Change, Claim, Verdict
+from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.clock import VirtualClock
 
@@ -37,13 +38,14 @@ class World:
     def __init__(self) -> None:
         self.store = MemoryStore(VirtualClock())
 
-    async def begin(self, *names: str, retry: Retry | None = None, **terms: object) -> None:
-        """Let the one claim these runs and die."""
+    async def begin(self, *names: str, retry: Retry | None = None, own: str | None = None, **terms: object) -> None:
+        """Let the one claim these runs, which have a payload of their `own`, and die."""
         await self.store.add_jobs([a_job(a_definition(schedule=None, retry=retry or Retry(), **terms))])
         for node in (DEAD, ALIVE):
             await self.store.register(a_node(node))
         for name in names:
-            await self.store.add_run(a_run(id=RunId(name), origin=name, state=RunState.READY, attempt=0), NEW_YEAR)
+            run = a_run(id=RunId(name), origin=name, state=RunState.READY, attempt=0, payload=own)
+            await self.store.add_run(run, NEW_YEAR)
         claim = Claim(id=ClaimId("c"), node=DEAD, lanes=(Lane("default||"),), limit=99)
         claimed = await self.store.claim(claim, NEW_YEAR)
         started = tuple(
@@ -171,3 +173,34 @@ async def test_a_reaper_works_from_when_it_hears_of_orphans_until_none_is_left(w
         assert await reaper.step(ALIVE, seconds(9), 9.0)
         assert (reaper.next_at == inf) is rests
     assert {(await world.run(name)).state for name in "ab"} == {RunState.READY}
+
+
+class Bounded(MemoryStore):
+    """A store that notes how many runs are settled in each transaction, and gives no more than two at once."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock())
+        self.settled: list[int] = []
+
+    async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
+        """See `Working.settle`."""
+        self.settled.append(len(changes))
+        return await super().settle(changes, by, now)
+
+    async def orphans(self, limit: int) -> list[Claimed]:
+        """See `Nodes.orphans`."""
+        if limit > 2:
+            raise StoreUnavailable("it does not answer in time")
+        return await super().orphans(limit)
+
+
+async def test_large_runs_of_a_dead_node_are_taken_over_few_at_a_time(world: World) -> None:
+    """All of their payloads in one answer, or written anew in one transaction, were too much for each try."""
+    world.store = bounded = Bounded()
+    await world.begin(*"abcdef", own="x" * (LARGE // 2))
+    reaper = Reaper(bounded, no_chance)
+    for _ in range(12):
+        with suppress(StoreUnavailable):
+            await reaper.step(ALIVE, seconds(9), 9.0)
+    assert [(await world.run(name)).state for name in "abcdef"] == [RunState.READY] * 6
+    assert max(bounded.settled) == 2

@@ -16,7 +16,7 @@ from tokimori.model.target import Command, Http
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import Ended, Grew, Started, Task
 from tokimori.ports.nodes import StartedRun
-from tokimori.ports.working import Claimed, Verdict
+from tokimori.ports.working import LARGE, Claimed, Verdict
 
 ME = NodeId("me")
 PLAIN = a_definition()
@@ -139,6 +139,19 @@ def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     changes = work.unsettled.batch(0)
     work.settled(changes, [Verdict.APPLIED] * len(changes))
     assert work.room() == 4
+
+
+def test_of_large_runs_few_are_claimed_at_once() -> None:
+    """No more than payloads of some megabytes are asked for where the last ones were large, or a claim has failed."""
+    work = Work(MOST_CLAIMED)
+    work.not_claimed()
+    assert work.room() == MOST_CLAIMED // 2
+    work.accept([claimed(name, payload="x" * LARGE) for name in "ab"], ME, NEW_YEAR)
+    work.next_tasks()
+    assert work.room() == 1
+    work.accept([claimed("c", payload="x" * (LARGE // 4))], ME, NEW_YEAR)
+    work.next_tasks()
+    assert work.room() == 2
 
 
 def test_one_that_ends_soon_makes_no_pace() -> None:

@@ -40,6 +40,7 @@ def test_all_runs_of_a_job_without_schedule_have_keys() -> None:
     found = expiry_of(a_job(a_definition(schedule=None, retention="P1D")), NEW_YEAR)
     assert found is not None
     assert found.before == found.keyed_before == NEW_YEAR - KEYS_KEPT
+    assert found.made_before == first_id_at(found.before)
 
 
 def test_rows_of_what_can_not_be_read_stay() -> None:
