@@ -63,7 +63,7 @@ class Attempt:
         self._runs_dir = runs_dir
         self._lock = Lock()
         self._thread: int | None = None
-        self._is_over = False
+        self._begun = self._is_over = False
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._untold: Told | None = None
@@ -82,7 +82,7 @@ class Attempt:
             with self._lock:
                 self._thread = get_ident()
             try:
-                take_in_hand(self.task)
+                self._begin()
                 with self._in_span():
                     end = self._said(self._act(self.task))
             finally:
@@ -97,12 +97,19 @@ class Attempt:
     async def run_async(self) -> wire.Ended:
         """Call a coroutine function, on the loop."""
         try:
-            take_in_hand(self.task)
+            self._begin()
             with self._in_span():
                 end = self._said(await self._act(self.task))
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
             end = self._fallen(fault)
         return self.ended(end)
+
+    def _begin(self) -> None:
+        """Raises `Interrupted` where it was told to end before: then nobody interrupts it."""
+        self._begun = True
+        take_in_hand(self.task)
+        if self.task.cancelled:
+            raise Interrupted
 
     def _in_span(self) -> AbstractContextManager[None]:
         """What it asks for goes on from its span, or without one from where the run stands."""
@@ -116,7 +123,8 @@ class Attempt:
         """It is to end: it is told, and interrupted."""
         self.task.end_because(why, lost=lost)
         if self.coroutine is not None:
-            self.coroutine.cancel()
+            if self._begun:  # a task that is cancelled before its first step never takes it, and tells no end
+                self.coroutine.cancel()
             return
         with self._lock:
             if self._thread is not None:

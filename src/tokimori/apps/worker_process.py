@@ -83,11 +83,14 @@ class WorkerProcess(asyncio.Protocol):
         self._noting: set[int] = set()
         self._leaving = False
         self._transport: asyncio.WriteTransport | None = None
-        self.gone = asyncio.Event()
+        self._done = asyncio.Event()
+        self._sent = asyncio.Event()
+        self._sent.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.set_write_buffer_limits(0)
         self._transport.write(frame([self._app.hello(self._told.number, os.getpid())]))
 
     def data_received(self, data: bytes) -> None:
@@ -114,6 +117,19 @@ class WorkerProcess(asyncio.Protocol):
             attempt.end_because("its node is gone", lost=True)
         self._threads.close()
         self._lost()
+
+    def pause_writing(self) -> None:
+        """Called by asyncio. The node does not take all that was said yet."""
+        self._sent.clear()
+
+    def resume_writing(self) -> None:
+        """Called by asyncio."""
+        self._sent.set()
+
+    async def served(self) -> None:
+        """Wait until the node has no more for this process, and was told of all: a run whose end it misses is lost."""
+        await self._done.wait()
+        await self._sent.wait()
 
     # Attempts
 
@@ -148,9 +164,14 @@ class WorkerProcess(asyncio.Protocol):
     def _tell(self, message: FromWorker) -> None:
         """Say it soon, together with what others say meanwhile. Called in any thread."""
         self._unsent.append(message)
-        if not self._flushing and not self._loop.is_closed():
+        if not self._flushing:
             self._flushing = True
-            self._loop.call_soon_threadsafe(self._flush)
+            self._soon(self._flush)
+
+    def _soon(self, act: Callable[..., object], *args: object) -> None:
+        """On the loop. A thread may outlive it in a program of its own: nobody hears it, but it may still print."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(act, *args)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -169,7 +190,7 @@ class WorkerProcess(asyncio.Protocol):
         number = attempt.begin.number
         if number not in self._grown:
             self._grown.add(number)
-            self._loop.call_soon_threadsafe(self._loop.call_later, TELL_EVERY, self._tell_growth, number)
+            self._soon(self._loop.call_later, TELL_EVERY, self._tell_growth, number)
 
     def _tell_growth(self, number: int) -> None:
         self._grown.discard(number)
@@ -182,7 +203,7 @@ class WorkerProcess(asyncio.Protocol):
         number = attempt.begin.number
         if number not in self._noting:
             self._noting.add(number)
-            self._loop.call_soon_threadsafe(self._tell_noted, number)
+            self._soon(self._tell_noted, number)
 
     def _tell_noted(self, number: int) -> None:
         self._noting.discard(number)
@@ -195,7 +216,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _leave_if_idle(self) -> None:
         if self._leaving and not self._attempts and not self._unsent:
-            self.gone.set()
+            self._done.set()
 
 
 async def work(told: Told, app: App) -> None:
@@ -203,7 +224,7 @@ async def work(told: Told, app: App) -> None:
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerProcess(told, app), sock=_connected(told)
     )
-    await protocol.gone.wait()
+    await protocol.served()
 
 
 def _connected(told: Told) -> socket.socket:

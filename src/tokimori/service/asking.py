@@ -23,13 +23,19 @@ AT_ONCE = 200
 """So many changes are under way at a time: one by one each would wait for a commit of its own, and for all writers."""
 
 
-async def retried(act: Callable[[], Awaitable[_T]], *again: type[Exception]) -> _T:
-    """Call `act` again after these errors. It starts from what the store says now, so a lost reply does no harm."""
+async def retried(
+    act: Callable[[], Awaitable[_T]], *again: type[Exception], wanted: Callable[[], bool] = lambda: True
+) -> _T:
+    """Call `act` again after these errors, while that is `wanted`.
+
+    It starts from what the store says now, so a lost reply does no harm.
+    """
     for _ in range(MOST_TRIES - 1):
         try:
             return await act()
         except again:
-            continue
+            if not wanted():
+                raise
     return await act()
 
 

@@ -6,7 +6,7 @@ its own lease, each as long as its worker says a word in its alive time.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from random import Random
@@ -18,7 +18,7 @@ from tokimori.clock import Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
 from tokimori.engine.parkings import Parkings, tell_parked
-from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.engine.refusals import blames_the_asked, raise_first, tell
 from tokimori.engine.refused_runs import RefusedRuns
 from tokimori.engine.settle import change_of
 from tokimori.engine.work import UNREADABLE_WAIT
@@ -49,6 +49,12 @@ MOST_WAITING = 100
 """Workers that wait for runs at one place."""
 LEAST_NAP, LONGEST_NAP = 0.02, 0.5
 """Seconds between two looks of a worker that waits, at least and at most."""
+AT_ONCE = 20
+"""So many ends are on their way together: one by one each would wait for a commit of its own."""
+LONGEST_REPORT = 1.0
+"""Seconds, or little more, between two beats for runs of silent workers: the rest comes behind the next beat."""
+FAREWELL = 5.0
+"""Seconds for which a place that closes asks a store again that does not answer."""
 
 
 class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
@@ -92,6 +98,7 @@ class Place:
         self._seen: frozenset[Key] = frozenset()
         self._unknown: frozenset[Key] = frozenset()
         self._closed = False
+        self._patient_until = inf
 
     # What workers ask, and their program
 
@@ -136,14 +143,21 @@ class Place:
 
     async def close(self, reason: str = "the node of its worker's door stops") -> None:
         """Give out no more, hand back what is in hand, which counts for nothing, and leave."""
-        self._closed = True
+        self._closed, self._patient_until = True, self._clock.monotonic() + FAREWELL
         self.wake()
-        for held in self._hands:
-            try:
-                await self._settle(held, "close", Released(reason), reason)
-            except (StoreError, ClaimLost) as fault:
-                log.warning("run %s could not be handed back, and will be taken over: %s", held.key[0], fault)
+        for some in _some_at_a_time(self._hands):
+            if not all(await asyncio.gather(*(self._hand_back(held, reason) for held in some))):
+                break
         await self._membership.leave()
+
+    async def _hand_back(self, held: InHand, reason: str) -> bool:
+        """Whether the store has answered."""
+        try:
+            await self._settle(held, "close", Released(reason), reason)
+        except (StoreError, ClaimLost) as fault:
+            log.warning("run %s could not be handed back, and will be taken over: %s", held.key[0], fault)
+            return not isinstance(fault, StoreUnavailable)
+        return True
 
     # Claiming
 
@@ -257,7 +271,11 @@ class Place:
         held.said, key, member = said, held.key, self._membership
         try:
             change = self._change(held, outcome, output)
-            (verdict,) = await retried(lambda: self._store.settle([change], member.id, member.now), StoreUnavailable)
+            (verdict,) = await retried(
+                lambda: self._store.settle([change], member.id, member.now),
+                StoreUnavailable,
+                wanted=lambda: self._clock.monotonic() < self._patient_until,
+            )
         except BaseException:
             held.said = None
             raise
@@ -299,9 +317,10 @@ class Place:
         if self._timekeeper is not None and await self._timekeeper.reap(self._membership):
             self.wake()
         at = self._clock.monotonic()
-        for held in self._hands:
-            if held.over_at <= at:
-                await self._take_away(held, at)
+        for some in _some_at_a_time(held for held in self._hands if held.over_at <= at):
+            raise_first(await asyncio.gather(*(self._take_away(held, at) for held in some), return_exceptions=True))
+            if self._clock.monotonic() >= at + LONGEST_REPORT:
+                return
         if self._unknown:
             unknown, self._unknown = tuple(self._unknown), frozenset()
             member = self._membership
@@ -310,6 +329,8 @@ class Place:
                 await self._store.settle(changes, member.id, member.now)
 
     async def _take_away(self, held: InHand, at: float) -> None:
+        if held.over_at > at:  # its worker has said a word meanwhile
+            return
         timeout = None if held.claimed.definition is None else held.claimed.definition.timeout
         silent = f"its worker ({held.worker}) said nothing for {held.alive_time:g} s"
         late = f"it took longer than {timeout or 0:g} s"
@@ -350,6 +371,11 @@ class Place:
         self._unknown = frozenset() if self._asking.locked() else unknown & known_before
         for bell in self._bells:
             bell.set()
+
+
+def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:
+    held = list(hands)
+    return (held[first : first + AT_ONCE] for first in range(0, len(held), AT_ONCE))
 
 
 def _serves(wish: Wish, lane: Lane) -> bool:

@@ -252,3 +252,12 @@ def test_without_opentelemetry_a_function_still_goes_on_in_its_trace(tmp_path: P
     ended(lambda: stood.append(place()), tmp_path, traceparent=PARENT)
     ended(lambda: stood.append(place()), tmp_path)
     assert stood == [PARENT, None]
+
+
+def test_a_function_that_is_to_end_before_it_begins_does_not_begin(tmp_path: Path) -> None:
+    """Its thread may begin it a moment after it was told to end: then nobody would interrupt it."""
+    begun: list[int] = []
+    found = attempt(lambda: begun.append(1), tmp_path)
+    found.end_because("it was cancelled", lost=False)
+    said = found.run()
+    assert (said.end, said.text, begun) == (wire.FAILED, "it was interrupted", [])

@@ -74,6 +74,7 @@ class WorkerProcess:
     """A process that runs functions. `cell` is that of the jobs which it serves (`tokimori.model.suspicion`).
 
     `generation` grows with each reload of the code. `blamed` is an attempt because of which it is being killed.
+    `exited`: it is no more; what it said last may still have to be read.
     """
 
     def __init__(self, number: int, cell: int, generation: int, concurrency: int) -> None:
@@ -85,6 +86,7 @@ class WorkerProcess:
         self.attempts: dict[int, Attempt] = {}
         self.blamed: Attempt | None = None
         self.ended = 0
+        self.exited = False
         self._concurrency = concurrency
         self._bound = 0
         self._transport: asyncio.WriteTransport | None = None
@@ -100,6 +102,11 @@ class WorkerProcess:
         """Whether it may be given one more."""
         if self.phase is not Phase.READY or len(self.attempts) >= self._concurrency or self.blamed is not None:
             return False
+        return self.is_on_line and not self.exited
+
+    @property
+    def is_on_line(self) -> bool:
+        """Whether it can be told anything, and may still be heard."""
         return self._transport is not None and not self._transport.is_closing()
 
     def goes_before(self, other: "WorkerProcess") -> bool:

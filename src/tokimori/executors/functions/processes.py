@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tokimori.errors import Refused
@@ -30,6 +31,8 @@ KEPT_LOGS = 7 * 24 * 3600
 """Seconds for which such a file is kept."""
 LEAVES_WITHIN = 1.0
 """Seconds in which a process that has left the line to its node ends by itself; then it is killed."""
+LAST_WORDS = 0.5
+"""Seconds for which is read what a process said that has exited: a child of it may hold the line for ever."""
 SLOW_IMPORT = 10.0
 """Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -73,6 +76,7 @@ class Processes:
         self._last = 0
         self._failures = 0
         self._closing = False
+        self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -246,6 +250,9 @@ class Processes:
 
     def _cut_off(self, number: int) -> None:
         """It can be given nothing more. A function may keep it from noticing that, and hold what it was given."""
+        if (farewell := self._farewells.pop(number, None)) is not None:
+            farewell()
+            return
         asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._end_if_there, number)
 
     def _end_if_there(self, number: int) -> None:
@@ -263,9 +270,19 @@ class Processes:
                 said = _said(keeper_wire.to_bytes(notice.tail) or keeper_wire.to_bytes(notice.head))
                 process = self._processes.get(notice.number)
                 if process is not None:
-                    self._gone([process], _how(notice), said, unasked=notice.cause == keeper_wire.Cause.EXIT)
+                    unasked = notice.cause == keeper_wire.Cause.EXIT
+                    self._exited(process, partial(self._gone, [process], _how(notice), said, unasked=unasked))
             case _:
                 pass
+
+    def _exited(self, process: WorkerProcess, farewell: Callable[[], None]) -> None:
+        """Its keeper may tell so before all is read that it said: ends of runs, which were lost else."""
+        process.exited = True
+        if not process.is_on_line:
+            farewell()
+            return
+        self._farewells[process.number] = farewell
+        asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, process.number)
 
     def _gone(self, processes: Sequence[WorkerProcess], ending: str, said: str = "", *, unasked: bool = True) -> None:
         """They have ended together."""

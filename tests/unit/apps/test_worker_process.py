@@ -1,0 +1,98 @@
+"""A worker process on its end of the line: what it is told, and what it says."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import cast
+
+from tokimori.apps.app import App
+from tokimori.apps.task import current_task
+from tokimori.apps.worker_process import Told, WorkerProcess
+from tokimori.executors.functions import wire
+
+
+class Line(asyncio.WriteTransport):
+    """The line to the node: what is written is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[wire.FromWorker] = []
+        self._frames: wire.Frames[wire.FromWorker] = wire.Frames(wire.FromWorker)
+
+    def write(self, data: object) -> None:
+        """Keep it."""
+        self.said += self._frames.feed(cast("bytes", data))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """A process wants to know of each byte that waits."""
+        assert high == 0
+
+
+def begin(handler: str) -> wire.Begin:
+    """The order to begin."""
+    return wire.Begin(
+        number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log"
+    )
+
+
+def connected(app: App, tmp_path: Path) -> tuple[WorkerProcess, Line]:
+    """A worker process of the app, which has said hello."""
+    line = Line()
+    told = Told(address="", number=1, app="a", concurrency=1, runs_dir=str(tmp_path))
+    process = WorkerProcess(told, app, lost=lambda: None)
+    process.connection_made(line)
+    return process, line
+
+
+async def test_what_is_to_end_before_it_begins_has_ended(tmp_path: Path) -> None:
+    """A coroutine that is cancelled before its first step tells its end: the node would kill the process for it."""
+    app, begun = App("a"), list[int]()
+
+    @app.handler("waits")
+    async def waits() -> None:
+        begun.append(1)
+
+    process, line = connected(app, tmp_path)
+    process.data_received(wire.frame([begin("waits"), wire.End(number=1, why="it was cancelled")]))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    ended = line.said[-1]
+    assert isinstance(ended, wire.Ended)
+    assert (ended.end, ended.text, begun) == (wire.FAILED, "it was interrupted", [])
+
+
+async def test_a_process_that_leaves_is_heard_to_the_end(tmp_path: Path) -> None:
+    """It stays until its node has taken all: ends of runs that lie in its buffer when it exits would be lost."""
+    process, _ = connected(App("a"), tmp_path)
+    served = asyncio.ensure_future(process.served())
+    process.pause_writing()
+    process.data_received(wire.frame([wire.Leave()]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not served.done()
+    process.resume_writing()
+    await served
+
+
+def test_a_thread_that_outlives_the_loop_may_print(tmp_path: Path) -> None:
+    """In a program of its own the node may go first: what a function does on its way out is not cut short by that."""
+    app, begun, over, cleaned = App("a"), threading.Event(), threading.Event(), threading.Event()
+
+    @app.handler("waits")
+    def waits() -> None:
+        try:
+            begun.set()
+            over.wait()
+        finally:
+            current_task().log("on its way out")
+            cleaned.set()
+
+    async def until_the_node_goes() -> None:
+        process, _ = connected(app, tmp_path)
+        process.data_received(wire.frame([begin("waits")]))
+        begun.wait()
+        process.connection_lost(None)
+
+    asyncio.run(until_the_node_goes())
+    over.set()
+    assert cleaned.wait(10)
