@@ -32,7 +32,7 @@ def slow(place: Place, seconds: float) -> None:
         await let_pass(seconds)
         return await settle(*args)
 
-    place.store.settle = slowly  # type: ignore[method-assign]
+    place.store.settle = slowly  # type: ignore[assignment, method-assign]
 
 
 @virtually
@@ -61,7 +61,7 @@ async def test_a_place_does_not_wait_for_a_store_that_is_away(place: Place) -> N
         await let_pass(3)
         raise StoreUnavailable("nobody answers")
 
-    place.store.settle = away  # type: ignore[method-assign]
+    place.store.settle = away  # type: ignore[assignment, method-assign]
     began = loop.time()
     await place.close()
     assert loop.time() - began < FAREWELL + 3.1
