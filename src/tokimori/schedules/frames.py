@@ -5,6 +5,7 @@ one for each minute that the clocks show. Each second of the minute, and each pa
 `fraction` with bits of its own; fractions on which only clocks lie have them in common.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 
@@ -13,6 +14,7 @@ from tokimori.schedules.days import lowest
 from tokimori.schedules.grid import FIRST_MOMENT, LAST_WALL, CalendarSteps, ExactSteps, Grid
 from tokimori.schedules.progressions import Progression, row_of_grid
 from tokimori.schedules.second_masks import Term, all_fractions, clocks_of, drifts
+from tokimori.schedules.tally import Tally
 from tokimori.schedules.wall_sets import DayMasks
 from tokimori.schedules.wallclock import WallClock
 from tokimori.schedules.zoned import Zoned
@@ -59,17 +61,17 @@ class Frame:
         `left` says what stays of the minutes of these days.
         """
         span, total = (first * MINUTES, stop * MINUTES), 0
-        known: dict[_Key, int] = {}
+        alike = defaultdict[_Key, list[int]](list)
         for fraction in self._fractions(span):
             if left is None and (alone := self._alone(fraction)) is not None:
                 total += alone.count(first * DAY - 1, stop * DAY - 1)
-                continue
-            key = self._key(fraction)
-            if key not in known:
-                bits = self._bits(fraction, span)
-                known[key] = (left(bits) if left is not None and bits else bits).bit_count()
-            total += known[key]
-        return total
+            else:
+                alike[self._key(fraction)].append(fraction)
+        tallies = defaultdict[int, Tally](Tally)
+        for fractions in alike.values():
+            bits = self._bits(fractions[0], span)
+            tallies[len(fractions)].add(left(bits) if left is not None and bits else bits)
+        return total + sum(often * tally.bits() for often, tally in tallies.items())
 
     def times(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
         """The minutes of the day on which any of these days has a moment, as bits, for each fraction that has any."""
