@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -96,8 +97,9 @@ class Worker:
     def _listen(self, node: "subprocess.Popen[str]") -> None:
         assert node.stdout is not None  # noqa: S101  it is a pipe
         for number, line in enumerate(node.stdout):
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            with suppress(OSError, ValueError):  # whoever read it may have gone
+                sys.stdout.write(line)
+                sys.stdout.flush()
             if not number:
                 self._heard.put(_Said(node, works=True))
         node.wait()
