@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from tokimori.apps.app import App
 from tokimori.apps.worker_process import Told, WorkerProcess
@@ -24,8 +24,10 @@ from tokimori.executors.functions.wire import by_descriptor
 
 log = logging.getLogger(__name__)
 
-STOP_GRACE = 40.0
-"""Seconds for the node to end: its own grace for runs is 30."""
+_T = TypeVar("_T")
+
+STOPS_WITHIN = 30.0
+"""Seconds beyond its grace for runs in which a node ends; then it is killed: it may be frozen."""
 _PAUSE = 1.0
 _SOON = 0.02
 
@@ -43,7 +45,9 @@ class Running:
         self._ready: Future[None] = Future()
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._work, name="tokimori", daemon=True)
+        self._aside = ThreadPoolExecutor(1, "tokimori-node")  # what functions do beside the loop may take all others
         self._node: subprocess.Popen[str] | None = None
+        self._patience = STOPS_WITHIN
 
     def start(self) -> None:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
@@ -54,7 +58,12 @@ class Running:
         """Let runs finish for the grace of the node, and end it."""
         self._leaving.set()
         self._tell_node()
-        self._thread.join()
+        self._thread.join(self._patience)
+        if self._thread.is_alive() and self._node is not None:
+            self._node.kill()
+            self._thread.join(STOPS_WITHIN)
+        if self._thread.is_alive():
+            log.warning("coroutines of the app %s do not end, and are left behind", self._app.name)
 
     def _tell_node(self) -> None:
         node = self._node
@@ -62,21 +71,41 @@ class Running:
             node.terminate()
 
     def _work(self) -> None:
-        """Keep a node until it is time to leave; one that dies is replaced."""
+        """Until it is time to leave. Code of functions may end the loop, with whatever runs there."""
+        with self._aside:
+            while True:
+                try:
+                    return asyncio.run(self._keep_a_node())
+                except BaseException as fault:
+                    if self._gives_up(fault) or self._leaving.wait(_PAUSE):
+                        return None
+
+    async def _keep_a_node(self) -> None:
+        """One that dies is replaced at once, though functions that it gave may go on for long."""
         while True:
             try:
-                asyncio.run(self._one_node())
-            except BaseException as fault:
-                if not self._ready.done():
-                    self._ready.set_exception(fault)
+                await self._one_node()
+            except Exception as fault:
+                if self._gives_up(fault):
                     return
-                log.exception("the node of the app %s fell", self._app.name)
-            if self._leaving.wait(_PAUSE):
+            if await self._beside(self._leaving.wait, _PAUSE):
                 return
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
+    def _gives_up(self, fault: BaseException) -> bool:
+        """Whether the first node did not start, which is told to who enters."""
+        if self._ready.done():
+            log.error("the node of the app %s fell", self._app.name, exc_info=fault)
+            return False
+        self._ready.set_exception(fault)
+        return True
+
+    async def _beside(self, act: Callable[..., _T], *args: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._aside, act, *args)
+
     async def _one_node(self) -> None:
         loaded, _ = load_store(self._app.url, None, None)
+        self._patience = loaded.settings.node.stop_grace + STOPS_WITHIN
         told = Told(
             address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),
             number=1,
@@ -101,7 +130,7 @@ class Running:
         try:
             await self._serve(told, node)
         finally:
-            await asyncio.to_thread(_bury, node)
+            await self._beside(_bury, node)
 
     async def _serve(self, told: Told, node: "subprocess.Popen[str]") -> None:
         gone = asyncio.Event()
@@ -116,7 +145,7 @@ class Running:
                     message = f"the node of the app {self._app.name!r} does not start; standard error says why"
                     raise Refused(message) from None
                 await asyncio.sleep(_SOON)
-        first = await asyncio.to_thread(cast("Callable[[], str]", node.stdout.readline if node.stdout else str))
+        first = await self._beside(cast("Callable[[], str]", node.stdout.readline if node.stdout else str))
         if not first:
             raise Refused(f"the node of the app {self._app.name!r} does not start; standard error says why")
         if not self._ready.done():
@@ -147,7 +176,7 @@ class Running:
 def _bury(node: "subprocess.Popen[str]") -> None:
     """Wait for its end, and kill it where it does not come."""
     try:
-        node.communicate(timeout=STOP_GRACE)
+        node.communicate(timeout=STOPS_WITHIN)
     except subprocess.TimeoutExpired:
         node.kill()
         node.communicate()

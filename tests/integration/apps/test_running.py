@@ -99,6 +99,37 @@ def test_a_node_that_dies_is_replaced(app: App) -> None:
     app.client.close()
 
 
+def test_a_node_is_replaced_while_functions_of_before_go_on(app: App) -> None:
+    """One that nobody can interrupt costs its program no node: what else is due runs meanwhile."""
+    over = threading.Event()
+
+    @app.job()
+    async def waits() -> None:
+        await asyncio.to_thread(over.wait)
+
+    with app.running() as running:
+        run = waits.enqueue()
+        until(lambda: state_of(app, run.id) == "running")
+        node = running._node
+        assert node is not None
+        node.send_signal(signal.SIGKILL)
+        until(lambda: app.client.get_run(run.id).run.attempt == 2, within=60)
+        over.set()
+        until(lambda: state_of(app, run.id) == "succeeded")
+    app.client.close()
+
+
+def test_a_frozen_node_does_not_keep_its_program(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving ends it, though it hears nothing."""
+    monkeypatch.setattr("tokimori.apps.running.STOPS_WITHIN", 1.0)
+    monkeypatch.setenv("TOKIMORI_NODE_STOP_GRACE", "0")
+    with app.running() as running:
+        node = running._node
+        assert node is not None
+        node.send_signal(signal.SIGSTOP)
+    assert node.returncode == -signal.SIGKILL
+
+
 def test_a_node_that_cannot_start_is_told(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program hears of it where it enters, of bad settings by their names, and goes on."""
     (tmp_path / "state").write_text("no folder")
