@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from tokimori.apps.worker import Worker
+from tokimori.apps.worker import Worker, _Said
 
 
 class NobodyReads(io.StringIO):
@@ -24,4 +24,4 @@ def test_who_reads_no_more_keeps_no_worker(monkeypatch: pytest.MonkeyPatch) -> N
     worker, node = Worker("jobs:app"), SimpleNamespace(stdout=["works\n", "stops\n"], wait=lambda: 0)
     monkeypatch.setattr(sys, "stdout", NobodyReads())
     worker._listen(cast("subprocess.Popen[str]", node))
-    assert [worker._heard.get_nowait() for _ in range(2)] == [(node, True), (node, False)]
+    assert [cast(_Said, worker._heard.get_nowait()).works for _ in range(2)] == [True, False]
