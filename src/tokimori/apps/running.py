@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 
 STOPS_WITHIN = 30.0
 """Seconds beyond its grace for runs in which a node ends; then it is killed: it may be frozen."""
+MOST_DEAF = 1_000
+"""Threads that may go on after their runs have ended, each beside those of all others."""
 _PAUSE = 1.0
 _SOON = 0.02
 
@@ -110,7 +112,7 @@ class Running:
             address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),
             number=1,
             app=self._app.name,
-            concurrency=self._concurrency,
+            concurrency=self._concurrency + MOST_DEAF,
             stored=loaded.settings.app.stored,
             runs_dir=str(loaded.settings.state_dir.absolute() / "runs"),
         )

@@ -119,6 +119,27 @@ def test_a_node_is_replaced_while_functions_of_before_go_on(app: App) -> None:
     app.client.close()
 
 
+def test_a_thread_that_heeds_nothing_takes_no_place(app: App) -> None:
+    """Its run has ended as timed out, and others begin beside it: nobody may kill this program."""
+    over = threading.Event()
+
+    @app.job(timeout=0.2, timeout_grace=0.2)
+    def deaf() -> None:
+        over.wait()
+
+    @app.job()
+    def hears() -> None:
+        pass
+
+    with app.running(concurrency=1):
+        lost = deaf.enqueue()
+        until(lambda: state_of(app, lost.id) == "failed")
+        run = hears.enqueue()
+        until(lambda: state_of(app, run.id) == "succeeded")
+        over.set()
+    app.client.close()
+
+
 def test_a_frozen_node_does_not_keep_its_program(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving ends it, though it hears nothing."""
     monkeypatch.setattr("tokimori.apps.running.STOPS_WITHIN", 1.0)
