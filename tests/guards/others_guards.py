@@ -181,8 +181,8 @@ OTHERS_GUARDS = (
         LIVE,
         "the run of a remote worker that says nothing is lost",
         "service/claim_place.py",
-        "if held.over_at <= at:",
-        "if held.over_at < 0:",
+        "if held.over_at <= at)",
+        "if held.over_at < 0)",
         "tests/unit/service/test_claims.py::test_who_is_silent_loses_its_run",
     ),
     Guard(
