@@ -13,6 +13,8 @@ from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 PAGE = 1_000
 MOST_LOOKED_AT = 200_000
 """So many runs, of whatever origin, are read for one answer: it takes some seconds."""
+OF_BACKFILL = 0.1
+"""For so much of one counts a run that a backfill made: one of a million has to look past its own to be cancelled."""
 LOOKED_AT = 20
 """Runs among which a scheduled one is looked for."""
 
@@ -20,7 +22,7 @@ LOOKED_AT = 20
 async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
     """The scheduled runs of the occurrences from `first` to `last`. Raises `Refused` where too many are between."""
     found: dict[Moment, Run] = {}
-    looked_at = 0
+    looked_at = 0.0
     async for page in pages_of_runs(store, job, first, last, now):
         if looked_at >= MOST_LOOKED_AT:
             raise Refused(
@@ -31,7 +33,7 @@ async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now
                 allowed="a shorter range of occurrences; ask for the next ones then",
             )
         found |= {run.nominal: run for run in among(page, job, first, last)}
-        looked_at += len(page)
+        looked_at += sum(OF_BACKFILL if run.origin.startswith("b:") else 1 for run in page)
     return found
 
 

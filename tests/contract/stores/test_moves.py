@@ -22,7 +22,9 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.working import LARGE
 from tokimori.service.copying import copy_store
+from tokimori.stores.reading import TableReader
 
 MANY = 1_100
 """More than twice what one transaction moves."""
@@ -196,6 +198,35 @@ async def test_what_a_changed_job_wanted_serves_its_line(store: Store, worker: W
     await worker.settle(held)
     await ticked(worker)
     assert [each.run.job_id for each in await worker.claim()] == [other.id]
+
+
+async def test_few_large_runs_of_a_deleted_job_end_at_once(store: Store, worker: Worker) -> None:
+    """Where payloads are written anew they bound a transaction, too; beats end the others."""
+    job, left = await add_job(store), RunFilter(states=frozenset(RunState) - ENDS, longest=0)
+    for _ in range(30):
+        await store.add_run(a_request(job, payload="x" * (LARGE // 4)), NOW)
+    await store.delete_job(job.id, NOW)
+    assert not isinstance(store, TableReader) or 10 <= len(await store.list_runs(left)) < 30
+    for _ in range(10):
+        await worker.tick()
+    assert await store.list_runs(left) == []
+
+
+async def test_a_move_that_takes_too_long_hinders_no_beat(tmp_path: Path) -> None:
+    """On PostgreSQL, where it is a part of the beat's own statement, it is undone alone when its time is over."""
+    async with opened("postgres", tmp_path) as database:
+        store, worker = database.store, await Worker.join(database.store)
+        job, _ = await with_many(store)
+        await changed(store, job, state=JobState.PAUSED)
+        database.sql(
+            """CREATE FUNCTION refuse0() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM pg_sleep(4); RETURN NEW; END $$;
+            CREATE TRIGGER refuse0 BEFORE UPDATE OF lane ON tokimori_runs FOR EACH ROW EXECUTE FUNCTION refuse0()"""
+        )
+        await worker.tick()
+        database.accept()
+        await ticked(worker)
+        assert {run.lane for run in await live(store, job)} == {None}
 
 
 @pytest.mark.parametrize("kind", DATABASES)

@@ -31,7 +31,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
 from tokimori.ports.nodes import Beat
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Permit, permit_of
-from tokimori.ports.store import Store
+from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed, Verdict
 
 
@@ -299,6 +299,23 @@ async def test_a_larger_limit_serves_the_line(store: Store, worker: Worker) -> N
     await worker.claim()
     await store.put_semaphore("db", 3, NOW)
     assert await states(store, runs) == ["running", "ready", "ready", "blocked"]
+
+
+async def test_a_much_larger_limit_serves_some_at_a_time(store: Store, worker: Worker) -> None:
+    """No transaction wakes more than a thousand of a lane, however many units are free; those behind them stay next."""
+    await store.put_semaphore("db", 1, NOW)
+    job = await add_job(store, "job", semaphores=("db",))
+    blocked = [
+        a_request(job, due=Moment(NOW - 2_000 + n), state=RunState.BLOCKED, blocked_on="semaphore:db")
+        for n in range(1_010)
+    ]
+    for n in range(0, len(blocked), 505):
+        await store.import_rows(Kind.RUNS, blocked[n : n + 505])
+    await store.put_semaphore("db", 1_000_000, NOW)
+    left = RunFilter(states=frozenset({RunState.BLOCKED}), limit=2_000)
+    assert {run.id for run in await store.list_runs(left)} == {run.id for run in blocked[1_000:]}
+    await worker.tick()
+    assert len(await store.list_runs(left)) == 10
 
 
 async def test_a_smaller_limit_holds_from_the_next_claim(store: Store, worker: Worker) -> None:

@@ -12,6 +12,7 @@ from tokimori.errors import Refused
 from tokimori.model.backfill import occurrences
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
+from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import Schedule
 from tokimori.service import backfill, scheduled
 
@@ -46,3 +47,16 @@ async def test_so_many_runs_are_looked_at_and_no_more(world: World, monkeypatch:
     await world.trigger("j")
     with pytest.raises(Refused, match="over 4 runs since 2029-12-01T09:00:00Z"):
         await world.service.backfill("j", first, last, dry_run=True)
+
+
+async def test_a_large_backfill_is_looked_at_and_cancelled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own runs, which lie before all that is looked for while no other has come since, do not refuse it."""
+    monkeypatch.setattr(scheduled, "PAGE", 2)
+    monkeypatch.setattr(scheduled, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(backfill, "QUIET", 0.0)
+    await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
+    wanted = "j", "2029-12-01T00:00:00Z", "2029-12-13T00:00:00Z"
+    assert len((await world.service.backfill(*wanted)).runs) == 12
+    assert len((await world.service.backfill(*wanted)).runs) == 12
+    cancelled = await world.service.cancel_backfill(*wanted)
+    assert cancelled.states == {RunState.CANCELLED: 12}

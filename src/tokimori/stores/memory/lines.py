@@ -1,7 +1,7 @@
 """Who waits for a place or for units, and who is next when some become free, in memory."""
 
 from collections.abc import Container, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from tokimori.model.transitions import Event, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
-from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, turn_of
 
 
@@ -105,7 +105,7 @@ def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
     free, program = free_units(tables, name), next(map(place_in_line, programs_in_line(tables, name)), None)
     for lane, rows in _by_lane(runs_in_line(tables, name)):
         if lane not in busy:
-            places = {place_of(tables, each, name): each for each in rows}
+            places = {place_of(tables, each, name): each for each in islice(rows, MOST_SERVED)}
             _wake(tables, *(places[place] for place in runs_woken(free, places, program)))
 
 

@@ -40,7 +40,8 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
         exists = any(run_id in tables.live or run_id in tables.history for run_id in ids[:1])
         return was_applied(plan, cursor, first_run_exists=exists)
     if plan.replaces:
-        _replace_scheduled(tables, plan, now)
+        rows = tables.runs_of(plan.incarnation, *ACTIVE)
+        cancel(tables, [row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
     for run in planned_runs(plan, ids, now):
         tables.add(run)
     tables.keep_skips(plan.incarnation, plan.skips)
@@ -59,11 +60,6 @@ def _moved(job: Job, plan: Plan) -> Job:
         runs_remaining=plan.runs_remaining,
         tzdata=plan.tzdata,
     )
-
-
-def _replace_scheduled(tables: Tables, plan: Plan, now: Moment) -> None:
-    rows = tables.runs_of(plan.incarnation, *ACTIVE)
-    cancel(tables, [row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
 
 
 def outdated(tables: Tables, tzdata: str, limit: int) -> list[Job]:

@@ -23,10 +23,10 @@ FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chos
 LEFT JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation FOR UPDATE"""
 
 
-def locked(which: str, *values: object) -> str:
-    """Lock these live runs, and read all that is known of them."""
+def locked(which: str, *values: object, columns: str = KEPT) -> str:
+    """Lock these live runs, and read what is known of them."""
     index = BY_KEY if which.startswith("id") else "FORCE INDEX (tokimori_runs_line)"
-    return sql(f"SELECT {KEPT} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
+    return sql(f"SELECT {columns} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
 
 
 def end(runs: Sequence[tuple[Run, Row]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tokimori.stores.mysql import limits
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ARRIVAL, RUN, SKIP, arrival_of, arrival_row, run_row, skip_row
-from tokimori.stores.rules.births import Child, arrive, child_skip, children_of, in_order
+from tokimori.stores.rules.births import Child, Follower, arrive, child_skip, children_of, in_order
 from tokimori.stores.rules.edits import Edges
 from tokimori.stores.rules.errors import check_family
 
@@ -87,11 +87,11 @@ async def lock_children_of(transaction: Transaction, which: str, *values: object
 
 def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
     """The children of these runs, where they have ended; arrivals in one order."""
-    found = [follower_of(row) for row in answer.rows]
+    found: dict[JobId, list[Follower]] = {}
+    for each in map(follower_of, answer.rows):
+        found.setdefault(each.edge.parent, []).append(each)
     ended = (run for run in runs if run.state in ENDS)
-    return in_order(
-        child for run in ended for child in children_of(run, [each for each in found if each.edge.parent == run.job_id])
-    )
+    return in_order(child for run in ended for child in children_of(run, found.get(run.job_id, ())))
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
@@ -117,13 +117,13 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
     written = list(insert("INSERT", "tokimori_arrivals", ARRIVAL, [(*key, "", 0) for key in keys], same))
     run = "SELECT 1 FROM tokimori_history WHERE incarnation = %s AND request = CONCAT('c:', %s)"
     answers = await transaction.ask(*written, *(sql(each, *key) for each in (look, run) for key in keys))
-    found, finished = answers[len(written) : -len(keys)], answers[-len(keys) :]
+    found, finished = answers[len(written) : -len(keys)], dict(zip(keys, answers[-len(keys) :], strict=True))
     rows = {key: answer.rows[0] for key, answer in zip(keys, found, strict=True)}
     known = {key: arrival_of((*key, *row)) for key, row in rows.items() if row[0]}
     complete = []
     for child in joining:
         known[child.key], last = arrive(child, known.get(child.key))
-        if last and not finished[keys.index(child.key)].rows:
+        if last and not finished[child.key].rows:
             complete.append(child)
     return list(known.values()), complete
 

@@ -89,7 +89,7 @@ async def replace_job(
         moves.begin(old.incarnation, forced),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
-        ending.locked("incarnation = %s AND state = 'running'", new.incarnation),
+        ending.locked("incarnation = %s AND state = 'running'", new.incarnation, columns="id"),
     )
     await moves.move_runs(transaction, new.incarnation)
 

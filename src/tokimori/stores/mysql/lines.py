@@ -17,11 +17,9 @@ from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
-from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, Key
 
-MOST_SERVED = 1000
-"""How many programs, and how many runs of a lane, are served at once."""
 # Chosen without a lock, then locked, as gates are.
 _LOCK = f"""
 SELECT s.name

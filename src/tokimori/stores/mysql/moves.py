@@ -1,13 +1,15 @@
 """How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.ports.working import LARGE
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, sql
+from tokimori.stores.rows import RUN, Row, names_of
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.turns import Freed
 
@@ -29,6 +31,7 @@ _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
 WHERE id IN (%s)"""
+_PAYLOAD = names_of(RUN).index("payload")
 NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
 """Semaphores in whose lines runs of jobs may stand besides those that they state."""
 
@@ -76,22 +79,34 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
         return True
     lined = {*lines.names_in(names)}.union(*(lines.names_in(row[-1]) for row in gate.rows))
     *_, some = await transaction.ask(*lines.locks(Freed(semaphores=lined)), sql(_SOME, job, origin, MOST_MOVED))
-    ids = sorted(run_id for run_id, _ in some.rows)
-    waked = 0
+    ids = [run_id for run_id, _ in some.rows]
+    seen, waked = len(ids), 0
     if reason is not None:
-        end = ending.locked("id IN (%s) AND state <> 'running'", ids)
-        (rows,) = await transaction.ask(f"{end} {how}")
-        await transaction.ask(*ending.cancel(rows.rows, reason, Moment(since)))
+        rows, seen = await _few(transaction, ids, how)
+        await transaction.ask(*ending.cancel(rows, reason, Moment(since)))
     else:
         ((lane, limit, _),) = gate.rows
-        moves = (f"{ending.locked('id IN (%s)', ids)} {how}", sql(_RELANE, lane, forced or lane, ids))
+        locked = ending.locked("id IN (%s)", sorted(ids), columns="id")
+        moves = (f"{locked} {how}", sql(_RELANE, lane, forced or lane, ids))
         wakes = limits.wake(Counter({job: MOST_MOVED}), {job: limits.Places(limit, woken, has_line=True)})
         waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
-    if MOST_MOVED in {len(ids), waked}:
-        last = some.rows[-1][1] if ids else origin
+    if seen < len(ids) or MOST_MOVED in {seen, waked}:
+        last = some.rows[seen - 1][1] if ids else origin
         moved = "UPDATE tokimori_moves SET origin = %s, woken = %s WHERE incarnation = %s"
         await transaction.ask(sql(moved, last, woken + waked, job))
         return False
     freed.semaphores.update(lines.names_in(names))
     await transaction.ask(sql(_END, job))
     return True
+
+
+async def _few(transaction: Transaction, ids: Sequence[RunId], how: str) -> tuple[list[Row], int]:
+    """Lock and read the first of these that have not started, few of large ones, which go to the server again."""
+    rows, seen, large = list[Row](), 0, 0
+    while seen < len(ids) and large < LARGE:
+        some = ids[seen : 2 * seen + 20]
+        idle = ending.locked("id IN (%s) AND state <> 'running'", sorted(some))
+        (found,) = await transaction.ask(f"{idle} {how}")
+        rows, seen = [*rows, *found.rows], seen + len(some)
+        large += sum(len(row[_PAYLOAD] or "") for row in found.rows)
+    return rows, seen

@@ -80,18 +80,14 @@ async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment
     )
     first = [ids[0] for number, (_, ids) in enumerate(plans) if number in refused and ids]
     anchors = {row[0]: row[5] for row in found.rows}
-    writes = (*_write(accepted, now), *_advance(accepted, anchors), *_known(first))
+    known = [sql(f"SELECT id FROM tokimori_{table} WHERE id IN (%s)", first) for table in ("runs", "history")]
+    writes = (*_write(accepted, now), *_advance(accepted, anchors), *known)
     *_, live, finished = await transaction.commit(*writes)
     exist = {run_id for answer in (live, finished) for (run_id,) in answer.rows}
     return [
         number not in refused or was_applied(plan, refused[number], first_run_exists=bool(exist.intersection(ids[:1])))
         for number, (plan, ids) in enumerate(plans)
     ]
-
-
-def _known(ids: Sequence[RunId]) -> Iterator[str]:
-    for table in ("tokimori_runs", "tokimori_history"):
-        yield sql(f"SELECT id FROM {table} WHERE id IN (%s)", list(ids))
 
 
 async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | None], now: Moment) -> None:

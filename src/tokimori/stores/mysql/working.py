@@ -336,7 +336,8 @@ def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _B
     return besides.with_found(
         (run.incarnation for run in runs if run.concurrency_key is not None and run.incarnation not in locked.gates),
         (run_id for run_id, (*_, holds) in locked.settled.items() if holds),
-        _wanted_by_parking(changes, locked.jobs),
+        # The runs of a job that parks leave the lines in which they stand.
+        {name for each in changes if each.parks for name in lines.names_in(locked.jobs.get(each.incarnation))},
     )
 
 
@@ -377,12 +378,6 @@ async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given
     served = await lines.serve(transaction, freed, writes, left)
     transaction.woke &= len(batch.changes) == 1  # a refused batch comes again by halves
     await transaction.commit(*served)
-
-
-def _wanted_by_parking(changes: Sequence[Change], semaphores: Mapping[Incarnation, str | None]) -> set[str]:
-    """The runs of a job that parks leave the lines in which they stand."""
-    parking = {change.incarnation for change in changes if change.parks}
-    return {name for job in parking for name in lines.names_in(semaphores.get(job))}
 
 
 def _give_back(runs: Sequence[RunId]) -> Iterator[str]:

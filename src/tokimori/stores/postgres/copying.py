@@ -19,7 +19,8 @@ async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> No
     """See `Copying.import_rows`. As JSON: the table itself says of which type each value is."""
     table, columns = TARGETS[kind]
     names = columns.replace('"', "").split(", ")
-    plain = [dict(zip(names, map(_plain, row_of(row)), strict=True)) for row in rows]
+    values = ([f"\\x{each.hex()}" if isinstance(each, bytes) else each for each in row_of(row)] for row in rows)
+    plain = [dict(zip(names, each, strict=True)) for each in values]
     if kind is Kind.ARRIVALS:
         plain = [row | {"parents": str(row["parents"]).split(",")} for row in plain]
     await db.rows(
@@ -27,7 +28,3 @@ async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> No
         ON CONFLICT DO NOTHING""",
         msgspec.json.encode(plain).decode(),
     )
-
-
-def _plain(value: object) -> object:
-    return f"\\x{value.hex()}" if isinstance(value, bytes) else value

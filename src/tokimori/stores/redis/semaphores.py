@@ -1,7 +1,5 @@
 """Named semaphores: what is asked of the scripts on them."""
 
-from typing import Any
-
 import msgspec
 
 from tokimori.clock import Moment
@@ -44,14 +42,13 @@ async def _described(db: Connections, **asked: object) -> list[Semaphore]:
             limit=limit,
             used=used,
             waiting=waiting,
-            holders=tuple(_permit_of(name, holder) for holder in holders),
+            holders=tuple(
+                msgspec.convert({"semaphore": name, **dict(zip(_HOLDER, words, strict=True))}, Permit, strict=False)
+                for words in holders
+            ),
         )
         for name, limit, used, waiting, holders in answer
     ]
-
-
-def _permit_of(semaphore: str, words: list[Any]) -> Permit:
-    return msgspec.convert({"semaphore": semaphore, **dict(zip(_HOLDER, words, strict=True))}, Permit, strict=False)
 
 
 async def delete_semaphore(db: Connections, name: str) -> None:

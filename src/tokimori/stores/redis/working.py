@@ -6,7 +6,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.run import Attempt, Output, encode_details
+from tokimori.model.run import Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
@@ -39,13 +39,11 @@ _TOLD = names_of(
 def _change_map(change: Change) -> dict[str, object]:
     return {name: getattr(change, name) for name in _TOLD} | {
         "details": encode_details(change.details),
-        "attempt": None if change.attempt is None else (change.attempt.number, _as_json(change.attempt)),
+        "attempt": None
+        if change.attempt is None
+        else (change.attempt.number, msgspec.json.encode(change.attempt).decode()),
         "output": None if change.output is None else output_map(change.output),
     }
-
-
-def _as_json(attempt: Attempt) -> str:
-    return msgspec.json.encode(attempt).decode()
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:

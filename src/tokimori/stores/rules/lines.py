@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 MOST_SWEPT = 4
 """How many semaphores one tick may serve."""
+MOST_SERVED = 1000
+"""How many programs, and how many runs of a lane, are served at once; beats serve those behind them."""
 
 
 def fits(used: int, limit: int, weight: int = 1) -> bool:

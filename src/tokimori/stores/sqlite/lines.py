@@ -10,7 +10,7 @@ from typing import Any
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.pause import open_lanes
-from tokimori.stores.rules.lines import MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, Turn
 from tokimori.stores.sqlite.pauses import paused_queues
 
@@ -18,13 +18,12 @@ TURN = (
     "incarnation, state, concurrency_key, blocked_on, "
     "(SELECT semaphores FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)"
 )
-MOST_LOOKED_AT = 100
+MOST_LOOKED_AT = 1000
 """At so many semaphores does one sweep look."""
-WAKE = """
+_WAKE = """
 UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
     ORDER BY "rank", id LIMIT ?)"""
-"""The first runs in the line of a job's limit."""
 _WAKE_LATER = """
 INSERT INTO tokimori_moves SELECT incarnation, '', (
     SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'), NULL, '[]', NULL, 0
@@ -58,8 +57,10 @@ SELECT {told} FROM found WHERE value IS NOT NULL"""
 
 
 _LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
-_NAME = "substr(value, length('semaphore:') + 1)"
-_NAMES = each("blocked_on", "state = 'blocked' AND blocked_on >= 'semaphore:'", _NAME) + " LIMIT ?"
+_NAME = "substr(value, length('semaphore:') + 1) AS named"
+_NAMES = f"""
+SELECT named FROM ({each("blocked_on", "state = 'blocked' AND blocked_on >= 'semaphore:'", _NAME)} LIMIT ?)
+WHERE ({_UNITS.replace("?", "named")}) > 0"""
 
 
 def turn_in(row: Sequence[Any]) -> Turn:
@@ -106,7 +107,7 @@ def _serve_limits(db: sqlite3.Connection, places: Counter[Incarnation]) -> None:
         (json.dumps(list(places)),),
     ).fetchall()
     for incarnation, limit, running in waiting:
-        _serve_job(db, incarnation, WAKE, (incarnation, room(running, limit, places[incarnation])))
+        _serve_job(db, incarnation, _WAKE, (incarnation, room(running, limit, places[incarnation])))
 
 
 def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> None:
@@ -186,7 +187,7 @@ def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list
     free, program = free_units(db, name), first_program(db, name)
     found = []
     for lane in lanes:
-        with closing(db.execute(_RUNS, (name, lane))) as rows:
+        with closing(db.execute(f"{_RUNS} LIMIT {MOST_SERVED}", (name, lane))) as rows:
             found += [place.id for place in runs_woken(free, map(Place._make, rows), program)]
     return found
 
@@ -209,14 +210,6 @@ def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
 def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:
     """The first run of a lane that waits for a semaphore."""
     return next(map(Place._make, db.execute(f"{_RUNS} LIMIT 1", (name, lane))), None)
-
-
-def heaviest_in_line(db: sqlite3.Connection, name: str) -> int:
-    """The largest weight of those that wait; 0 where nobody does."""
-    weights = [weight for _, _, weight in db.execute(_PROGRAMS, (name,))]
-    for lane in lanes_in_line(db, name):
-        weights += [weight for _, _, weight in db.execute(_RUNS, (name, lane))]
-    return max(weights, default=0)
 
 
 def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:

@@ -2,25 +2,29 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from secrets import randbits
 
 from tokimori.clock import Moment
-from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.model.ids import Incarnation, Lane
 from tokimori.ports.working import LARGE
 from tokimori.stores.job_rows import SOME_MOVE
+from tokimori.stores.rows import Row
 from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
 from tokimori.stores.rules.lines import room
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.ending import cancel
-from tokimori.stores.sqlite.lines import WAKE, serve, units_in
+from tokimori.stores.sqlite.lines import serve, units_in
 
 _MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = ?"
 _BEGIN = """
 INSERT OR REPLACE INTO tokimori_moves SELECT ?1, '', count(*), ?2, ?3, ?4, ?5 FROM tokimori_runs
 WHERE incarnation = ?1 AND state = 'running'"""
 _SOME = "SELECT id, origin, length(payload) FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin"
+_BLOCKED = """
+SELECT id, length(payload) FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
+ORDER BY "rank", id"""
 _RELANE = """
 UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, blocked_on = NULL,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
@@ -89,29 +93,38 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
     if move is None:
         return True
     origin, woken, forced_lane, names, reason, since = move
-    some, large, waked = list[RunId](), 0, 0
-    with closing(db.execute(_SOME, (job, origin))) as rows:
-        while len(some) < MOST_MOVED and large < LARGE and (row := next(rows, None)):
-            run_id, origin, length = row
-            some.append(run_id)
-            large += length or 0
-    ids = json.dumps(some)
+    some, more = few(db, _SOME, (job, origin), MOST_MOVED)
+    ids, waked, more_blocked = json.dumps([run_id for run_id, *_ in some]), 0, False
     if reason is None:
-        waked = _relane(db, job, ids, forced_lane, woken)
+        waked, more_blocked = _relane(db, job, ids, forced_lane, woken)
     else:
         cancel(db, "id IN (SELECT value FROM json_each(?)) AND state <> 'running'", (ids,), reason, Moment(since))
-    if MOST_MOVED in {len(some), waked} or large >= LARGE:
+    if more or more_blocked:
         moved = "UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?"
-        db.execute(moved, (origin, woken + waked, job))
+        db.execute(moved, (some[-1][1] if some else origin, woken + waked, job))
         return False
     db.execute("DELETE FROM tokimori_moves WHERE incarnation = ?", (job,))
     freed.semaphores.update(json.loads(names))
     return True
 
 
-def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced_lane: Lane | None, woken: int) -> int:
+def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int) -> tuple[list[Row], bool]:
+    """The first runs found, few of large ones, by the length that ends each row; whether there may be more."""
+    rows, large = list[Row](), 0
+    with closing(db.execute(found, values)) as cursor:
+        while len(rows) < most and large < LARGE and (row := next(cursor, None)):
+            rows.append(row)
+            large += row[-1] or 0
+    return rows, len(rows) == most or large >= LARGE
+
+
+def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced: Lane | None, woken: int) -> tuple[int, bool]:
+    """How many were woken, and whether there may be more."""
     terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
     for lane, limit in db.execute(terms, (job,)).fetchall():
-        db.execute(_RELANE, (lane, forced_lane or lane, ids))
-        return db.execute(WAKE, (job, room(woken, limit, MOST_MOVED))).rowcount
-    return 0
+        db.execute(_RELANE, (lane, forced or lane, ids))
+        places = room(woken, limit, MOST_MOVED)
+        blocked, more = few(db, _BLOCKED, (job,), places)
+        db.executemany("UPDATE tokimori_runs SET state = 'ready' WHERE id = ?", [(run_id,) for run_id, _ in blocked])
+        return len(blocked), more and (places == MOST_MOVED or len(blocked) < places)
+    return 0, False

@@ -22,6 +22,7 @@ from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.jobs import DUE, keep_skips
+from tokimori.stores.sqlite.moves import few
 
 _BORN = (
     'id, origin, nominal, due, priority, "rank", lane, state, job_id, incarnation, created, details, concurrency_key, '
@@ -33,6 +34,7 @@ _BEAR = f"""
 INSERT INTO tokimori_runs ({_BORN})
 SELECT {", ".join(f"value ->> {column}" for column in range(13))}, {FIRST_TOKEN} FROM json_each(?) WHERE true
 ON CONFLICT (incarnation, origin) DO NOTHING"""
+_KNOWN = "SELECT 1 FROM tokimori_runs WHERE id = ?1 UNION ALL SELECT 1 FROM tokimori_history WHERE id = ?1"
 _ADVANCE = """
 UPDATE tokimori_jobs SET fired_through = max(fired_through, value ->> 1), next_due = value ->> 2, state = value ->> 3,
     anchor = value ->> 4, runs_remaining = value ->> 5, tzdata = value ->> 6
@@ -61,7 +63,8 @@ def apply(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]],
             accepted.append((plan, ids))
             answers.append(True)
         else:
-            answers.append(was_applied(plan, cursor, first_run_exists=_exists(db, ids[:1])))
+            known = [row for run_id in ids[:1] for row in db.execute(_KNOWN, (run_id,))]
+            answers.append(was_applied(plan, cursor, first_run_exists=bool(known)))
     _write(db, accepted, now)
     return answers
 
@@ -73,11 +76,6 @@ def _cursors(db: sqlite3.Connection, incarnations: Sequence[Incarnation]) -> dic
         (json.dumps(incarnations),),
     )
     return {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in rows}
-
-
-def _exists(db: sqlite3.Connection, ids: Sequence[RunId]) -> bool:
-    statement = "SELECT 1 FROM tokimori_runs WHERE id = ?1 UNION ALL SELECT 1 FROM tokimori_history WHERE id = ?1"
-    return any(db.execute(statement, (run_id,)).fetchone() for run_id in ids)
 
 
 def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> None:
@@ -110,11 +108,13 @@ def outdated(db: sqlite3.Connection, tzdata: str, limit: int) -> list[Job]:
 
 
 def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> int:
+    waiting = """SELECT id, length(payload) FROM tokimori_runs WHERE state = 'waiting' AND due <= ?
+        ORDER BY due LIMIT -1 OFFSET ?"""
+    ids = json.dumps([run_id for run_id, _ in few(db, waiting, (now, skip), limit)[0]])
     promote = """UPDATE tokimori_runs AS r SET state = 'ready', lane = coalesce(lane, (
             SELECT lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation))
-        WHERE id IN (SELECT id FROM tokimori_runs WHERE state = 'waiting' AND due <= ? ORDER BY due LIMIT ? OFFSET ?)
-        RETURNING lane, incarnation"""
-    promoted = db.execute(promote, (now, limit, skip)).fetchall()
+        WHERE id IN (SELECT value FROM json_each(?)) RETURNING lane, incarnation"""
+    promoted = db.execute(promote, (ids,)).fetchall()
     orphan = """INSERT INTO tokimori_moves SELECT ?1, '', 0, NULL, '[]', ?2, ?3
         WHERE NOT EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = ?1) ON CONFLICT DO NOTHING"""
     db.executemany(orphan, {(job, JOB_DELETED, now) for lane, job in promoted if lane is None})

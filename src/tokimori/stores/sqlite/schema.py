@@ -56,16 +56,14 @@ def check(db: sqlite3.Connection, known: Sequence[Migration]) -> list[str]:
 def _parts(db: sqlite3.Connection) -> Parts:
     parts = {}
     for kind, name, table, text in db.execute(_PARTS).fetchall():
-        parts[kind, name if kind == "table" else f"{table}.{name}"] = "there" if kind == "table" else _one_line(text)
+        parts[kind, name if kind == "table" else f"{table}.{name}"] = (
+            "there" if kind == "table" else " ".join(re.sub(r"--.*", "", text).split())
+        )
         if kind == "table":
             for _, column, type_, not_null, default, key in db.execute(f"PRAGMA table_info({name})"):
                 words = (type_, "NOT NULL" * not_null, f"DEFAULT {default}" * (default is not None), "key" * (key > 0))
                 parts["column", f"{name}.{column}"] = " ".join(word for word in words if word)
     return parts
-
-
-def _one_line(text: str) -> str:
-    return " ".join(re.sub(r"--.*", "", text).split())
 
 
 def migrate(db: sqlite3.Connection, known: Sequence[Migration], now: Moment) -> SchemaStatus:

@@ -10,7 +10,7 @@ from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaph
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
-from tokimori.stores.sqlite.lines import free_units, grant_programs, heaviest_in_line, serve_semaphore, wake_runs
+from tokimori.stores.sqlite.lines import each, free_units, grant_programs, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
 
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
@@ -26,11 +26,17 @@ SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} LIMIT {MOST_COUNTED}))
 _AHEAD = f"""
 SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} AND "rank" < ?2 LIMIT {MOST_COUNTED}))
     + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} AND ("rank", id) < (?2, ?3) LIMIT {MOST_COUNTED}))"""
+_HEAVIEST = f"""
+SELECT coalesce(max(weight), 0) FROM (
+    SELECT weight FROM tokimori_permits WHERE semaphore = ?1 AND token IS NULL UNION ALL
+    SELECT (SELECT value ->> 1 FROM json_each(j.semaphores) WHERE value ->> 0 = ?1) FROM tokimori_jobs j
+    JOIN ({each("incarnation", "state = 'blocked'")}) o ON o.value = j.incarnation WHERE EXISTS (SELECT 1
+        FROM tokimori_runs WHERE incarnation = o.value AND state = 'blocked' AND blocked_on = 'semaphore:' || ?1))"""
 _HOLDERS = f"SELECT {PERMIT} {_HELD} ORDER BY since, id LIMIT {MOST_HOLDERS}"
 
 
 def put_semaphore(db: sqlite3.Connection, name: str, limit: int, now: Moment) -> None:
-    check_lowered(name, limit, heaviest_in_line(db, name))
+    check_lowered(name, limit, *db.execute(_HEAVIEST, (name,)).fetchone())
     db.execute(f'{_MAKE} ON CONFLICT (name) DO UPDATE SET "limit" = excluded."limit"', (name, limit))
     serve_semaphore(db, name)
 

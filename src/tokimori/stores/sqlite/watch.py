@@ -1,7 +1,6 @@
 """Noticing that another process has written to the file, at next to no cost while nobody does."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 
 from tokimori.errors import StoreError
@@ -50,7 +49,7 @@ class FileWatch:
     async def _look(self) -> bool:
         """Whether SQLite could be asked."""
         try:
-            version = await self._writer.run(_data_version)
+            version = await self._writer.run(lambda db: int(db.execute("PRAGMA data_version").fetchone()[0]))
         except StoreError:
             return False
         if version != self._version:
@@ -66,7 +65,3 @@ class FileWatch:
         finally:
             if self._inotify is not None:
                 self._inotify.close()
-
-
-def _data_version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA data_version").fetchone()[0])

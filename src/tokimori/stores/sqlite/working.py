@@ -159,7 +159,8 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
     states = {node: state for node, state in nodes.items() if state is not None}
     verdicts = judged(changes, {run_id: run.standing for run_id, run in held.items()}, by, states)
     applied = [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.APPLIED]
-    accepted = [(change, *_ending(change, held[change.run_id])) for change in applied]
+    found = [(change, held[change.run_id]) for change in applied]
+    accepted = [(change, *ending(change, cancel=run.cancel, job_exists=run.job_exists)) for change, run in found]
     _write(db, accepted, by)
     bear_children(db, [change.run_id for change, state, _ in accepted if state in ENDS and not change.childless])
     freed = _freed(db, {change.run_id: held[change.run_id] for change in applied})
@@ -168,10 +169,6 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
             park(db, change.incarnation, error, freed)
     lines.serve(db, freed)
     return verdicts
-
-
-def _ending(change: Change, run: _Held) -> tuple[RunState, str | None]:
-    return ending(change, cancel=run.cancel, job_exists=run.job_exists)
 
 
 def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request
+from tests.contract.stores.actors import NOW, a_claim, a_job, a_node, a_request, later
 from tokimori.model.ids import JobId
+from tokimori.model.transitions import RunState
 from tokimori.ports.working import LARGE, is_cut
-from tokimori.stores.sqlite import jobs, moves, nodes, runs, schema, working
+from tokimori.stores.sqlite import jobs, moves, nodes, planning, runs, schema, working
 
 
 @pytest.fixture
@@ -114,3 +115,25 @@ def test_large_runs_follow_their_job_few_at_a_time(db: sqlite3.Connection, reaso
         done = moves.move_runs(db, job.incarnation)
         steps.append((done, *db.execute("SELECT count(*) FROM tokimori_runs WHERE lane IS NOT NULL").fetchone()))
     assert steps == [(False, 3), (False, 1), (True, 0)]
+
+
+def test_large_runs_become_ready_few_at_a_time(db: sqlite3.Connection) -> None:
+    """Each change of a row writes its payload anew: of what is due few are promoted at once where they are large."""
+    job = a_job()
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, due=later(1 + rank / 8), payload="x" * (LARGE // 2)), NOW)
+    assert [planning.promote(db, later(2), 500) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_large_runs_are_woken_few_at_a_time(db: sqlite3.Connection) -> None:
+    """A larger limit of a job wakes those of its line that are large a few at a time, and all of them in the end."""
+    job = a_job(max_running=5)
+    jobs.add_jobs(db, [job])
+    for rank in range(5):
+        runs.add_run(db, a_request(job, rank=rank, payload="x" * (LARGE // 2), state=RunState.BLOCKED), NOW)
+    moves.begin_move(db, job.incarnation, None)
+    waits = "SELECT count(*) FROM tokimori_runs WHERE state = 'blocked'"
+    steps = [(moves.move_runs(db, job.incarnation), *db.execute(waits).fetchone()) for _ in range(4)]
+    assert steps[-1] == (True, 0)
+    assert [left for _, left in steps][:2] == [3, 1]

@@ -18,8 +18,11 @@ BEGIN
     END IF;
     PERFORM tokimori_lock_semaphores(tokimori_lined(ARRAY[_incarnation]));
     SELECT array_agg(id), max(origin) INTO _ids, _last FROM (
-        SELECT id, origin FROM tokimori_runs WHERE incarnation = _incarnation AND origin > _move.origin
-        ORDER BY incarnation, origin LIMIT 500) r;
+        SELECT id, origin, sum(octet_length(payload)) OVER (
+            ORDER BY origin ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS large
+        FROM (SELECT id, origin, payload FROM tokimori_runs WHERE incarnation = _incarnation AND origin > _move.origin
+            ORDER BY incarnation, origin LIMIT 500) few) r
+    WHERE _move.reason IS NULL OR coalesce(large, 0) < 4000000;  -- the history gets payloads written anew
     IF _move.reason IS NOT NULL THEN
         PERFORM tokimori_cancel(
             ARRAY(SELECT id FROM tokimori_runs WHERE id = ANY (_ids) AND state <> 'running'), _move.reason, _move.since);
@@ -37,7 +40,7 @@ BEGIN
                 ELSE greatest(0, least(500, _job.max_running - _move.woken)) END));
         GET DIAGNOSTICS _woken = ROW_COUNT;
     END IF;
-    IF cardinality(_ids) = 500 OR _woken = 500 THEN
+    IF _woken = 500 OR EXISTS (SELECT FROM tokimori_runs WHERE incarnation = _incarnation AND origin > _last) THEN
         UPDATE tokimori_moves SET origin = coalesce(_last, origin), woken = woken + _woken
         WHERE incarnation = _incarnation;
         RETURN false;

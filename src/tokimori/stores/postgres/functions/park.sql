@@ -21,7 +21,7 @@ BEGIN
     _lined := tokimori_lined(_parked);
     BEGIN
         PERFORM tokimori_move_runs(i, false) FROM unnest(_parked) i;
-    EXCEPTION WHEN OTHERS THEN NULL;  -- beats try it again
+    EXCEPTION WHEN query_canceled OR OTHERS THEN NULL;  -- beats try it again
     END;
     RETURN _lined;
 END $$;

@@ -25,7 +25,7 @@ BEGIN
                 ORDER BY incarnation LIMIT 1) m
             WHERE m.incarnation NOT IN (SELECT incarnation FROM tokimori_jobs WHERE incarnation = m.incarnation) OR EXISTS (
                 SELECT FROM tokimori_jobs WHERE incarnation = m.incarnation FOR NO KEY UPDATE SKIP LOCKED);
-        EXCEPTION WHEN OTHERS THEN NULL;  -- a refused one is tried again, and refuses no beat
+        EXCEPTION WHEN query_canceled OR OTHERS THEN NULL;  -- a refused one is tried again, and refuses no beat
         END;
     END IF;
     IF cardinality(_ids) > 0 THEN

@@ -18,7 +18,7 @@ BEGIN
                     SELECT id, incarnation, "rank" FROM tokimori_runs
                     WHERE state = 'blocked' AND blocked_on = 'semaphore:' || _name AND lane = h.lane
                         AND "rank" < coalesce(_before, 9223372036854775807)
-                    ORDER BY "rank", id LIMIT _left) r
+                    ORDER BY "rank", id LIMIT least(_left, 1000)) r  -- beats serve those behind them
                 LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation) w
             WHERE h.lane <> ALL (_busy) AND w.units <= _left));
     END IF;
