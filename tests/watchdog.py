@@ -110,6 +110,7 @@ class Watchdog:
         own = taken * step.most / max(step.looks, 1)
         if own > MOST:
             self._found.append(f"one step held the loop for {own * 1_000:.0f} ms, as here:\n{step.stack}")
+        step.call = None  # its frame holds those that called it, and so the step: only the garbage collector ends that
 
     def _look(self, _: int, frame: FrameType | None) -> None:
         if self._is_in_step:
