@@ -18,7 +18,7 @@ from types import FrameType
 
 MOST = 0.050
 """Seconds of the processor that the product may take in one step. In production a node warns of 0.25 s on the wall."""
-_EVERY = 0.005
+EVERY = 0.005
 """Seconds of the processor between two looks."""
 _NOT_IN_A_NODE = ("/jinja2/compiler.py", "/jinja2/environment.py", "/copying.py")
 """Templates are compiled before a node listens; what copies a store is a program of its own."""
@@ -67,7 +67,7 @@ class Watchdog:
         """Watch from now on. For the main thread."""
         main = threading.get_ident()
         signal.signal(signal.SIGVTALRM, self._look)
-        signal.setitimer(signal.ITIMER_VIRTUAL, _EVERY, _EVERY)
+        signal.setitimer(signal.ITIMER_VIRTUAL, EVERY, EVERY)
         gc.callbacks.append(self._collect)
         run, thread_of = asyncio.Handle._run, threading.get_ident
         unseen: _Step | None = None

@@ -1,14 +1,20 @@
 """The watchdog of the tests: it tells who holds a loop, and only that."""
 
 import asyncio
+import gc
 import time
+import weakref
 
-from tests.watchdog import MOST, Watchdog
+from tests.watchdog import EVERY, MOST, Watchdog
 from tokimori.clock import Moment
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 
 SECONDS = 4 * MOST
+
+
+class Held:
+    """Something that a step has."""
 
 
 def look_for_moments() -> None:
@@ -65,4 +71,26 @@ async def test_many_short_steps_are_none_that_is_long(watchdog: Watchdog) -> Non
     for _ in range(200):
         next_moments(schedule, Moment(0), 20)
         await asyncio.sleep(0)
+    assert watchdog.found() == []
+
+
+async def test_what_a_step_had_is_freed_with_it(watchdog: Watchdog) -> None:
+    """A frame of it that was looked at holds the frames below, and with them the step: nothing may hold that frame."""
+    freed = list[bool]()
+
+    def work() -> None:
+        schedule, held = parse_schedule("* * * * *"), Held()
+        weakref.finalize(held, freed.append, True)
+        end = time.thread_time() + 4 * EVERY
+        while time.thread_time() < end:
+            next_moments(schedule, Moment(0), 2_000)
+
+    gc.disable()
+    try:
+        asyncio.get_running_loop().call_soon(work)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert freed == [True]
+    finally:
+        gc.enable()
     assert watchdog.found() == []
