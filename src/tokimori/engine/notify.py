@@ -68,7 +68,7 @@ class Messenger:
         self._kept: tuple[Notifying, int] | None = None
         """What the document says, and its version; None: it is to be read."""
         self._state: Notifying | None = None
-        self._is_idle = False
+        self._is_idle = self._seems_ahead = False
         self._gone: Set[str] = frozenset()
         """Notifiers that jobs name and that are gone: the log says so once."""
         self.next_at = at
@@ -145,12 +145,20 @@ class Messenger:
         if self._state is None:
             self._kept = await self._found()
             self._state = Notifying(written=self._known.since) if self._kept is None else self._kept[0]
-            if self._state.owner not in ("", by) and abs(now - self._state.beat) < SILENT:
+            if self._state.owner not in ("", by) and not self._is_over(self._state.beat, now):
                 self._forget()
                 return None
         if self._state.written < self._known.since:  # there was no notifier then
             self._state = replace(self._state, written=self._known.since, tie="")
         return self._state
+
+    def _is_over(self, beat: Moment, now: Moment) -> bool:
+        """Whether the one that does it is silent. If it seems ahead, this one may have been frozen since `now`.
+
+        Only where it is ahead at the next look, too, the clock was set back: what it has told of is read anew then.
+        """
+        was_ahead, self._seems_ahead = self._seems_ahead, beat >= now + SILENT
+        return now >= beat + SILENT or (was_ahead and self._seems_ahead)
 
     async def _found(self) -> tuple[Notifying, int] | None:
         try:

@@ -525,3 +525,19 @@ async def test_a_clock_that_was_set_back_stops_nobody(world: World) -> None:
     await world.end("bad")
     await world.step()
     assert await world.events() == ["failure"]
+
+
+async def test_who_was_frozen_in_its_step_tells_of_nothing_anew(world: World) -> None:
+    """It reads that another node has gone on by its own old time, as if the clock had been set back."""
+    await world.tell()
+    await world.add("bad", notify=ON_FAILURE)
+    await world.step()
+    frozen = world.clock.now()
+    await world.end("bad")
+    for _ in range(40):
+        await world.step()
+    assert await world.events() == ["failure"]
+    await world.messengers[OTHER].step(OTHER, frozen, world.clock.monotonic())
+    for _ in range(20):
+        await world.step(by=OTHER)
+    assert await world.events() == ["failure"]
