@@ -1,5 +1,6 @@
 """A node with an app, in processes of its own, on SQLite."""
 
+import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -112,9 +113,11 @@ class AppProgram(Program):
         return node
 
     def outcome(self, job: str, payload: str | None = None, code: int = 0) -> Any:
-        """The run of a job, when it has ended."""
+        """The run of a job, when it has ended. Whoever waits for long is told what for."""
         said = [] if payload is None else ["--payload", payload]
-        return self.json("job", "trigger", job, "--wait", *said, code=code)
+        ended = self.run("--json", "job", "trigger", job, "--wait", *said)
+        assert ended.returncode == code, ended.stderr
+        return json.loads(ended.stdout)
 
 
 def until(holds: Callable[[], bool], within: float = 30) -> None:
