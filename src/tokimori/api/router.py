@@ -1,29 +1,54 @@
 """The way from a path to its route."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
+_Known = tuple[str, str]
+"""A method, and a path or the beginning of paths."""
+
 
 class DirectRouter(Router):
-    """Finds a path without parameters at once; others are compared with one route after the other, as Starlette does.
+    """Finds a path without parameters at once, and compares others with the routes that begin as they do.
 
-    There are over a hundred routes, and each is a regular expression: for a request to `/api/v2/runs` 27 were tried.
+    There are over a hundred routes, and each is a regular expression. Starlette compares with one after the other: 27
+    for a request to `/api/v2/runs`, and 20 for one to `/api/v2/jobs/ID`, which was an eighth of its time.
     """
 
     def __init__(self, routes: Sequence[BaseRoute]) -> None:
         super().__init__(routes)
         plain = [route for route in routes if isinstance(route, Route) and "{" not in route.path]
         self._direct = {(method, route.path): route for route in reversed(plain) for method in route.methods or ()}
+        self._near = _by_beginning(routes)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        route = self._direct.get((scope.get("method", ""), scope.get("path", "")))
-        match, found = (Match.NONE, {}) if route is None else route.matches(scope)
-        if route is None or match is not Match.FULL:
-            await super().app(scope, receive, send)
-            return
-        scope["router"] = self
-        scope.update(found)
-        await route.handle(scope, receive, send)
+        method, path = scope.get("method", ""), scope.get("path", "")
+        route = self._direct.get((method, path))
+        for each in self._near.get((method, _beginning(path)), ()) if route is None else (route,):
+            match, found = each.matches(scope)
+            if match is Match.FULL:
+                scope.update(found, router=self, route=each)
+                await each.handle(scope, receive, send)
+                return
+        await super().app(scope, receive, send)
+
+
+def _beginning(path: str) -> str:
+    """Its first three parts, such as `/api/v2/jobs`."""
+    return "/".join(path.split("/", 4)[:4])
+
+
+def _by_beginning(routes: Sequence[BaseRoute]) -> Mapping[_Known, Sequence[BaseRoute]]:
+    """The routes that may take such paths, in their order; none that begins with a parameter is left out."""
+    fixed = [_beginning(route.path) if isinstance(route, Route) else "{" for route in routes]
+    methods = [(isinstance(route, Route) and route.methods) or {"GET", "HEAD"} for route in routes]
+    pairs = list(zip(routes, fixed, methods, strict=True))
+    known = {(method, begins) for _, begins, allowed in pairs if "{" not in begins for method in allowed}
+    return {
+        (method, beginning): [
+            route for route, begins, allowed in pairs if method in allowed and (begins == beginning or "{" in begins)
+        ]
+        for method, beginning in known
+    }

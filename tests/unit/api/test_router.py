@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from tests.unit.api.asgi import Asker
 from tokimori.api.router import DirectRouter
@@ -22,6 +22,11 @@ ROUTES = [
     route("/a", "post", "POST"),
     route("/b/plain", "plain"),
     route("/b/{id}", "id"),
+    route("/api/v2/b/{id}/c", "below"),
+    route("/api/v2/{kind}/x", "kind"),
+    route("/api/v2/b/{id}", "of b"),
+    route("/api/v2/b/{id}", "change", "PUT"),
+    route("/api/v2/d/{id}", "of d"),
 ]
 
 
@@ -35,9 +40,18 @@ ROUTES = [
         ("GET", "/b/plain", 200, "plain {}"),
         ("GET", "/b/x", 200, "id {'id': 'x'}"),
         ("GET", "/c", 404, "Not Found"),
+        ("GET", "/api/v2/b/1/c", 200, "below {'id': '1'}"),
+        ("GET", "/api/v2/b/x", 200, "kind {'kind': 'b'}"),
+        ("GET", "/api/v2/e/x", 200, "kind {'kind': 'e'}"),
+        ("HEAD", "/api/v2/b/1", 200, "of b {'id': '1'}"),
+        ("PUT", "/api/v2/b/x", 200, "change {'id': 'x'}"),
+        ("GET", "/api/v2/d/1", 200, "of d {'id': '1'}"),
+        ("POST", "/api/v2/d/1", 405, "Method Not Allowed"),
+        ("GET", "/api/v2/d/1/e", 404, "Not Found"),
     ],
 )
 async def test_the_same_route_answers_as_starlettes(method: str, path: str, status: int, text: str) -> None:
     """The first one of that path and method; what is wrong is told as Starlette tells it."""
-    answer = await Asker(DirectRouter(ROUTES)).ask(method, path)
-    assert (answer.status, answer.body.decode()) == (status, text)
+    for router in (Router(ROUTES), DirectRouter(ROUTES)):
+        answer = await Asker(router).ask(method, path)
+        assert (answer.status, answer.body.decode()) == (status, text)
