@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.integration.apps.conftest import until
 from tokimori.apps.app import App
+from tokimori.apps.running import Running
 from tokimori.apps.task import current_task
 from tokimori.errors import InvalidConfig, Refused
 
@@ -26,6 +28,14 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
 def state_of(app: App, run_id: str) -> str:
     """The state of a run."""
     return str(app.client.get_run(run_id).run.state)
+
+
+def send(running: Running, number: signal.Signals) -> "subprocess.Popen[str]":
+    """Signal the node of a program, which is returned."""
+    node = running._node
+    assert node is not None
+    node.send_signal(number)
+    return node
 
 
 def test_functions_run_within_the_program(app: App) -> None:
@@ -91,9 +101,7 @@ def test_a_node_that_dies_is_replaced(app: App) -> None:
     with app.running() as running:
         run = waits.enqueue()
         until(lambda: state_of(app, run.id) == "running")
-        node = running._node
-        assert node is not None
-        node.send_signal(signal.SIGKILL)
+        send(running, signal.SIGKILL)
         until(lambda: state_of(app, run.id) == "succeeded", within=60)
     assert told[-1] is False
     app.client.close()
@@ -110,9 +118,7 @@ def test_a_node_is_replaced_while_functions_of_before_go_on(app: App) -> None:
     with app.running() as running:
         run = waits.enqueue()
         until(lambda: state_of(app, run.id) == "running")
-        node = running._node
-        assert node is not None
-        node.send_signal(signal.SIGKILL)
+        send(running, signal.SIGKILL)
         until(lambda: app.client.get_run(run.id).run.attempt == 2, within=60)
         over.set()
         until(lambda: state_of(app, run.id) == "succeeded")
@@ -120,7 +126,7 @@ def test_a_node_is_replaced_while_functions_of_before_go_on(app: App) -> None:
 
 
 def test_a_thread_that_heeds_nothing_takes_no_place(app: App) -> None:
-    """Its run has ended as timed out, and others begin beside it: nobody may kill this program."""
+    """Its run has ended as timed out, and another begins beside it, for which this waits: nobody kills a program."""
     over = threading.Event()
 
     @app.job(timeout=0.2, timeout_grace=0.2)
@@ -145,9 +151,7 @@ def test_a_frozen_node_does_not_keep_its_program(app: App, monkeypatch: pytest.M
     monkeypatch.setattr("tokimori.apps.running.STOPS_WITHIN", 1.0)
     monkeypatch.setenv("TOKIMORI_NODE_STOP_GRACE", "0")
     with app.running() as running:
-        node = running._node
-        assert node is not None
-        node.send_signal(signal.SIGSTOP)
+        node = send(running, signal.SIGSTOP)
     assert node.returncode == -signal.SIGKILL
 
 

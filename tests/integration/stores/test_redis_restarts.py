@@ -80,7 +80,7 @@ async def test_a_server_that_lost_everything_is_not_taken_for_a_new_one(server: 
 
 @pytest.mark.parametrize("server", [FORGETFUL], indirect=True, ids=["its sessions"])
 async def test_connections_that_the_server_has_ended_are_asked_nothing(server: Server, store: Store) -> None:
-    """Each of several that lay idle failed one request, and the node waited up to two seconds behind each of them."""
+    """No request fails by one: each of several that lay idle failed one, and the node waited up to two seconds."""
     await asyncio.gather(*(store.survey(NOW) for _ in range(5)))
     server.command("CLIENT", "KILL", "TYPE", "normal")
     await asyncio.sleep(0.1)  # until the ends of these connections are here
