@@ -201,10 +201,14 @@ class SameLines(Machine):
         assert self.runs() == before
 
 
+def machine_of(kind: str) -> type[SameLines]:
+    """The machine that asks this store and memory."""
+    return type(f"SameLinesOf{kind.title()}", (SameLines,), {"kind": kind})
+
+
 def compare(kind: str, examples: int, steps: int) -> None:
     """Ask this store and memory the same, in so many conversations."""
-    machine = type(f"SameLinesOf{kind.title()}", (SameLines,), {"kind": kind})
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+    run_state_machine_as_test(machine_of(kind), settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
 @pytest.mark.timeout(300)  # whatever it finds is made small first
@@ -220,3 +224,26 @@ def test_a_store_lets_wait_as_memory_does(kind: str) -> None:
 def test_a_store_lets_wait_as_memory_does_for_long(kind: str) -> None:
     """The same, with many more and longer conversations."""
     compare(kind, 400 if kind == "memory" else 40, 100)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_deletion_passes_on_the_turns_that_its_runs_had(kind: str) -> None:
+    """A job is deleted whose first run has the turn for a unit: those behind it in the line are woken as in memory."""
+    machine, on_demand = machine_of(kind)(), {"semaphores": ()}
+    machine.begin((on_demand, {"semaphores": ("s",)}, {"semaphores": ("s",)}))
+    node = machine.register()
+    try:
+        machine.give_units("s", 1, gone=False)
+        machine.request(JobId("b"), 1, None, 2)
+        (holder,) = machine.take(node, 1)
+        machine.request(JobId("c"), 3, None, 1)
+        machine.request(JobId("b"), 4, None, 0)
+        assert machine.take(node, 9) == []
+        machine.settle(holder, Succeeded(0))
+        turns = {run.job_id: run for run in machine.runs() if run.state is RunState.READY}
+        assert list(turns) == ["c"]
+        machine.stop(JobId("c"), "delete")
+        machine.hold_the_same()
+        assert JobId("b") in {run.job_id for run in machine.runs() if run.state is RunState.READY}
+    finally:
+        machine.teardown()

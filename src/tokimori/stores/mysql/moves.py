@@ -83,7 +83,8 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
     seen, waked = len(ids), 0
     if reason is not None:
         rows, seen = await _few(transaction, ids, how)
-        await transaction.ask(*ending.cancel(rows, reason, Moment(since)))
+        left = Freed(semaphores=ending.left_by(rows, {job: names}).semaphores)
+        await transaction.ask(*await lines.serve(transaction, left, ending.cancel(rows, reason, Moment(since))))
     else:
         ((lane, limit, _),) = gate.rows
         locked = ending.locked("id IN (%s)", sorted(ids), columns="id")
