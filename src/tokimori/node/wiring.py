@@ -5,16 +5,13 @@ import gc
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tokimori.api.access_log import AccessLog
-from tokimori.api.acting import Acting
-from tokimori.api.app import Health, create_app
 from tokimori.api.connections import most_connections
-from tokimori.api.guards import Lenient
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
 from tokimori.config.secrets import VARIABLE, keyring_of
@@ -29,42 +26,35 @@ from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.secrets import Hide, SecretExecutor
-from tokimori.foreign.kala.routes import kala_routes
-from tokimori.foreign.kala.shapes import PREFIX as KALAS
 from tokimori.locks.session import Session
-from tokimori.metrics.metrics import Metrics
 from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
-from tokimori.model.rate import parse_rate
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.code_watch import told_of_changes
-from tokimori.node.formats import formats
-from tokimori.node.http_door import allowed_by, door_of
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
-from tokimori.node.open_api import check_open
-from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.patience import answered
-from tokimori.node.secret_file import make_secret
 from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
-from tokimori.node.vitals import vitals_of
 from tokimori.ports.executor import Executor
+from tokimori.ports.meter import UNMETERED
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, Place
-from tokimori.service.claims import Claims
 from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.reboot import trigger_reboot
-from tokimori.service.schema import DoorOnDemand, StoreOnDemand, open_prepared
+from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 from tokimori.traces.spans import traced
-from tokimori.web.page import Page
+
+if TYPE_CHECKING:
+    from tokimori.metrics.metrics import Metrics
+    from tokimori.node.http_door import OpenDoor
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +90,7 @@ async def serve(
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = _service_of(store, semaphore_store, settings, clock)
+        service = service_of(store, semaphore_store, settings, clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await _loaded(functions)
@@ -110,9 +100,10 @@ async def serve(
             source = ApartSource(store, stock, os.urandom, service.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
-        rhythm, place, metrics, random = rhythm_of(settings), place_of(store, clock, stopping), Metrics(), Randomness()
+        rhythm, place, metrics = rhythm_of(settings), place_of(store, clock, stopping), metrics_of(settings)
+        meter, random = metrics or UNMETERED, Randomness()
         node = Node(
-            store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
+            store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=meter
         )
         node.signalling = functions.signal
         await executor.open(node.hear)
@@ -120,15 +111,14 @@ async def serve(
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.
-            if app is not None:
-                await _declare(app, service, store, os.urandom)
+            await _declare(app, service, store, os.urandom)
             async with (
                 _reloading(settings, functions),
-                _http_door(
+                _door_of(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
             ):
-                told = () if door is None else told_at_start(*door, with_secret=tells_secret)
+                told = () if door is None else door.told(with_secret=tells_secret)
                 rest = partial(_rest, place, stopping, settings.http.drain)
                 await _take_part(node, store, service, told, announce, joined=joined, rest=rest)
             announce(f"Node {node.id} has stopped.")
@@ -206,8 +196,10 @@ def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, s
     return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
 
 
-async def _declare(app: Hello, service: Service, store: Store, random: RandomBytes) -> None:
-    """Put the jobs of the app in the store, and say what became of them."""
+async def _declare(app: Hello | None, service: Service, store: Store, random: RandomBytes) -> None:
+    """Put the jobs of the app, if there is one, in the store, and say what became of them."""
+    if app is None:
+        return
     said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
     for line in await declare(service.acting_as(f"app {app.app}"), store, random, said):
         log.warning("%s", line)
@@ -286,9 +278,41 @@ async def _join(node: Node, store: Store, service: Service) -> None:
     await trigger_reboot(store, service, node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
-def _service_of(
+def metrics_of(settings: Settings) -> "Metrics | None":
+    """What counts the work of a node whose door tells of it."""
+    if not settings.http.enabled:
+        return None
+    from tokimori.metrics.metrics import Metrics  # noqa: PLC0415  a node without a door tells nobody
+
+    return Metrics()
+
+
+def _door_of(
+    node: Node,
+    store: Store,
+    semaphores: StoreOnDemand | None,
+    settings: Settings,
+    clock: Clock,
+    *,
+    callbacks: Callbacks,
+    metrics: "Metrics | None",
+    place: Place,
+) -> "AbstractAsyncContextManager[OpenDoor | None]":
+    """The door over HTTP, where the settings want one."""
+    if metrics is None:
+        return nullcontext()
+    from tokimori.node.http_door import http_door  # noqa: PLC0415  a node without a door starts in half the time
+
+    service = partial(service_of, settings=settings, clock=clock, node=node)
+    return http_door(
+        node, store, semaphores, settings, clock, service_of=service, callbacks=callbacks, metrics=metrics, place=place
+    )
+
+
+def service_of(
     store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, node: Node | None = None
 ) -> Service:
+    """The service on this store: of the engine, or of the door of a node, which says whether its time is right."""
     return Service(
         store,
         clock,
@@ -299,74 +323,6 @@ def _service_of(
         trusts_time=lambda: node is None or node.trusts_its_time,
         stops=lambda: node is not None and node.phase is not Phase.WORKING,
     )
-
-
-@asynccontextmanager
-async def _http_door(
-    node: Node,
-    store: Store,
-    semaphores: StoreOnDemand | None,
-    settings: Settings,
-    clock: Clock,
-    *,
-    callbacks: Callbacks,
-    metrics: Metrics,
-    place: Place | None = None,
-) -> AsyncIterator[tuple[str, str] | None]:
-    """Its address and its secret. It stays open while the node drains: whoever asks why is answered.
-
-    Whatever is asked through it goes through connections of its own, which the node does not wait for.
-    """
-    if not settings.http.enabled:
-        yield None
-        return
-    semaphores = None if semaphores is None else DoorOnDemand(semaphores)
-    doors = await store.for_doors()
-    service = _service_of(doors, semaphores, settings, clock, node)
-    vitals = vitals_of(node, doors, service, settings, clock)
-    http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
-    page = Page(Acting(service).service, clock, http.path_prefix or "")
-    kala = Acting(service, lambda _: "kala", allowed=allowed)
-    page.compile()
-    if http.v1_open:
-        check_open(http.interface, os.geteuid())
-    app = create_app(
-        service,
-        clock,
-        interface=http.interface,
-        secret=secret,
-        health=lambda: _health(node),
-        unready=lambda: vitals.unready,
-        pages=[*page.routes(), *kala_routes(kala.service, http.v1_default_owner)],
-        lost=page.lost,
-        closed=page.closed,
-        host_name=node.identity.host,
-        public_url=http.public_url,
-        hear=callbacks.hear,
-        claims=None if place is None else Claims(place, os.urandom),
-        formats=formats(clock),
-        figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken),
-        allowed=allowed,
-        rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
-        path_prefix=http.path_prefix or "",
-        streams=http.streams,
-        lenient=Lenient(open=(KALAS,) if http.v1_open else (), nameless=(KALAS,)),
-    )
-    door = door_of(AccessLog(app, clock) if http.access_log else app, http)
-    await door.start()
-    here = http.below_prefix(door.url)
-    callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
-    try:
-        with noted_door(settings.state_dir, here):
-            async with vitals.watched():
-                yield here, secret
-    finally:
-        await door.stop()
-
-
-def _health(node: Node) -> Health:
-    status = "ok" if node.healthy else "the store does not answer"
-    return Health(status=status, node_id=node.id, store_reachable=node.healthy, version=node.identity.version)
 
 
 def identity_of(settings: Settings, app: Hello | None = None) -> Identity:

@@ -1,5 +1,6 @@
 """The page at `/`. It is rendered here, and a small script keeps it up to date; there is no build step."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -37,11 +38,12 @@ class Page:
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
         self._templates.globals |= {"static": self._address, "root": path_prefix, "name_of": name_of}
         self._root = path_prefix
+        self._is_compiled = False
 
-    def compile(self) -> None:
-        """Compile the templates: at the first request that would hold up the loop of a node."""
+    def _compile(self) -> None:
         for name in self._templates.list_templates():
             self._templates.get_template(name)
+        self._is_compiled = True
 
     def routes(self) -> Sequence[Route]:
         """The paths of the page and its files."""
@@ -52,6 +54,8 @@ class Page:
         query = request.query_params
         view = View(*(query.get(name) or None for name in View._fields))
         async with request.app.state.line:  # with lists of the API
+            if not self._is_compiled:  # beside the loop, which it would hold up; most nodes are asked for no page
+                await asyncio.to_thread(self._compile)
             try:
                 shown = await content(self._service_for(request), self._clock, view)
             except Bug:

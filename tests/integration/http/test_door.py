@@ -1,6 +1,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -16,8 +17,9 @@ from tokimori.config.settings import load_settings
 from tokimori.executors.executors import executors_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.metrics.metrics import Metrics
+from tokimori.node.http_door import http_door
 from tokimori.node.node import Node
-from tokimori.node.wiring import _http_door, identity_of
+from tokimori.node.wiring import identity_of, service_of
 from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
@@ -105,12 +107,19 @@ async def test_the_door_of_a_node_is_answered_while_its_own_reads_wait(tmp_path:
     waiting = asyncio.ensure_future(store._read(lambda _db: busy.wait()))
     try:
         async with (
-            _http_door(node, store, None, settings, clock, callbacks=Callbacks(), metrics=Metrics()) as door,
+            http_door(
+                node,
+                store,
+                None,
+                settings,
+                clock,
+                service_of=partial(service_of, settings=settings, clock=clock, node=node),
+                callbacks=Callbacks(),
+                metrics=Metrics(),
+            ) as (url, secret),
             aiohttp.ClientSession() as session,
             asyncio.timeout(20),
         ):
-            assert door is not None
-            url, secret = door
             headers = {"Authorization": f"Bearer {secret}"}
             async with session.get(f"{url.rstrip('/')}/api/v2/jobs", headers=headers) as answer:
                 assert (answer.status, await answer.json()) == (200, [])
