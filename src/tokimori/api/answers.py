@@ -29,9 +29,9 @@ def answer(value: object, status: int = 200, *, location: str | None = None) -> 
     return Response(json.encode(value), status, headers, JSON)
 
 
-def written(text: bytes) -> Response:
-    """A response with JSON that is written already."""
-    return Response(text, media_type=JSON)
+def written(text: bytes, etag: str | None = None) -> Response:
+    """A response with JSON that is written already, and the tag that it has of its own."""
+    return Response(text, 200, None if etag is None else {"etag": etag}, JSON)
 
 
 def page_of(request: Request, value: object, *, more: bool, **after: str | None) -> Response:

@@ -31,6 +31,8 @@ _HEADERS: Final = tuple(
 )
 """What every answer says, unless it says something else itself."""
 
+_NAMES: Final = frozenset(name for name, _ in _HEADERS)
+
 Headers = dict[bytes, bytes]
 
 
@@ -69,10 +71,13 @@ class Finished:
         """The body as it is sent; the start is changed."""
         ours: Headers = {b"date": self._today()}
         if not body.get("more_body", False):
-            body = await _packed(scope, ours, _tagged(scope, start, ours, body))
+            body = _tagged(scope, start, ours, body)
+            if len(body.get("body", b"")) >= LEAST_PACKED:
+                body = await _packed(scope, ours, body)
         given = [pair for pair in start.get("headers", ()) if pair[0] not in ours]
-        names = {name for name, _ in given}
-        start["headers"] = [*given, *(pair for pair in _HEADERS if pair[0] not in names), *ours.items()]
+        said_itself = _NAMES.intersection([name for name, _ in given])
+        more = [pair for pair in _HEADERS if pair[0] not in said_itself] if said_itself else _HEADERS
+        start["headers"] = [*given, *more, *ours.items()]
         return body
 
     def _today(self) -> bytes:
@@ -97,9 +102,7 @@ def _tagged(scope: Scope, start: Message, ours: Headers, body: Message) -> Messa
 
 
 async def _packed(scope: Scope, ours: Headers, body: Message) -> Message:
-    text: bytes = body.get("body", b"")
-    if len(text) < LEAST_PACKED:
-        return body
+    text: bytes = body["body"]
     ours[b"vary"] = b"Accept-Encoding"
     if not any("gzip" in each for each in said(scope, b"accept-encoding")):
         return body

@@ -78,6 +78,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._limits = connections.limits
         self._unread = bytearray()
         self._waits = False
+        self._has_news = False
         self._in_head = False
         self._in_request = False
         self._head = 0
@@ -192,9 +193,8 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._in_request = self._in_head = True
+        self._in_request = self._in_head = self._has_news = True
         self._head = self._size = self._pieces = 0
-        self._look()
 
     def on_url(self, url: bytes) -> None:
         """A part of its address."""
@@ -209,14 +209,13 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """The headers are whole: the app begins to answer, or will after earlier requests."""
-        self._in_head, self._size = False, 0
+        self._in_head, self._has_news, self._size = False, True, 0
         if len(self.pipeline) >= MOST_AHEAD:
             message = f"more than {MOST_AHEAD} requests were sent ahead of the answers"
             self._give_up(_refused(HTTPStatus.TOO_MANY_REQUESTS, message, "requests", f"at most {MOST_AHEAD} ahead"))
         super().on_headers_complete()
         joined = Joined(self.cycle.transport, has_body=self.scope["method"] != "HEAD")
         self.cycle.transport = joined  # type: ignore[assignment]
-        self._look()
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -226,8 +225,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """The request is whole: now its client waits for the door."""
         super().on_message_complete()
-        self._in_request = False
-        self._look()
+        self._in_request, self._has_news = False, True
 
     def on_response_complete(self) -> None:
         """An answer has been written."""
@@ -270,6 +268,9 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
             allowed = f"at most {MOST_REQUEST} bytes in {MOST_PIECES} pieces"
             message = "the request is too large, or in too many pieces"
             self._refuse(_refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "body", allowed))
+        if self._has_news:  # told three times of most requests, in one step
+            self._has_news = False
+            self._look()
 
     def _count_head(self, size: int) -> None:
         self._head += size

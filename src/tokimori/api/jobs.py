@@ -256,9 +256,7 @@ class Jobs:
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
         found = await self._service(request).shown(job_id_of(request), SHOWN_TIMES)
-        response = written(_shown(found))
-        response.headers["etag"] = _etag(found.facts.job)
-        return response
+        return written(_shown(found), _etag(found.facts.job))
 
     async def update(self, request: Request, body: Fields) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396); a null brings the default of a field back."""

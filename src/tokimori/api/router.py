@@ -20,7 +20,7 @@ class DirectRouter(Router):
         super().__init__(routes)
         plain = [route for route in routes if isinstance(route, Route) and "{" not in route.path]
         self._direct = {(method, route.path): route for route in reversed(plain) for method in route.methods or ()}
-        self._near = _by_beginning(routes)
+        self._near = _by_beginning([route for route in routes if route not in plain])
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -41,7 +41,7 @@ def _beginning(path: str) -> str:
 
 
 def _by_beginning(routes: Sequence[BaseRoute]) -> Mapping[_Known, Sequence[BaseRoute]]:
-    """The routes that may take such paths, in their order; none that begins with a parameter is left out."""
+    """The routes that may take such paths, in their order: those with parameters, which others may begin with."""
     fixed = [_beginning(route.path) if isinstance(route, Route) else "{" for route in routes]
     methods = [(isinstance(route, Route) and route.methods) or {"GET", "HEAD"} for route in routes]
     pairs = list(zip(routes, fixed, methods, strict=True))

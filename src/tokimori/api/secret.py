@@ -35,6 +35,8 @@ COMMAND = "tokimori node address"
 """What prints the address with the secret."""
 OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """The paths that are answered without the secret."""
+_PAGE: Final = frozenset({"/", LOGIN, LOGOUT})
+_OWNER: Final = owner(None)
 MOST_BROUGHT = 8
 """So many secrets, tokens or cookies of a request are looked at."""
 COMPLAINT_EVERY = 60.0
@@ -71,7 +73,7 @@ class Secret:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope)
-        access: Access | None = owner(None)
+        access: Access | None = _OWNER
         if scope["path"] in OPEN_TO_ALL:
             response = None
         elif scope["path"].startswith(self._open_below):
@@ -94,7 +96,8 @@ class Secret:
     async def _entering(self, request: Request, receive: Receive) -> tuple[Access | None, Response | None]:
         """Who asks, None where nobody knows him; and the answer to who goes no further. Raises `ClientDisconnect`."""
         try:
-            return await self._at_the_page(request, receive) or (await self._known(request), None)
+            entered = await self._at_the_page(request, receive) if request.scope["path"] in _PAGE else None
+            return entered or (await self._known(request), None)
         except Unauthorized as fault:
             return None, self._refusal(request, fault)
         except TokimoriError as fault:
@@ -139,7 +142,7 @@ class Secret:
         right = self._secret if given else self._cookie
         brought = given or _cookies(request, cookie_name(request))
         if _has(brought, right):
-            return owner(None)
+            return _OWNER
         if self._holders is not None:
             for text in brought[:MOST_BROUGHT]:
                 token = await self._holders.bearer(text) if given else await self._in_session(self._holders, text)
