@@ -18,7 +18,7 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import lost_with, said_of
 from tokimori.executors.keeper_post import Attempt, KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.old_output import remove_old_output
+from tokimori.executors.old_output import MOST, remove_old_output
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
@@ -126,7 +126,8 @@ class CommandExecutor:
             self._forgetting = asyncio.get_running_loop().create_task(work)
 
     def _forget(self, before: Moment) -> None:
-        remove_old_output(self._settings.runs_dir, before)
+        while remove_old_output(self._settings.runs_dir, before) == MOST and not self._closing:
+            pass  # where there are many jobs it is hours until this is asked again, and runs go on writing
         self._exchanges.remove_dead()
 
     async def close(self) -> None:
