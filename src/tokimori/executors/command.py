@@ -219,6 +219,10 @@ class CommandExecutor:
             self._tell_end(attempt, notice)
         except OSError as fault:
             self._see_to(self._tell_end_later(attempt, notice, fault))
+        except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
+            log.exception("what run %s has reported can't be read", task.run_id)
+            failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
+            self._tell(self._end(attempt, failed, self._moment(notice.at), _output(task, notice)))
 
     def _tell_end(self, attempt: Attempt, notice: wire.Ended) -> None:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""
