@@ -63,7 +63,7 @@ def _encoded(text: str) -> bytes:
 
 
 def hidden_in_json(line: bytes, needles: Sequence[str]) -> bytes:
-    """The same of a text that may be JSON, and then stays so: a number becomes a text. Not where it is nested deeply."""
+    """The same of a text that may be JSON, and then stays so, unless it is nested deeply: a number becomes a text."""
     found = redacted(line, [*map(_encoded, needles)])
     if found == line or not _is_json(line) or _is_json(found):
         return found

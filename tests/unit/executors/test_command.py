@@ -1,6 +1,5 @@
 """What the engine's side of commands does without a keeper."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -24,4 +23,4 @@ async def test_old_output_goes_however_much_there_is(tmp_path: Path, monkeypatch
     executor.forget(NEW_YEAR)
     assert executor._forgetting is not None
     await executor._forgetting
-    assert os.listdir(runs) == []
+    assert list(runs.iterdir()) == []
