@@ -130,8 +130,12 @@ class Service(RepeatingService):
         """
         wanted, start = checked("n", n, MOST_LISTED), await self._start(after, self.time_zone)
         jobs = [due.job for due in await self._store.due(_EVER, MOST_LISTED)]
-        merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
-        return list(islice(merged, wanted))
+
+        def found() -> Sequence[tuple[Job, Moment]]:
+            merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
+            return list(islice(merged, wanted))
+
+        return await self._aside.compute(found)
 
     async def explain(
         self,
