@@ -65,3 +65,12 @@ async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World)
     with pytest.raises(Refused, match="rocket"):
         await world.service.resume("newer")
     await world.service.delete("newer")
+
+
+async def test_a_zone_that_is_not_known_here_hinders_no_start(world: World) -> None:
+    """A machine with newer rules has added such a job: what is to run when this one starts does so all the same."""
+    job = await world.add(ON_DEMAND, "elsewhere")
+    world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
+    await world.service.add("start", noop=True, schedule="@reboot")
+    runs = await trigger_reboot(world.store, world.service, "host", "boot", lambda _lane: True)
+    assert [run.job_id for run in runs] == ["start"]
