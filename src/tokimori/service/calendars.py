@@ -18,8 +18,8 @@ from tokimori.service.arguments import CalendarArguments
 from tokimori.service.asking import all_jobs, retried
 from tokimori.service.days_off import CALENDARS, restore
 from tokimori.service.documents import Documents
-from tokimori.service.notified import NAMED
 from tokimori.service.given import day_of, many
+from tokimori.service.notified import NAMED
 
 _FIELDS = ("description", "dates", "weekdays")
 
@@ -60,8 +60,8 @@ class Calendars:
 
         Occurrences up to now are decided by the old days. Fields that somebody else changes at the same time keep that
         change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
-        `InvalidInput`, `Conflict` while others keep changing the calendar, and `Refused` behind all others for jobs that
-        can't take over its days.
+        `InvalidInput`, `Conflict` while others keep changing the calendar, and at last `Refused` for jobs that can't take
+        over its days.
         """
         return await self._change(name, lambda known: changed_calendar(known, changes))
 

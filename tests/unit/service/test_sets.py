@@ -222,7 +222,7 @@ def once_before_a_change(world: World, act: Callable[[], Awaitable[object]]) -> 
             await acts.pop()()
         await change(*args)
 
-    world.store.replace_job = changed  # type: ignore[method-assign]
+    world.store.replace_job = changed  # type: ignore[assignment,method-assign]
 
 
 @pytest.mark.parametrize("how", ["taken over", "edited", "deleted"])
