@@ -18,7 +18,7 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import lost_with, said_of
 from tokimori.executors.keeper_post import Attempt, KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.old_output import remove_old_output
+from tokimori.executors.old_output import MOST, remove_old_output
 from tokimori.executors.outcomes import outcome_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
@@ -126,7 +126,8 @@ class CommandExecutor:
             self._forgetting = asyncio.get_running_loop().create_task(work)
 
     def _forget(self, before: Moment) -> None:
-        remove_old_output(self._settings.runs_dir, before)
+        while remove_old_output(self._settings.runs_dir, before) == MOST and not self._closing:
+            pass  # where there are many jobs it is hours until this is asked again, and runs go on writing
         self._exchanges.remove_dead()
 
     async def close(self) -> None:
@@ -218,6 +219,10 @@ class CommandExecutor:
             self._tell_end(attempt, notice)
         except OSError as fault:
             self._see_to(self._tell_end_later(attempt, notice, fault))
+        except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
+            log.exception("what run %s has reported can't be read", task.run_id)
+            failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
+            self._tell(self._end(attempt, failed, self._moment(notice.at), _output(task, notice)))
 
     def _tell_end(self, attempt: Attempt, notice: wire.Ended) -> None:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""

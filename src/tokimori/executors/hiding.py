@@ -63,11 +63,14 @@ def _encoded(text: str) -> bytes:
 
 
 def hidden_in_json(line: bytes, needles: Sequence[str]) -> bytes:
-    """The same of a text that may be JSON, and then stays so: a number becomes a text."""
+    """The same of a text that may be JSON, and then stays so, unless it is nested deeply: a number becomes a text."""
     found = redacted(line, [*map(_encoded, needles)])
     if found == line or not _is_json(line) or _is_json(found):
         return found
-    return json.dumps(_walked(json.loads(line), needles)).encode()
+    try:
+        return json.dumps(_walked(json.loads(line), needles)).encode()
+    except RecursionError:
+        return found
 
 
 def _is_json(text: bytes) -> bool:

@@ -1,5 +1,6 @@
 """Old output files of attempts: `<run>/<attempt>.log`."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,18 +12,21 @@ MOST = 1000
 
 
 def remove_old_output(runs_dir: Path, before: Moment) -> int:
-    """Remove folders of runs made before the moment, of which no file was written since; how many.
+    """Remove folders of runs made before the moment, of which no file was written since; how many have gone.
 
-    The name of a folder is the run's id, and that tells when it was made.
+    The name of a folder is the run's id, and that tells when it was made. Where `MOST` have gone there may be more.
     """
-    bound = first_id_at(before)
+    bound, removed = first_id_at(before), 0
     if not runs_dir.is_dir():
-        return 0
-    removed = 0
-    for folder in runs_dir.iterdir():
-        if removed < MOST and folder.name < bound and _last_written(folder) < before:
-            shutil.rmtree(folder, ignore_errors=True)
-            removed += 1
+        return removed
+    with os.scandir(runs_dir) as folders:  # no list of them all: there may be millions
+        for entry in folders:
+            folder = Path(entry)
+            if folder.name < bound and _last_written(folder) < before:
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += not folder.exists()
+            if removed == MOST:
+                break
     return removed
 
 

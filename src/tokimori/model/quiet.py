@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import lru_cache
 
-from tokimori.clock import MINUTE, Moment, from_datetime
+from tokimori.clock import MINUTE, Moment, from_datetime, to_datetime
 from tokimori.errors import InvalidInput
-from tokimori.schedules.zones import on_clocks, zone_info
+from tokimori.schedules.zones import zone_info
 
 MOST = 20
 """So many stretches of quiet hours a notifier may have."""
@@ -36,7 +36,7 @@ def quiet_until(quiet: Sequence[str], zone: str, now: Moment) -> Moment | None:
     if not quiet:
         return None
     week = _week_of(tuple(quiet))
-    wall = on_clocks(zone, now)
+    wall = to_datetime(now).astimezone(zone_info(zone))
     minute = (wall.weekday() * 24 + wall.hour) * 60 + wall.minute
     ahead = week >> minute | (week & (1 << minute) - 1) << _WEEK - minute
     if not ahead & 1:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -86,14 +86,15 @@ def check_zone(name: object, *, field: str = "time_zone") -> str:
     folded = str(name).strip().casefold()
     near = next((known for known in sorted(names) if known.casefold() == folded), None)
     allowed = near or "an IANA name such as UTC or Europe/Paris"
-    message = f"{field}: there is no time zone {name!r}{_zone_hint(str(name), names)}"
+    message = f"{field}: there is no time zone {name!r}{_zone_hint(str(name))}"
     raise InvalidInput(message, field=field, value=name, allowed=allowed)
 
 
-def _zone_hint(name: str, names: Collection[str]) -> str:
-    """By the whole name, or by that of the city alone."""
+@lru_cache(maxsize=64)
+def _zone_hint(name: str) -> str:
+    """By the whole name, or by that of the city alone. It takes some milliseconds, and is asked for with each job."""
     cities = _cities()
-    meant = nearest(name, names) or cities.get(nearest(name.rpartition("/")[2], cities) or "")
+    meant = nearest(name, _names()) or cities.get(nearest(name.rpartition("/")[2], cities) or "")
     return "" if meant is None else f"; did you mean {meant}?"
 
 
@@ -119,7 +120,13 @@ def zone_info(name: str) -> ZoneInfo:
 
 
 def on_clocks(zone: str, moment: Moment) -> datetime:
-    """The moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999."""
+    """The moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999.
+
+    So, too, where nothing is known of the zone here: a machine with newer rules may have added a job in it, and
+    whatever else a list shows is no less true.
+    """
+    if zone not in _names():
+        return to_datetime(moment)
     try:
         return to_datetime(moment).astimezone(zone_info(zone))
     except OverflowError:

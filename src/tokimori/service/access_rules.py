@@ -236,9 +236,24 @@ async def _requested(asked: Asked) -> Any:
 
 
 async def _deleted(asked: Asked) -> Any:
-    """A job, and with `cascade` all that run after it. Where it has to stay, jobs of others are not named."""
+    """A job, and with `cascade` all that run after it."""
     if asked.argument("cascade") and not await _sees_all_after(asked):
         raise out_of_scope("cascade: a job that runs after it")
+    return await _gone_alone(asked)
+
+
+async def _renamed(asked: Asked) -> Any:
+    """A job gets another id, also in the jobs that name it. If some are of others it is not told which these are."""
+    if await asked.sight.sees_id(asked.first):
+        edges = await asked.service.graph(asked.first)
+        for other in {edge.declared_by for edge in edges if asked.first in (edge.parent, edge.child)}:
+            if not await asked.sight.sees_id(other):
+                raise out_of_scope(f"id: a job of others that names {asked.first!r}", asked.first)
+    return await _gone_alone(asked)
+
+
+async def _gone_alone(asked: Asked) -> Any:
+    """A job goes, and no other. Where it has to stay, jobs of others are not named."""
     try:
         return await _gone(asked)
     except Refused as fault:
@@ -303,9 +318,10 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "tasks.list": (Role.READ, _tasks),
         **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds", "log")], (Role.READ, _of_job)),
         **dict.fromkeys(
-            [f"tasks.{order}" for order in ("put_piece", "build", "rollback", "delete", *TASK_ORDERS)],
+            [f"tasks.{order}" for order in ("put_piece", "build", "rollback", *TASK_ORDERS)],
             (Role.OPERATE, _to_job),
         ),
+        "tasks.delete": (Role.OPERATE, _gone_alone),
         **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
         "expectations.get": (Role.READ, _of_job),
         "ping": (Role.PING, _to_job),
@@ -323,7 +339,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),
         **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
         "delete": (Role.OPERATE, _deleted),
-        "rename_job": (Role.OPERATE, _gone),
+        "rename_job": (Role.OPERATE, _renamed),
         "apply": (Role.OPERATE, whole),
         **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, whole)),
         **dict.fromkeys(("cancel", "hold", "resume_run", "retry_run"), (Role.OPERATE, _to_run)),

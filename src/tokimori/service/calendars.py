@@ -1,12 +1,13 @@
 """Calendars: named days off, and the jobs that use them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Protocol, Unpack
 
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.calendar import Calendar, days_off_of
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job
@@ -18,6 +19,7 @@ from tokimori.service.asking import all_jobs, retried
 from tokimori.service.days_off import CALENDARS, restore
 from tokimori.service.documents import Documents
 from tokimori.service.given import day_of, many
+from tokimori.service.notified import NAMED
 
 _FIELDS = ("description", "dates", "weekdays")
 
@@ -58,17 +60,23 @@ class Calendars:
 
         Occurrences up to now are decided by the old days. Fields that somebody else changes at the same time keep that
         change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
-        `InvalidInput`, and `Conflict` while others keep changing the calendar.
+        `InvalidInput`, `Conflict` while others keep changing the calendar, and at last `Refused` for jobs that can't take
+        over its days.
         """
         return await self._change(name, lambda known: changed_calendar(known, changes))
 
     async def _change(self, name: str, change: Callable[[Calendar], Calendar]) -> Calendar:
         calendar = await self._documents.change(_checked(name), change)
+        left: dict[JobId, TokimoriError] = {}
         async for job in self._jobs_of(name):
             try:
                 await self._refresh(job.id)
             except NotFound:
                 continue  # deleted meanwhile
+            except (Conflict, InvalidInput, Refused) as fault:
+                left[job.id] = fault
+        if left:
+            raise _not_followed(name, left)
         return calendar
 
     async def delete(self, name: str) -> None:
@@ -108,6 +116,18 @@ async def follow_calendar(calendars: Calendars, name: str, follow: Callable[[Cal
     All jobs that use it take over the new days.
     """
     await calendars._change(name, follow)
+
+
+def _not_followed(name: str, left: Mapping[JobId, TokimoriError]) -> Refused:
+    """What is said where some jobs keep the old days, such as one that this version can't read: no other has to."""
+    told = [f"{job_id} ({fault.message})" for job_id, fault in islice(left.items(), NAMED)]
+    more = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
+    return Refused(
+        f"calendar: {name!r} was changed, and these jobs keep its old days: {', '.join([*told, *more])}",
+        field="calendar",
+        value=name,
+        allowed="the same again, when they can be edited",
+    )
 
 
 def _checked(name: str) -> str:

@@ -124,9 +124,7 @@ class Declarations:
             return
         documents = await self._documents()
         if step.known is not None and step.fate in (Fate.REMOVED, Fate.FORGOTTEN):
-            if step.fate is Fate.REMOVED:
-                await self.kind.put(step.name, step.was, step.state)
-            await self._disown(documents, step.known)
+            await self._disown(documents, step, step.known)
         else:
             await self._follow(documents, set_name, step)
 
@@ -158,13 +156,16 @@ class Declarations:
         except (AlreadyExists, NotFound):
             raise self._taken(owned.name) from None
 
-    async def _disown(self, documents: Documents[Owned], known: Owned) -> None:
+    async def _disown(self, documents: Documents[Owned], step: Step, known: Owned) -> None:
+        """Remove it, unless another set declares it by now; who has removed it meanwhile has done it."""
         try:
             document = await documents.find(self._key(known.name))
         except NotFound:
             return
         if documents.value_of(document) != known:
             raise self._taken(known.name)
+        if step.fate is Fate.REMOVED:
+            await self.kind.put(step.name, step.was, step.state)
         await documents.delete(document)
 
     def _taken(self, name: str) -> Conflict:

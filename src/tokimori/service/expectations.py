@@ -108,8 +108,12 @@ class Expectations:
         checked_id, said = check_job_id(name, field="name"), chosen(Report, "report", report)
         check_text("log", "" if log is None else log)
         now = await self._now()
+
+        async def act() -> Expectation:
+            return await self._documents.change(checked_id, lambda each: _reported(each, said, log, now))
+
         try:
-            known = await self._documents.change(checked_id, lambda each: _reported(each, said, log, now))
+            known = await retried(act, Conflict)  # a hundred machines may report at the same second: each gets on
         except NotFound:
             raise _unexpected(checked_id) from None
         if said is Report.OK:

@@ -170,8 +170,10 @@ class CalendarResources:
                 raise _meanwhile("calendar", name) from None
         elif state:
             await follow_calendar(self._calendars, name, follow)
-        else:
+        elif await self._state(name) == was:
             await self._calendars.delete(name)
+        else:
+            raise _meanwhile("calendar", name)
 
 
 class QueueResources:

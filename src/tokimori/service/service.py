@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo
 from msgspec import structs
 
 from tokimori.clock import Moment, parse_moment
+from tokimori.errors import InvalidInput
 from tokimori.model.calendar import decode_days_off
 from tokimori.model.dependents import Edge
 from tokimori.model.expectation import Alarm, Expectation
@@ -130,8 +132,12 @@ class Service(RepeatingService):
         """
         wanted, start = checked("n", n, MOST_LISTED), await self._start(after, self.time_zone)
         jobs = [due.job for due in await self._store.due(_EVER, MOST_LISTED)]
-        merged = merge(*(_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
-        return list(islice(merged, wanted))
+
+        def found() -> Sequence[tuple[Job, Moment]]:
+            merged = merge(*(_known_moments(job, start) for job in jobs), key=lambda pair: (pair[1], pair[0].id))
+            return list(islice(merged, wanted))
+
+        return await self._aside.compute(found)
 
     async def explain(
         self,
@@ -345,3 +351,9 @@ def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
     while left != 0 and (moment := schedule.next_after(after)) is not None:
         yield job, moment
         after, left = moment, None if left is None else left - 1
+
+
+def _known_moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
+    """The same; none of a schedule that can't be read here, such as one in a zone of which nothing is known here."""
+    with suppress(InvalidInput):
+        yield from _moments(job, after)

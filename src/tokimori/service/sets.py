@@ -5,6 +5,7 @@ So two sets never change or delete what is the other's, and what somebody has ed
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -97,7 +98,7 @@ class SetService(ResourceService):
         await self._carry_out(name, plan.steps, begins=True)
         await self._add_declared(plan)
         await _in_turns(plan.stale, lambda job_id: self._follow(job_id, plan.wanted[job_id], take_over=wish.take_over))
-        await _in_turns(map(JobId, plan.applied.removed), self._remove)
+        await _in_turns(map(JobId, plan.applied.removed), lambda job_id: self._remove(job_id, wish))
         await self._carry_out(name, plan.steps, begins=False)
         return plan.applied
 
@@ -193,11 +194,14 @@ class SetService(ResourceService):
 
         await self._rewrite(job_id, lambda job: (rewritten(job), {}))
 
-    async def _remove(self, job_id: str) -> None:
-        try:
+    async def _remove(self, job_id: JobId, wish: Wish) -> None:
+        """Delete a job, unless another set has got it since it was looked at, or somebody has edited it."""
+        with suppress(NotFound):
+            definition = (await self._store.get_job(job_id)).definition
+            if set_of(definition) != wish.set or (not wish.take_over and _is_edited(definition)):
+                message = f"job {job_id}: somebody has changed it meanwhile: apply the set again"
+                raise Conflict(message, field="jobs", value=job_id)
             await self.delete(job_id)
-        except NotFound:
-            return
 
 
 def changes_in(applied: Applied) -> Mapping[str, Changes]:
@@ -311,8 +315,13 @@ def _not_prunable(
         elif job_id in told:
             teller = next(each for each, said in final.items() if tells(said, job_id))
             yield job_id, f"it is not declared any more, but {teller} notifies it"
-        elif not take_over and definition.declared is not None and digest_of(definition) != definition.declared.digest:
+        elif not take_over and _is_edited(definition):
             yield job_id, "it is not declared any more, but was edited by hand since"
+
+
+def _is_edited(definition: Definition) -> bool:
+    """Whether somebody has changed by hand what a set has declared."""
+    return definition.declared is not None and digest_of(definition) != definition.declared.digest
 
 
 def _final(

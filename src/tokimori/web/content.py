@@ -110,12 +110,14 @@ async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview 
         return None if job_id is None else preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
     except NotFound:
         return None
+    except InvalidInput as fault:
+        return _unread(service.time_zone, fault)
 
 
 async def _why(service: Service, job_id: str | None) -> Sequence[Reason]:
     try:
         reasons = () if job_id is None else (await service.why_job(job_id)).reasons
-    except NotFound:
+    except (NotFound, InvalidInput):  # the latter stands in place of its schedule
         return ()
     return [reason for reason in reasons if reason.cause not in AT_REST]
 
@@ -131,7 +133,11 @@ async def _of_text(service: Service, text: str, zone: str | None, now: Moment) -
     try:
         return preview(await service.explain(text, zone, MOMENTS_SHOWN), now)
     except InvalidInput as fault:
-        return Preview(zone or service.time_zone, "", (), (), fault.message, fault.allowed)
+        return _unread(zone or service.time_zone, fault)
+
+
+def _unread(zone: str, fault: InvalidInput) -> Preview:
+    return Preview(zone, "", (), (), fault.message, fault.allowed)
 
 
 def _filter(view: View) -> RunFilter:

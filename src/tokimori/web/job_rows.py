@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokimori.clock import Moment, format_moment
+from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run
@@ -59,9 +60,6 @@ class Preview(NamedTuple):
 def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment) -> JobRow:
     """The row of a job with its last runs (newest first) and all pauses that exist."""
     definition, zone = job.definition, job.definition.time_zone
-    schedule = schedule_of(definition, job.anchor, job.id, job.days_off)
-    shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
-    moments = next_moments(schedule, now, shown) if job.state is JobState.ENABLED else ()
     return JobRow(
         id=job.id,
         name=definition.name,
@@ -76,10 +74,20 @@ def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment)
         calendars=_calendars(definition),
         schedule=definition.schedule or ("after other jobs" if definition.parents else "on demand"),
         zone=zone,
-        next_times=[time_of(moment, zone, now) for moment in moments],
+        next_times=[time_of(moment, zone, now) for moment in _next_of(job, now)],
         last_runs=[run_row(run, zone, now) for run in reversed(runs)],
         parents=[f"{edge.parent} {how(edge)}" for edge in edges_of(job.id, definition) if edge.child == job.id],
     )
+
+
+def _next_of(job: Job, now: Moment) -> Sequence[Moment]:
+    """The next moments of an enabled job; none where its schedule can't be read here, such as in a zone of tomorrow."""
+    shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
+    try:
+        schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
+    except InvalidInput:
+        return ()
+    return next_moments(schedule, now, shown) if job.state is JobState.ENABLED else ()
 
 
 def preview(explanation: Explanation, now: Moment) -> Preview:

@@ -24,7 +24,7 @@ from tests.integration.executors.workshop import (
 )
 from tokimori.clock import HOUR, SECOND
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.model.outcome import Cancelled, Released, Succeeded, TimedOut
+from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, TimedOut
 from tokimori.model.target import Command
 from tokimori.ports.executor import Ended, Started, StopReason
 
@@ -121,6 +121,26 @@ async def test_what_left_the_group_but_not_the_session_is_ended(workshop: Worksh
     assert not alive(pid)
     assert alive(innocent)
     assert os.getpgid(innocent) == innocent
+
+
+async def test_who_goes_over_to_another_group_ends_as_himself(workshop: Workshop, tmp_path: Path) -> None:
+    """His end is not taken along with that group, of which the other's end was seen first; the keeper lives on."""
+    moves = f"import os,time; os.setpgid(0, int(open({str(tmp_path / 'a')!r}).read())); "
+    moves += f"print(os.getpid(), file=open({str(tmp_path / 'b')!r}, 'w'), flush=True); time.sleep(1000)"
+    workshop.start("a", shell(f"sleep 1000 & echo $$ > {tmp_path}/a; wait"))
+    (first,) = await pids_in(tmp_path / "a")
+    workshop.start("b", Command(argv=(sys.executable, "-c", moves)))
+    (other,) = await pids_in(tmp_path / "b")
+    workshop.start("bystander", shell("sleep 1; echo well"))
+    await workshop.next(Started, "bystander")
+    keeper = keeper_of(first)
+    os.kill(keeper, signal.SIGSTOP)
+    for pid in (first, other):
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda pid=pid: not alive(pid))  # type: ignore[misc]
+    os.kill(keeper, signal.SIGCONT)
+    outcomes = [(await workshop.next(Ended, run)).outcome for run in ("a", "b", "bystander")]
+    assert outcomes == [Failed("signal 9 (SIGKILL)", signal=9)] * 2 + [Succeeded(0)]
 
 
 async def test_a_daemon_does_not_hold_its_run(workshop: Workshop, tmp_path: Path) -> None:

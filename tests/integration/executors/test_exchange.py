@@ -54,6 +54,17 @@ async def test_what_is_no_report_fails_the_attempt(workshop: Workshop, text: str
     assert outcome.error.startswith("what it reported can't be understood")
 
 
+async def test_a_report_nested_deeply_is_the_fault_of_its_run_alone(workshop: Workshop) -> None:
+    """A secret that is a number is hidden in it as well, and no other command of the node is lost with it."""
+    workshop.start("bystander", shell("sleep 1"))
+    writes = f"""printf '{"[" * 900}12345678{"]" * 900}' > "$TOKIMORI_OUTCOME_FILE" """
+    outcome = (await workshop.run(shell(writes), hidden=("12345678",))).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.error.startswith("what it reported can't be understood")
+    assert "12345678" not in outcome.error
+    assert (await workshop.next(Ended, "bystander")).outcome == Succeeded(0)
+
+
 async def test_a_report_that_cannot_be_read_now_is_read_later(workshop: Workshop) -> None:
     """A node without a file descriptor to read it with waits for one: a success is never taken for a failure."""
     report = """echo '{"outcome": "succeeded", "result": "42"}' > "$TOKIMORI_OUTCOME_FILE" """

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -115,6 +117,28 @@ async def test_an_answer_becomes_the_output_and_the_result() -> None:
     assert ended.outcome == Succeeded(None, "made")
     assert ended.output is not None and (ended.output.size, ended.output.head) == (4, b"made")
     assert ended.started is not None and ended.started <= ended.at
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_what_cannot_be_loaded_now_is_loaded_for_the_next_request(
+    monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """A lack of files at the first request fails that one alone, and no end of the node."""
+    faults = [OSError(24, "Too many open files")] * times
+
+    def imported(name: str) -> ModuleType:
+        if faults:
+            raise faults.pop()
+        return import_module(name)
+
+    monkeypatch.setattr("tokimori.executors.http.executor.import_module", imported)
+    outcomes = []
+    async with office(answering(200)) as found:
+        for run in ("first", "second"):
+            found.start(run)
+            outcomes.append((await found.end(run)).outcome)
+    failed = Failed("the node could not send the request: OSError; its log says more")
+    assert outcomes == [*[failed] * times, *[Succeeded()] * (2 - times)]
 
 
 @pytest.mark.parametrize(("status", "final"), [(404, True), (400, True), (500, False), (503, False), (304, True)])

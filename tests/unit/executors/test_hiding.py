@@ -78,3 +78,9 @@ def test_no_result_shows_a_value() -> None:
     shown: Outcome = hidden_in_outcome(Succeeded(0, f"\udcff{VALUE}"), NEEDLES)
     assert shown == Succeeded(0, "\udcff***")
     assert hidden_in_outcome(Succeeded(0), NEEDLES) == Succeeded(0)
+
+
+def test_what_is_nested_deeply_is_hidden_as_any_text() -> None:
+    """It is no report: what matters is that the value is in it no more."""
+    line = b"[" * 900 + b"12345678" + b"]" * 900
+    assert hidden_in_json(line, needles_of(["12345678"])) == b"[" * 900 + b"***" + b"]" * 900

@@ -48,6 +48,14 @@ async def test_a_good_report_takes_back_the_alarm(world: World) -> None:
     assert await world.service.alarms() == []
 
 
+async def test_many_may_report_at_the_same_time(world: World) -> None:
+    """A fleet that does so at a full hour, of which each reads the same and one at a time gets on."""
+    await world.service.expectations.set("backup", 100)
+    reports = [world.service.ping("backup", "fail" if n == 49 else "ok", log=str(n)) for n in range(50)]
+    assert {known.log for known in await asyncio.gather(*reports)} == {str(n) for n in range(50)}
+    assert (await world.service.expectations.get("backup")).failed == world.clock.now()
+
+
 async def test_what_nobody_expects_cannot_be_reported(world: World) -> None:
     """A misspelt name is told at once, with the command that mends it, and not taken for a new one."""
     with pytest.raises(NotFound, match="tokimori expect bakcup --within"):

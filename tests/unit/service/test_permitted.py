@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.unit.examples import NEW_YEAR
+from tests.unit.service.test_tasks import build
 from tests.unit.service.world import NODE, World
 from tokimori.errors import Forbidden, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
@@ -191,6 +192,28 @@ async def test_who_may_not_see_a_child_is_not_told_why_its_parent_stays(two: Wor
         await service.add(f"mail-{n:02}", parents=[{"job": "mail-in"}], noop=True)
     with pytest.raises(Refused, match=r"mail-09 and others run after it: delete them first"):
         await service.delete("mail-in")
+
+
+async def test_who_may_not_see_a_child_is_not_told_of_it_by_a_task_or_another_id(two: World) -> None:
+    """Neither its id nor its queue: a task is deleted, and a job renamed, as far as nobody else needs it."""
+    service = acting(two, Role.OPERATE, MAIL)
+    await build(two.service, name="mail-task")
+    for parent in ("mail-in", "mail-task"):
+        await two.service.add(f"theirs-{parent}", parents=[{"job": parent}], noop=True, queue="hidden")
+    await two.work(Succeeded(0), Succeeded(0))
+    asked: list[Awaitable[object]] = [
+        service.tasks.delete("mail-task"),
+        service.rename_job("mail-in", "mail-out"),
+        service.delete("mail-in"),
+    ]
+    for each in asked:
+        with pytest.raises((Refused, Forbidden), match="of others") as fault:
+            await each
+        assert not any(word in f"{fault.value} {fault.value.value}" for word in ("theirs", "hidden"))
+    await two.service.delete("theirs-mail-in")
+    with pytest.raises(Forbidden, match="'out'"):
+        await service.rename_job("mail-in", "out")
+    assert (await service.rename_job("mail-in", "mail-out")).id == "mail-out"
 
 
 async def test_who_operates_queues_pauses_them(two: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.service.test_sets import done
+from tests.unit.service.test_sets import done, once_before_a_change
 from tests.unit.service.world import World
 from tokimori.errors import Conflict, InvalidInput, StoreUnavailable
 from tokimori.service.declarations import DECLARATIONS
@@ -190,6 +190,20 @@ async def test_a_calendar_that_a_job_uses_is_not_pruned(world: World) -> None:
     with pytest.raises(Conflict, match="calendar holidays: it is not declared any more, but the job hers uses it"):
         await applied(world, {"new": {"noop": True}}, prune=True)
     assert [job.id for job in await world.service.list()] == ["hers"]
+
+
+@pytest.mark.parametrize("how", ["taken over", "edited"])
+async def test_a_calendar_that_is_pruned_is_looked_at_again(world: World, how: str) -> None:
+    """One that another set has got meanwhile stays, and one that somebody has edited."""
+    await applied(world, {"nightly": {"noop": True}}, calendars=OFF)
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
+        "taken over": lambda: applied(world, name="staging", calendars=OFF, take_over=True),
+        "edited": lambda: world.service.calendars.update("holidays", dates=["12-26"]),
+    }
+    once_before_a_change(world, acts[how])
+    with pytest.raises(Conflict, match=r"calendar holidays: somebody .*: apply the set again"):
+        await applied(world, {"nightly": {"noop": True, "priority": 1}}, prune=True)
+    assert [each.name for each in await world.service.calendars.list()] == ["holidays"]
 
 
 async def test_units_that_are_held_outlive_their_semaphore(world: World) -> None:

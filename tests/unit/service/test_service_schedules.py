@@ -1,12 +1,16 @@
 """What users ask for about schedules."""
 
+import threading
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import World
 from tokimori.clock import DAY, SECOND, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
-from tokimori.schedules.schedule import Fold, Gap
+from tokimori.model.job import Job
+from tokimori.schedules.schedule import Fold, Gap, Schedule
+from tokimori.service.jobs import schedule_for
 from tokimori.service.views.schedules import explanation_view
 
 
@@ -94,3 +98,18 @@ async def test_a_jump_outside_of_a_jobs_bounds_is_no_surprise(world: World) -> N
     (winter,) = (await world.service.explain_job("winter")).warnings
     assert winter.startswith("02:30 does not exist on 2030-03-31")
     assert all("03-31" not in warning for warning in (await world.service.explain_job("summer")).warnings)
+
+
+async def test_what_comes_next_of_all_is_reckoned_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand schedules take longer than a run on this loop may be late."""
+    await world.service.add("job", noop=True, schedule="@daily")
+    threads = set[int]()
+
+    def reckoned(job: Job) -> Schedule:
+        threads.add(threading.get_ident())
+        return schedule_for(job)
+
+    monkeypatch.setattr("tokimori.service.service.schedule_for", reckoned)
+    assert len(await world.service.upcoming(2)) == 2
+    assert threads
+    assert threading.get_ident() not in threads

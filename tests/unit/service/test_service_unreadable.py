@@ -65,3 +65,26 @@ async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World)
     with pytest.raises(Refused, match="rocket"):
         await world.service.resume("newer")
     await world.service.delete("newer")
+
+
+async def test_a_zone_that_is_not_known_here_hinders_no_start(world: World) -> None:
+    """A machine with newer rules has added such a job: what is to run when this one starts does so all the same."""
+    job = await world.add(ON_DEMAND, "elsewhere")
+    world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
+    await world.service.add("start", noop=True, schedule="@reboot")
+    runs = await trigger_reboot(world.store, world.service, "host", "boot", lambda _lane: True)
+    assert [run.job_id for run in runs] == ["start"]
+
+
+async def test_a_zone_that_is_not_known_here_keeps_no_other_job_from_new_days_off(world: World) -> None:
+    """All that can be edited here follow their calendar, also those behind it, and it is said which does not."""
+    await world.service.calendars.add("holidays", dates=["12-25"])
+    for job_id in ("a", "elsewhere", "z"):
+        await world.service.add(job_id, noop=True, schedule="@daily", calendars=["holidays"])
+    job = await world.service.get("elsewhere")
+    world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
+    for _ in range(2):
+        with pytest.raises(Refused, match="'holidays' was changed, and these jobs keep its old days: elsewhere .*Newt"):
+            await world.service.calendars.update("holidays", dates=["12-26"])
+        days = {job.id: job.days_off for job in await world.service.list()}
+        assert days == dict.fromkeys(("a", "z"), '{"dates":["12-26"]}') | {"elsewhere": job.days_off}

@@ -1,7 +1,7 @@
 """Sets of jobs: what applying one changes, and whose jobs it never touches."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.unit.service.world import World
 from tests.unit.turns import turns_of_others
 from tokimori.errors import Conflict, InvalidInput, Refused
+from tokimori.model.job import JobState
 from tokimori.service.declarations import Changes
 from tokimori.service.declared import Declared, declare
 from tokimori.service.declaring import FieldChange
@@ -210,6 +211,37 @@ async def test_an_edit_between_the_look_and_the_change_is_seen(world: World) -> 
     with pytest.raises(Conflict, match="edited by hand since"):
         await applied(world, {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}})
     assert await schedule_in(world) == "0 3 * * *"
+
+
+def once_before_a_change(world: World, act: Callable[[], Awaitable[object]]) -> None:
+    """Somebody acts while the next edit of a job is on its way to the store."""
+    change, acts = world.store.replace_job, [act]
+
+    async def changed(*args: Any) -> None:
+        while acts:
+            await acts.pop()()
+        await change(*args)
+
+    world.store.replace_job = changed  # type: ignore[assignment,method-assign]
+
+
+@pytest.mark.parametrize("how", ["taken over", "edited", "deleted"])
+async def test_what_is_pruned_is_looked_at_again(world: World, how: str) -> None:
+    """A job that another set has got meanwhile, or somebody has edited, stays; one that is gone is gone."""
+    await applied(world, {"nightly": NIGHTLY, "gone": {"noop": True}})
+    acts: Mapping[str, Callable[[], Awaitable[object]]] = {
+        "taken over": lambda: applied(world, {"gone": {"noop": True}}, "staging", take_over=True),
+        "edited": lambda: world.service.update("gone", priority=1),
+        "deleted": lambda: world.service.delete("gone"),
+    }
+    once_before_a_change(world, acts[how])
+    later = {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}
+    if how == "deleted":
+        assert (await applied(world, later, prune=True)).removed == ("gone",)
+        return
+    with pytest.raises(Conflict, match="job gone: somebody has changed it meanwhile: apply the set again"):
+        await applied(world, later, prune=True)
+    assert (await world.service.get("gone")).state is JobState.ENABLED
 
 
 async def test_a_node_has_its_turn_while_a_set_is_looked_at(world: World) -> None:

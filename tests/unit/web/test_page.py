@@ -333,6 +333,19 @@ async def test_the_schedule_of_a_chosen_job_is_explained(world: World, door: Ask
     assert "Schedule of" not in elements(await door.get("/")).text
 
 
+async def test_a_zone_that_is_not_known_here_hides_no_other_job(world: World, door: Asker) -> None:
+    """A machine with newer rules has added such a job: its times are in UTC, and it is said why it has no next."""
+    await world.service.add("other", noop=True, schedule="@daily")
+    job = await world.service.add("elsewhere", noop=True, schedule="@daily")
+    await world.trigger("elsewhere")
+    world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
+    for address in ("/", "/?job=elsewhere"):
+        text = elements(await door.get(address)).text
+        assert "other" in text
+        assert ("no time zone 'America/Newtown'" in text) == ("?" in address)
+    assert {job.id for job, _ in await world.service.upcoming()} == {"other"}
+
+
 async def test_a_typed_schedule_is_explained(door: Asker) -> None:
     """What somebody types is explained in the zone that he names, and stays in the form."""
     page = elements(await door.get("/?schedule=on+sunday+at+2:30AM&zone=America%2FNew_York"))

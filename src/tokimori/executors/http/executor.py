@@ -69,8 +69,9 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         """End what is left, and close all connections."""
         await super().close()
         if self._session is not None:
-            session = await self._session
-            await session.close()
+            await asyncio.wait([self._session])
+            if self._session.exception() is None:
+                await self._session.result().close()
 
     # One attempt
 
@@ -109,8 +110,11 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         return meaning_of(answer, target.expect, may_say_later=callback is not None, result=result)
 
     async def _opened(self) -> "Session":
-        """The session of all requests. A node that sends none does not load what it needs."""
-        if self._session is None:
+        """The session of all requests. A node that sends none does not load what it needs.
+
+        Where it could not be made, as this machine lacked files or threads for a while, the next request tries again.
+        """
+        if self._session is None or (self._session.done() and self._session.exception() is not None):
             self._session = asyncio.get_running_loop().create_task(self._make_session())
         return await asyncio.shield(self._session)
 

@@ -243,7 +243,7 @@ class Keeper:
         return now < child.ended + self._stragglers.end(orphans, _marks_of(child.order), self._leaders)
 
     def _group_lives(self, child: Child, now: float) -> bool:
-        if not collect_group(child.pid) or now >= child.giving_up_at:
+        if not collect_group(child.pid, self._leaders) or now >= child.giving_up_at:
             return False
         self._kill_if_due(child, now)
         return True

@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,14 +105,17 @@ def collect(pid: int) -> None:
         pass
 
 
-def collect_group(group: int) -> bool:
-    """Collect this process's dead children in a group; returns whether a living one is left.
+def collect_group(group: int, leaders: Set[int]) -> bool:
+    """Collect this process's dead children in a group, but none of the leaders; returns whether one is left.
 
-    While one is left, the group's number can't be given to strangers: only its parent makes it vanish.
+    While one is left, the group's number can't be given to strangers: only its parent makes it vanish. A leader of
+    another group may have gone over to this one: whoever waits for its end collects it.
     """
     try:
-        while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
-            pass
+        while (dead := os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if dead.si_pid in leaders:
+                return True
+            collect(dead.si_pid)
     except ChildProcessError:
         return False
     return True

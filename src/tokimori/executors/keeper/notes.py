@@ -48,8 +48,8 @@ def end_what_dead_keepers_left(folder: Path) -> None:
             if path.read_text() == boot_identity():
                 end_session(int(path.name.partition("-")[0]))
             path.unlink(missing_ok=True)
-        except BlockingIOError:
-            pass  # its keeper lives
+        except (BlockingIOError, FileNotFoundError):
+            pass  # its keeper lives, or has removed it, as who else starts may have
         finally:
             os.close(file)
 

@@ -1,9 +1,13 @@
 """Whose session is it?"""
 
+import fcntl
 import os
+from pathlib import Path
+
+import pytest
 
 from tokimori.executors.keeper.kernel import Seen, boot_identity
-from tokimori.executors.keeper.notes import is_marked, is_ours
+from tokimori.executors.keeper.notes import SUFFIX, end_what_dead_keepers_left, is_marked, is_ours
 
 MARKED = [b"PATH=/bin", b"TOKIMORI_RUN_ID=r", b"TOKIMORI_TOKEN=1"]
 
@@ -33,6 +37,15 @@ def test_a_session_without_a_leader_is_ours_if_it_carries_our_mark() -> None:
     assert is_ours(7, living, {8: [], 9: MARKED, 10: []}.__getitem__)
     assert not is_ours(7, living, {8: [], 9: [], 10: MARKED}.__getitem__)
     assert not is_ours(6, living, lambda _pid: MARKED)
+
+
+def test_a_note_that_vanishes_hinders_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keeper leaves while another one starts, or two start beside each other behind one that was killed."""
+    note = tmp_path / f"1-1{SUFFIX}"
+    note.write_text(boot_identity())
+    monkeypatch.setattr(fcntl, "flock", lambda *_: note.unlink())
+    end_what_dead_keepers_left(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_boot_identity_is_stable() -> None:
