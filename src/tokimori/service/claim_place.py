@@ -104,7 +104,7 @@ class Place:
 
     async def take(self, wish: Wish) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
-        if again := self._hands.of_claim(wish.id):
+        if again := self._hands.of_claim(wish.id, wish.access_token):
             return [view_of(held) for held in again]
         waits = wish.wait > 0
         self._check_room(waits=waits)
@@ -135,6 +135,10 @@ class Place:
         if held is None or held.said != said:  # said again while it is on its way: the store knows it by its token
             held = await self._held(key)
         return await self._settle(held, said, outcome, f"`{said}` was said of it", output=output)
+
+    def access_token_of(self, key: Key) -> str | None:
+        """The name of the access token with which it was claimed here, where there was one and that is still known."""
+        return self._hands.access_token_of(key)
 
     @property
     def in_hand(self) -> int:
@@ -234,6 +238,7 @@ class Place:
             alive_until=at + wish.alive_time,
             deadline=inf if definition is None or definition.timeout is None else at + definition.timeout,
             since=self._membership.now,
+            access_token=wish.access_token,
         )
         self._hands.add(held)
         if definition is None or not isinstance(definition.target, Function):

@@ -22,9 +22,20 @@ from tokimori.service.wishes import (
 class Claims:
     """What a worker asks and says. Every method may raise `InvalidInput` and `StoreError`."""
 
-    def __init__(self, place: Place, random: RandomBytes) -> None:
+    def __init__(self, place: Place, random: RandomBytes, access_token: str | None = None) -> None:
         self._place = place
         self._random = random
+        self._access_token = access_token
+
+    def with_access_token(self, name: str) -> "Claims":
+        """The claims of who came with the access token of this name."""
+        return Claims(self._place, self._random, name)
+
+    def has_claimed(self, run_id: object, token: object) -> bool:
+        """Whether the run was claimed with the same access token, as far as that is known. Raises `InvalidInput`."""
+        return (
+            self._access_token is not None and self._place.access_token_of(key_of(run_id, token)) == self._access_token
+        )
 
     async def claim(
         self,
@@ -60,6 +71,7 @@ class Claims:
             labels=labels,
             id=id,
             drawn=drawn,
+            access_token=self._access_token,
         )
         return await self._place.take(wish)
 
