@@ -114,9 +114,9 @@ async def serve(
         node = Node(
             store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=metrics
         )
-        node.signalling = functions.signal
+        node.signalling, node.able = functions.signal, functions.able
         await executor.open(node.hear)
-        functions.when_gone(node.stop)
+        functions.tell(gone=node.stop, able=node.wake)
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.

@@ -86,7 +86,9 @@ def test_a_node_that_can_not_be_replaced_ends_the_worker(fault: BaseException) -
 def test_settings_that_can_not_be_asked_for_end_no_node(fault: BaseException, works: bool) -> None:
     """Neither one that works nor one that is still to say so."""
     one = Node(3)
-    heard = [one.works, signal.SIGHUP] if works else [signal.SIGHUP, one.works]
+    heard: list[signal.Signals | _Said] = [one.works, signal.SIGHUP]
+    if not works:
+        heard.reverse()
     worker = a_worker([one], [*heard, one.gone], None, fault)
     assert (worker.run(), one.told, worker._heard.empty()) == (3, [], True)
 
@@ -101,6 +103,6 @@ def test_a_node_that_comes_is_waited_for() -> None:
 def test_a_worker_that_stops_tells_each_node_once() -> None:
     """One that has just come takes over from nobody: whoever is told twice hands back its runs at once."""
     one, two = Node(0), Node(0)
-    heard = [one.works, signal.SIGHUP, signal.SIGTERM, two.works, two.gone, one.gone]
+    heard: list[signal.Signals | _Said] = [one.works, signal.SIGHUP, signal.SIGTERM, two.works, two.gone, one.gone]
     worker = a_worker([one, two], heard, None, None)
     assert (worker.run(), one.told, two.told) == (0, [signal.SIGTERM], [signal.SIGTERM])
