@@ -21,6 +21,7 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import how
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
+from tokimori.executors.old_output import remove_old_logs
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
@@ -83,7 +84,7 @@ class Processes:
 
     async def open(self) -> Hello:
         """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
-        self._remove_old_logs()
+        remove_old_logs(self._settings.runs_dir / "workers", time.time() - KEPT_LOGS)
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
         await self._new_post(COMMON).open()
@@ -100,6 +101,10 @@ class Processes:
         """Let processes with the code of now take over; each old one leaves when a new one is ready."""
         self._generation += 1
         self._backoff = Backoff()
+        for process in self._processes.values():
+            if process.phase is Phase.STARTING and process.cell == COMMON:
+                process.phase = Phase.LEAVING  # else each file that is saved starts some more beside those
+                self.kill(process)
         self._replenish()
 
     async def close(self) -> None:
@@ -115,7 +120,11 @@ class Processes:
     @property
     def able(self) -> bool:
         """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
-        return not self._backoff.pause or self._has_ready()
+        return self._has_ready() or not (self._backoff.pause or self._imports_slowly())
+
+    def _imports_slowly(self) -> bool:
+        coming = [each.since for each in self._processes.values() if each.phase is Phase.STARTING and each.since]
+        return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
 
     def _has_ready(self) -> bool:
         return any(each.cell == COMMON and each.phase is Phase.READY for each in self._processes.values())
@@ -162,6 +171,7 @@ class Processes:
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
         for post in self._posts.values():
             post.send([], self._lease)
+        self._tell_unable(f"the app {self._app.app!r} is still being imported")
         if self._app.most_memory is not None:
             for process in [each for each in self._processes.values() if each.memory > self._app.most_memory]:
                 self._retire(process)
@@ -200,7 +210,10 @@ class Processes:
 
     async def _order_later(self, process: WorkerProcess, pause: float) -> None:
         await asyncio.sleep(pause)
-        self._order(process)
+        if process.phase is Phase.STARTING:
+            self._order(process)
+        else:
+            self._processes.pop(process.number, None)
 
     def _order(self, process: WorkerProcess) -> None:
         process.since = boottime()
@@ -339,13 +352,11 @@ class Processes:
             self._tell_unable(told)
 
     def _tell_unable(self, why: str) -> None:
-        """Once for each code; what waits for a process goes back each time."""
-        if self.able:
-            return
-        if self._told_in != self._generation:
+        """Once for each code. What waits for a process goes back then."""
+        if not self.able and self._told_in != self._generation:
             self._told_in = self._generation
             log.error("no function is started here, and none is claimed, until a process of the app lives: %s", why)
-        self._ready()
+            self._ready()
 
     def _tell_able(self) -> None:
         if self._told_in is not None and self._has_ready() and not self._backoff.pause:
@@ -380,13 +391,3 @@ class Processes:
         among.add(task)
         task.add_done_callback(among.discard)
         return task
-
-    def _remove_old_logs(self) -> None:
-        """What worker processes wrote long ago; what can't be removed stays."""
-        old = time.time() - KEPT_LOGS
-        for file in (self._settings.runs_dir / "workers").glob("*.log"):
-            try:
-                if file.stat().st_mtime < old:
-                    file.unlink()
-            except OSError:
-                continue

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -69,8 +70,8 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         """End what is left, and close all connections."""
         await super().close()
         if self._session is not None:
-            session = await self._session
-            await session.close()
+            with suppress(Exception):  # it was told to the runs that wanted it
+                await (await self._session).close()
 
     # One attempt
 
@@ -110,7 +111,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
 
     async def _opened(self) -> "Session":
         """The session of all requests. A node that sends none does not load what it needs."""
-        if self._session is None:
+        if self._session is None or (self._session.done() and self._session.exception() is not None):
             self._session = asyncio.get_running_loop().create_task(self._make_session())
         return await asyncio.shield(self._session)
 

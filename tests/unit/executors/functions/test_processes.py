@@ -12,7 +12,7 @@ from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import Connection
 from tokimori.executors.functions.process import AppSettings, WorkerProcess
-from tokimori.executors.functions.processes import LAST_WORDS, Processes
+from tokimori.executors.functions.processes import LAST_WORDS, SLOW_IMPORT, Processes
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON
@@ -64,18 +64,20 @@ class Keeper:
 
     def __init__(self) -> None:
         self.starts: list[tuple[float, int]] = []
+        self.stops: set[int] = set()
 
     def send(self, orders: Sequence[keeper_wire.Order], _lease: object) -> None:
         """See `KeeperPost`."""
         at = asyncio.get_running_loop().time()
         self.starts += [(at, each.number) for each in orders if isinstance(each, keeper_wire.Start)]
+        self.stops |= {each.number for each in orders if isinstance(each, keeper_wire.Stop)}
 
 
 class Pool:
     """The processes of an app that was loaded once, on a keeper of ours."""
 
     def __init__(self, folder: Path) -> None:
-        self.keeper, self.got_on = Keeper(), 0
+        self.keeper, self.got_on, self.ended = Keeper(), 0, set[int]()
         app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1)
         self.pool = Processes(app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None)
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
@@ -104,6 +106,7 @@ class Pool:
 
     def ends(self, number: int) -> None:
         """The process has gone, and its line with it."""
+        self.ended.add(number)
         self.pool._told(cast(KeeperPost, None), EXIT._replace(number=number))
         if number in self.pool._farewells:
             self.pool._cut_off(number)
@@ -148,5 +151,46 @@ def test_who_dies_right_after_its_hello_is_replaced_ever_later(tmp_path: Path) -
             await let_pass(40)
             pauses.append(round(pool.keeper.starts[-1][0] - died))
         assert pauses == [0, 1, 2, 4, 8]
+
+    run_virtually(scenario())
+
+
+def test_code_that_changes_again_and_again_leaves_no_crowd(tmp_path: Path) -> None:
+    """Who still imports the code of before is ended, or never begun: each change starts as many as may work."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.says_hello()
+        for _ in range(3):
+            pool.pool.reload()
+        pool.can_not_load()
+        pool.can_not_load()  # the next one waits a second
+        pool.pool.reload()
+        await let_pass(5)
+        started = {number for _, number in pool.keeper.starts}
+        ended = pool.keeper.stops & started
+        assert ended == started - {1, pool.newest} - pool.ended
+        for number in ended:
+            pool.ends(number)
+        assert set(pool.pool._processes) == {1, pool.newest}
+        pool.says_hello()
+        assert pool.pool.able
+
+    run_virtually(scenario())
+
+
+def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> None:
+    """While no process of before is left; what waits is told so with the next beat."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.pool._processes[pool.newest].since -= SLOW_IMPORT - 1
+        pool.pool.renew(0)
+        assert (pool.pool.able, pool.got_on) == (True, 0)
+        pool.pool._processes[pool.newest].since -= 1
+        pool.pool.renew(0)
+        assert (pool.pool.able, pool.got_on) == (False, 1)
+        pool.says_hello()
+        assert (pool.pool.able, pool.got_on) == (True, 2)
 
     run_virtually(scenario())
