@@ -26,7 +26,6 @@ from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
 from tokimori.model.ids import Lane, RandomBytes, Token
-from tokimori.model.lanes import handler_of, queue_of, serves
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.outcome import Lost, Outcome, Released, RetryIn, TimedOut
 from tokimori.model.run import Run
@@ -38,6 +37,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
 from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
+from tokimori.service.open_lanes import OpenLanes
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.wishes import Wish, output_of
 
@@ -91,6 +91,7 @@ class Place:
         self._timekeeper = timekeeper
         self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
+        self._open_lanes = OpenLanes()
         self._hands = Hands()
         self._bells: set[asyncio.Event] = set()
         self._waiting = 0
@@ -196,7 +197,7 @@ class Place:
         async with self._asking:
             member = self._membership
             await self._look()
-            lanes = tuple(lane for lane in self._lookout.survey.lanes if _serves(wish, lane))
+            lanes = self._open_lanes.serving(wish, self._lookout.survey.lanes)
             room = min(wish.limit, MOST_IN_HAND - len(self._hands))
             if not lanes or room <= 0 or self._closed or not member.holds_lease():
                 return []
@@ -381,12 +382,6 @@ class Place:
 def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:
     held = list(hands)
     return (held[first : first + AT_ONCE] for first in range(0, len(held), AT_ONCE))
-
-
-def _serves(wish: Wish, lane: Lane) -> bool:
-    handler = handler_of(lane)
-    types = (handler,) if wish.types is None else wish.types
-    return handler != "" and wish.queue in (None, queue_of(lane)) and serves(wish.labels, lane, types)
 
 
 def _how_it_is(run: Run, token: Token) -> str:
