@@ -69,6 +69,22 @@ DOOR_GUARDS = (
     ),
     Guard(
         NOBODY_IN,
+        "beyond its scope an access token ends what was claimed with it, and no more",
+        "service/claims.py",
+        "known is not None and claims._place.access_token_of(key_of(run_id, token)) == known",
+        "known is not None and claims._place.access_token_of(key_of(run_id, token)) is not None",
+        "tests/unit/service/test_claims.py::test_what_was_claimed_with_an_access_token_is_ended_with_it",
+    ),
+    Guard(
+        NOBODY_IN,
+        "the runs of a claim are told to who made it",
+        "service/in_hand.py",
+        "if any(held.access_token != access_token for held in found):",
+        "if any(held.access_token != held.access_token for held in found):",
+        "tests/unit/service/test_claims.py::test_a_claim_is_asked_again_with_the_same_access_token",
+    ),
+    Guard(
+        NOBODY_IN,
         "who holds what a run waits for is told within the scope of a token",
         "service/access.py",
         "return holder.job_id is not None and await self.sees_id(holder.job_id)",

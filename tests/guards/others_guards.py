@@ -205,8 +205,8 @@ OTHERS_GUARDS = (
         LOST_REPLY,
         "a claim that is asked again brings the same runs",
         "service/claim_place.py",
-        "if again := self._hands.of_claim(wish.id):",
-        "if again := self._hands.of_claim(wish.id)[:0]:",
+        "if again := self._hands.of_claim(wish.id, wish.access_token):",
+        "if again := self._hands.of_claim(wish.id, wish.access_token)[:0]:",
         "tests/unit/service/test_claims.py::test_a_claim_whose_answer_was_lost_is_asked_again",
     ),
     Guard(

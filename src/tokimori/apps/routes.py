@@ -10,7 +10,7 @@ from typing import Any
 from tokimori.apps.arguments import Arguments
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
-from tokimori.model.handlers import Handler, check_handler_name, handles
+from tokimori.model.handlers import Handler, check_handler_name, handles, text_of_pattern
 
 Act = Callable[[Task], Any]
 """Does the work of a task: what it returns may have to be awaited. Raises what the function raises."""
@@ -24,7 +24,7 @@ class Route:
     """
 
     def __init__(self, handler: Handler, target: Callable[..., object] | str) -> None:
-        self.handler = check_handler_name(handler, field="handler") if isinstance(handler, str) else handler
+        self.handler = check_handler_name(handler, field="handler") if isinstance(handler, str) else _texts(handler)
         self._target = target
         self._act = None if isinstance(target, str) else act_of(target)
 
@@ -34,6 +34,18 @@ class Route:
         if self._act is None:
             self._act = act_of(imported(self._target) if isinstance(self._target, str) else self._target)
         return self._act
+
+
+def _texts(pattern: object) -> re.Pattern[str]:
+    """The pattern, if it is one of texts. Raises `InvalidInput`."""
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+        return pattern
+    raise InvalidInput(
+        f"handler: {pattern!r} is neither a name nor a pattern of names",
+        field="handler",
+        value=repr(pattern),
+        allowed='a text, or re.compile("…")',
+    )
 
 
 class Routes:
@@ -62,7 +74,7 @@ class Routes:
 
     def patterns(self) -> list[str]:
         """The regular expressions."""
-        return [route.handler.pattern for route in self._routes if isinstance(route.handler, re.Pattern)]
+        return [text_of_pattern(each.handler) for each in self._routes if isinstance(each.handler, re.Pattern)]
 
     def has(self, name: str) -> bool:
         """Whether one of them is for this name."""

@@ -53,11 +53,13 @@ class Worker:
         self._coming: subprocess.Popen[str] | None = None
         self._leaving: list[subprocess.Popen[str]] = []
         self._stops = False
+        self._fault: BaseException | None = None
 
     def run(self) -> int:
         """Work until told to stop; the exit code of the last node.
 
-        Raises `InvalidConfig` for settings that are none, and `Refused` for an app that worker processes can't find.
+        Raises `InvalidConfig` for settings that are none, and `Refused` for an app that worker processes can't find;
+        and, when its nodes have ended, what `config` raised as a node that was killed had to be replaced.
         """
         said = self._app if isinstance(self._app, str) else place_of(self._app)
         command = [sys.executable, "-P", "-m", "tokimori", "worker", said]
@@ -67,8 +69,11 @@ class Worker:
             self._coming = self._started(command, environ)
             while True:
                 code = self._take(self._heard.get(), command)
-                if code is not None:
-                    return code
+                if code is None:
+                    continue
+                if self._fault is not None:
+                    raise self._fault
+                return code
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -87,9 +92,16 @@ class Worker:
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
         """A new node, in a session of its own: what a terminal sends to the program is passed on once."""
-        sys.stdout.flush()
+        with suppress(OSError, ValueError):  # whoever read it may have gone
+            sys.stdout.flush()
         node = subprocess.Popen(
-            command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
         threading.Thread(target=self._listen, args=(node,), name="tokimori-worker", daemon=True).start()
         return node
@@ -110,8 +122,9 @@ class Worker:
         match heard:
             case _Said(node, works=True) if node is self._coming:
                 if self._node is not None:
-                    self._node.terminate()
                     self._leaving.append(self._node)
+                    if not self._stops:  # told once more it would hand back its runs at once
+                        self._node.terminate()
                 self._node, self._coming = node, None
             case _Said(node, works=False):
                 return self._buried(node, command)
@@ -124,31 +137,45 @@ class Worker:
         return None
 
     def _renew(self, command: list[str]) -> None:
+        try:
+            coming = self._started(command, self._environ())
+        except BaseException as fault:  # config is the program's, and may end that
+            why = _words(fault)
+            log.exception("the worker goes on with the settings of before: %s", why)
+            return
         if self._coming is not None:
             self._coming.terminate()
             self._leaving.append(self._coming)
-            self._coming = None
-        try:
-            self._coming = self._started(command, self._environ())
-        except Exception as fault:  # config is the program's
-            why = fault.message if isinstance(fault, TokimoriError) else repr(fault)
-            log.exception("the worker goes on with the settings of before: %s", why)
+        self._coming = coming
 
     def _buried(self, node: "subprocess.Popen[str]", command: list[str]) -> int | None:
         if node in self._leaving:
             self._leaving.remove(node)
-        elif node is self._coming and self._node is not None:
-            log.error("the node with the new settings did not start; the one before goes on")
+        elif node is self._coming:
             self._coming = None
-        elif node.returncode >= 0 or self._stops or node is self._coming:
-            self._node = self._coming = None
+            if self._node is not None:
+                log.error("the node with the new settings did not start; the one before goes on")
         else:
-            log.error("the node was killed by signal %d; another one takes its place", -node.returncode)
-            self._node, self._coming = None, self._coming or self._started(command, self._environ())
+            self._node = None
+            if node.returncode < 0 and not self._stops and self._coming is None:
+                self._replace(node, command)
         return None if self._all() else node.returncode
+
+    def _replace(self, node: "subprocess.Popen[str]", command: list[str]) -> None:
+        """Where another one can't start the error is raised, once those have ended that are stopping."""
+        log.error("the node was killed by signal %d; another one takes its place", -node.returncode)
+        try:
+            self._coming = self._started(command, self._environ())
+        except BaseException as fault:  # config is the program's, and may end that
+            log.error("the worker ends, as no other node can start: %s", _words(fault))  # noqa: TRY400  it is raised
+            self._stops, self._fault = True, fault
 
     def _all(self) -> "list[subprocess.Popen[str]]":
         return [*self._leaving, *(each for each in (self._coming, self._node) if each is not None)]
+
+
+def _words(fault: BaseException) -> str:
+    return fault.message if isinstance(fault, TokimoriError) else repr(fault)
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,8 @@
-"""Old output files of attempts: `<run>/<attempt>.log`."""
+"""Old output files: of attempts, `<run>/<attempt>.log`, and of worker processes."""
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from tokimori.clock import SECOND, Moment
@@ -28,6 +29,14 @@ def remove_old_output(runs_dir: Path, before: Moment) -> int:
             if removed == MOST:
                 break
     return removed
+
+
+def remove_old_logs(folder: Path, before: float) -> None:
+    """Remove the files of worker processes that were written before that time (seconds since 1970), if possible."""
+    for file in folder.glob("*.log"):
+        with suppress(OSError):
+            if file.stat().st_mtime < before:
+                file.unlink()
 
 
 def _last_written(folder: Path) -> float:

@@ -10,6 +10,8 @@ Handler = str | re.Pattern[str]
 
 
 _TOLD_PATTERN = re.compile(r"(?:^| )/(.*?)/(?= |$)")
+_OWN_FLAGS = re.compile(r"\A\s*\(\?[aiLmsux]+\)")
+_FLAGS = ((re.ASCII, "a"), (re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.VERBOSE, "x"))
 _STORED_PATTERN = re.compile(r"[\w.*]+:[\w.*]+")
 MOST_NAME = 255
 """The longest name of a handler, in characters."""
@@ -37,6 +39,12 @@ def handles(handlers: Iterable[Handler], name: str) -> bool:
 
 def _is_for(handler: Handler, name: str) -> bool:
     return handler == name if isinstance(handler, str) else handler.fullmatch(name) is not None
+
+
+def text_of_pattern(pattern: re.Pattern[str]) -> str:
+    """The pattern as a text that says its flags, too, such as `(?i)resize`: compiled, it matches the same."""
+    said = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+    return f"(?{said}){_OWN_FLAGS.sub('', pattern.pattern, count=1)}" if said else pattern.pattern
 
 
 def pattern_of_stored(text: str) -> str:
@@ -74,4 +82,4 @@ def is_told(name: str, text: str) -> bool:
 
 def handlers_text(handlers: Iterable[Handler]) -> str:
     """For people: names as they are, patterns between slashes, with spaces between."""
-    return " ".join(handler if isinstance(handler, str) else f"/{handler.pattern}/" for handler in handlers)
+    return " ".join(handler if isinstance(handler, str) else f"/{text_of_pattern(handler)}/" for handler in handlers)

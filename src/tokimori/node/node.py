@@ -93,6 +93,8 @@ class Node:
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
         self.signalling: Signalling = unheard
         """Tells an attempt what people tell it."""
+        self.able: Callable[[], bool] = lambda: True
+        """Whether functions can be started here."""
         self.finished = self._joined = False
         self._cycle_began: float | None = None
         self.fault: str | None = None
@@ -116,6 +118,7 @@ class Node:
             meter=self._meter,
             timed=self._timed,
             settled=partial(tell_parked, self._store),
+            able=lambda: self.able(),  # noqa: PLW0108  it is set later
         )
         self._firing = Firing(
             self._store,
@@ -299,7 +302,9 @@ class Node:
             worker.work.pace.begin(began)
         rare = (duty.step(self.id, now, began) for duty in self._duties if duty.next_at <= began)
         # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        results = await asyncio.gather(self._fire(), worker.settle(), worker.claim(), *rare, return_exceptions=True)
+        member = self._membership
+        fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
+        results = await asyncio.gather(fire, worker.settle(), worker.claim(), *rare, return_exceptions=True)
         fired, settled, claimed, *others = results
         worker.start_tasks()
         if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
@@ -310,10 +315,6 @@ class Node:
         if worker.work.busy:
             self._membership.tick_soon()
         raise_first(results)
-
-    async def _fire(self) -> bool:
-        member = self._membership
-        return await self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
 
     async def _tick(self) -> None:
         self._lookout.stale = False  # a hint that comes while the tick is under way is one to follow

@@ -105,9 +105,9 @@ async def serve(
         node = Node(
             store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=meter
         )
-        node.signalling = functions.signal
+        node.signalling, node.able = functions.signal, functions.able
         await executor.open(node.hear)
-        functions.when_gone(node.stop)
+        functions.tell(gone=node.stop, able=node.wake)
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.

@@ -12,6 +12,7 @@ from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
+from tokimori.model.lanes import handler_of
 from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Stopping
@@ -31,7 +32,10 @@ Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
 
 
 class Worker:
-    """Carries runs from where work is found to the executor, and their ends back, for one life of its node."""
+    """Carries runs from where work is found to the executor, and their ends back, for one life of its node.
+
+    While functions can't be started here (`able`) no run of one is claimed.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class Worker:
         meter: Meter,
         timed: Stopwatch,
         settled: Settled,
+        able: Callable[[], bool] = lambda: True,
     ) -> None:
         self._source = source
         self._executor = executor
@@ -61,6 +66,7 @@ class Worker:
         self._meter = meter
         self._timed = timed
         self._settled = settled
+        self._able = able
         self._reports: list[Report] = []
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self.work = Work(membership.identity.concurrency)
@@ -182,8 +188,8 @@ class Worker:
         )
 
     def _served_lanes(self) -> Iterator[Lane]:
-        serves = self._membership.identity.serves
-        return (lane for lane in self._lookout.survey.lanes if serves(lane))
+        serves, able = self._membership.identity.serves, self._able()
+        return (lane for lane in self._lookout.survey.lanes if serves(lane) and (able or not handler_of(lane)))
 
     # What the store says of it
 

@@ -103,7 +103,7 @@ class Sight:
 
 
 class Asked(NamedTuple):
-    """A call of a method, for which leave is asked."""
+    """A call of a method of a `part` of the service, for which leave is asked."""
 
     sight: Sight
     service: Service
@@ -112,6 +112,7 @@ class Asked(NamedTuple):
     args: tuple[object, ...]
     kwargs: dict[str, object]
     role: Role = Role.READ
+    part: object = None
 
     async def go(self) -> Any:
         """Call the method."""

@@ -20,6 +20,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.access import Asked, no_job, out_of_scope
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import TASK_ORDERS
+from tokimori.service.claims import Claims, has_claimed
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
 from tokimori.service.notified import told_by
 from tokimori.service.semaphores import SemaphoreDetails
@@ -226,6 +227,13 @@ async def _to_run(asked: Asked) -> Any:
     return await asked.go()
 
 
+async def _to_claim(asked: Asked) -> Any:
+    """What was claimed with this token is ended with it, in whichever queue its job is by now."""
+    if isinstance(asked.part, Claims) and has_claimed(asked.part, asked.first, asked.argument("token")):
+        return await asked.go()
+    return await _to_run(asked)
+
+
 async def _requested(asked: Asked) -> Any:
     """A run of a job, perhaps in the name of another run."""
     given = [asked.kwargs, *(asked.argument("requests") if asked.name == "trigger_many" else ())]
@@ -351,7 +359,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "claims.claim": (Role.OPERATE, _claimed),
         **dict.fromkeys(
             [f"claims.{end}" for end in ("heartbeat", "finish", "fail", "retry", "release", "hold")],
-            (Role.OPERATE, _to_run),
+            (Role.OPERATE, _to_claim),
         ),
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, whole)),

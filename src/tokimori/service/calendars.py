@@ -60,8 +60,8 @@ class Calendars:
 
         Occurrences up to now are decided by the old days. Fields that somebody else changes at the same time keep that
         change. After an interruption call it again: jobs that have the new days already stay as they are. Raises
-        `InvalidInput`, `Conflict` while others keep changing the calendar, and at last `Refused` for jobs that can't take
-        over its days.
+        `InvalidInput`, `Conflict` while others keep changing it, at last `Refused` for jobs that can't take over its
+        days.
         """
         return await self._change(name, lambda known: changed_calendar(known, changes))
 

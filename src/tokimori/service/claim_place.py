@@ -26,7 +26,6 @@ from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
 from tokimori.model.ids import Lane, RandomBytes, Token
-from tokimori.model.lanes import handler_of, queue_of, serves
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.outcome import Lost, Outcome, Released, RetryIn, TimedOut
 from tokimori.model.run import Run
@@ -38,6 +37,7 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
 from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
+from tokimori.service.open_lanes import OpenLanes
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.wishes import Wish, output_of
 
@@ -91,6 +91,7 @@ class Place:
         self._timekeeper = timekeeper
         self._lookout = Lookout(store, TICK_IDLE, clock.monotonic()) if timekeeper is None else timekeeper.lookout
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
+        self._open_lanes = OpenLanes()
         self._hands = Hands()
         self._bells: set[asyncio.Event] = set()
         self._waiting = 0
@@ -104,7 +105,7 @@ class Place:
 
     async def take(self, wish: Wish) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
-        if again := self._hands.of_claim(wish.id):
+        if again := self._hands.of_claim(wish.id, wish.access_token):
             return [view_of(held) for held in again]
         waits = wish.wait > 0
         self._check_room(waits=waits)
@@ -135,6 +136,10 @@ class Place:
         if held is None or held.said != said:  # said again while it is on its way: the store knows it by its token
             held = await self._held(key)
         return await self._settle(held, said, outcome, f"`{said}` was said of it", output=output)
+
+    def access_token_of(self, key: Key) -> str | None:
+        """The name of the access token with which it was claimed here, where there was one and that is still known."""
+        return self._hands.access_token_of(key)
 
     @property
     def in_hand(self) -> int:
@@ -192,7 +197,7 @@ class Place:
         async with self._asking:
             member = self._membership
             await self._look()
-            lanes = tuple(lane for lane in self._lookout.survey.lanes if _serves(wish, lane))
+            lanes = self._open_lanes.serving(wish, self._lookout.survey.lanes)
             room = min(wish.limit, MOST_IN_HAND - len(self._hands))
             if not lanes or room <= 0 or self._closed or not member.holds_lease():
                 return []
@@ -234,6 +239,7 @@ class Place:
             alive_until=at + wish.alive_time,
             deadline=inf if definition is None or definition.timeout is None else at + definition.timeout,
             since=self._membership.now,
+            access_token=wish.access_token,
         )
         self._hands.add(held)
         if definition is None or not isinstance(definition.target, Function):
@@ -376,12 +382,6 @@ class Place:
 def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:
     held = list(hands)
     return (held[first : first + AT_ONCE] for first in range(0, len(held), AT_ONCE))
-
-
-def _serves(wish: Wish, lane: Lane) -> bool:
-    handler = handler_of(lane)
-    types = (handler,) if wish.types is None else wish.types
-    return handler != "" and wish.queue in (None, queue_of(lane)) and serves(wish.labels, lane, types)
 
 
 def _how_it_is(run: Run, token: Token) -> str:

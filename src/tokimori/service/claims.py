@@ -22,9 +22,10 @@ from tokimori.service.wishes import (
 class Claims:
     """What a worker asks and says. Every method may raise `InvalidInput` and `StoreError`."""
 
-    def __init__(self, place: Place, random: RandomBytes) -> None:
+    def __init__(self, place: Place, random: RandomBytes, access_token: str | None = None) -> None:
         self._place = place
         self._random = random
+        self._access_token = access_token
 
     async def claim(
         self,
@@ -60,6 +61,7 @@ class Claims:
             labels=labels,
             id=id,
             drawn=drawn,
+            access_token=self._access_token,
         )
         return await self._place.take(wish)
 
@@ -93,3 +95,14 @@ class Claims:
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
         """A person is to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))
+
+
+def with_access_token(claims: Claims, name: str) -> Claims:
+    """The claims of who came with the access token of this name."""
+    return Claims(claims._place, claims._random, name)
+
+
+def has_claimed(claims: Claims, run_id: object, token: object) -> bool:
+    """Whether the run was claimed with the access token of these, as far as is known here. Raises `InvalidInput`."""
+    known = claims._access_token
+    return known is not None and claims._place.access_token_of(key_of(run_id, token)) == known

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from math import inf
 
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import ClaimLost
+from tokimori.errors import ClaimLost, Refused
 from tokimori.model.ids import ClaimId, RunId, Token
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Claimed
@@ -22,7 +23,8 @@ MOST_REMEMBERED = 10_000
 class InHand:
     """A run that a worker has. `alive_until` and `deadline` are monotonic seconds; `since` is the store's time.
 
-    `said`: the end that is on its way to the store. `unseen`: the store did not name it lately.
+    `said`: the end that is on its way to the store. `unseen`: the store did not name it lately. `access_token` is the
+    name of that with which it was claimed.
     """
 
     claimed: Claimed
@@ -34,6 +36,7 @@ class InHand:
     since: Moment
     said: str | None = None
     unseen: bool = False
+    access_token: str | None = None
 
     @property
     def key(self) -> Key:
@@ -48,11 +51,15 @@ class InHand:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """How a claim ended: what was `said` (None: nothing that its worker said), the state of the run, and why."""
+    """How a claim ended: what was `said` (None: nothing that its worker said), the state of the run, and why.
+
+    `access_token` is as of `InHand`.
+    """
 
     said: str | None
     state: RunState | None
     why: str
+    access_token: str | None = None
 
 
 class Hands:
@@ -75,9 +82,13 @@ class Hands:
         """One more."""
         self._held[held.key] = held
 
-    def of_claim(self, claim: ClaimId) -> list[InHand]:
-        """What a claim brought and is still in hand."""
-        return [held for held in self._held.values() if held.claim == claim]
+    def of_claim(self, claim: ClaimId, access_token: str | None) -> list[InHand]:
+        """What a claim brought and is still in hand. Raises `Refused` where another access token made it."""
+        found = [held for held in self._held.values() if held.claim == claim]
+        if any(held.access_token != access_token for held in found):
+            told = "id: somebody else has made this claim"
+            raise Refused(told, field="id", value=claim, allowed="a UUID of your own, which nobody else can guess")
+        return found
 
     def get(self, key: Key) -> InHand | None:
         """What is in hand under this token."""
@@ -87,8 +98,14 @@ class Hands:
         """How the claim ended, if that is still known."""
         return self._over.get(key)
 
+    def access_token_of(self, key: Key) -> str | None:
+        """The name of the access token with which it was claimed."""
+        known = self._held.get(key) or self._over.get(key)
+        return None if known is None else known.access_token
+
     def drop(self, key: Key, over: Over) -> None:
         """It is in no hand any more."""
+        over = with_fields(over, access_token=self.access_token_of(key))
         self._held.pop(key, None)
         self._over[key] = over
         while len(self._over) > MOST_REMEMBERED:

@@ -12,7 +12,7 @@ from tokimori.service.access import Access, Asked, Sight, needs_role
 from tokimori.service.access_rules import BY_ROLE, RULES, whole
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.audited import PARTS, audited
-from tokimori.service.claims import Claims
+from tokimori.service.claims import Claims, with_access_token
 from tokimori.service.judging import judge_of
 from tokimori.service.service import Service
 from tokimori.service.variants import in_zone, judged_by
@@ -29,7 +29,8 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
 
 def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims:
     """The claims for who has this access."""
-    return cast(Claims, _Permitted(claims, "claims.", service, access))
+    named = claims if access.is_owner or access.author is None else with_access_token(claims, access.author)
+    return cast(Claims, _Permitted(named, "claims.", service, access))
 
 
 def permitted_in_zone(service: Service, time_zone: str) -> Service:
@@ -61,7 +62,8 @@ class _Permitted:
                 raise needs_role(role, full, access)
             if access.scope.is_everything and full != BY_ROLE:
                 return await method(*args, **kwargs)
-            return await rule(Asked(Sight(service, access.scope), service, method, full, args, kwargs, access.role))
+            sight = Sight(service, access.scope)
+            return await rule(Asked(sight, service, method, full, args, kwargs, access.role, self._inner))
 
         self.__dict__[name] = asked  # made once: each request asks for it
         return asked

@@ -30,7 +30,10 @@ _LARGEST_TOKEN = 2**63 - 1
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What a worker wants: times in seconds. `types` None: any function; `queue` None: of any queue."""
+    """What a worker wants: times in seconds. `types` None: any function; `queue` None: of any queue.
+
+    `access_token` is the name of that with which it came; None: it brought none.
+    """
 
     id: ClaimId
     types: tuple[str, ...] | None
@@ -40,6 +43,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     alive_time: float
     worker: str
     labels: dict[str, str]
+    access_token: str | None = None
 
 
 def wish_of(
@@ -53,6 +57,7 @@ def wish_of(
     labels: Mapping[str, str] | None,
     id: str | None,
     drawn: ClaimId,
+    access_token: str | None = None,
 ) -> Wish:
     """The wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
     return Wish(
@@ -64,6 +69,7 @@ def wish_of(
         alive_time=alive_time_of(alive_time),
         worker=_name_of(worker),
         labels=_labels_of(labels),
+        access_token=access_token,
     )
 
 

@@ -125,6 +125,23 @@ def test_new_code_takes_over_while_old_code_finishes(program: AppProgram) -> Non
     assert stop(node) == 0
 
 
+def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) -> None:
+    """Each process is replaced by one whose file is broken: that is said once, and mended by the file alone."""
+    node = program.work("--processes", "1", "--most-runs", "1")
+    program.app.write_text("nonsense(")
+    assert program.outcome("version")["result"] == '"one"'
+    until(lambda: program.log.exists() and "no function is started here" in program.log.read_text())
+    run = program.json("job", "trigger", "version")["id"]
+    time.sleep(1.5)
+    assert program.json("run", "show", run)["state"] == "ready"
+    program.app.write_text(APP.replace('"one"', '"two"'))
+    until(lambda: program.json("run", "show", run)["state"] == "succeeded")
+    told = program.log.read_text()
+    assert (told.count("can't be loaded"), told.count("functions are started again")) == (1, 1)
+    assert program.json("run", "show", run)["attempt"] == 1
+    assert stop(node) == 0
+
+
 def test_code_that_changes_takes_over_by_itself(program: AppProgram) -> None:
     """With --reload nobody has to tell the node, and a file that is saved twice in a second is seen twice."""
     second = int(time.time())

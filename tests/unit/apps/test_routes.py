@@ -125,3 +125,11 @@ def test_what_can_be_no_handler_is_refused_at_once() -> None:
     for name, target in (("a", plain), ("a|b", plain), ("b", Routes)):
         with pytest.raises(InvalidInput):
             routes.add(name, target)
+
+
+@pytest.mark.parametrize("handler", [re.compile(b"mails"), 5, None])
+def test_what_is_no_pattern_of_names_is_refused(handler: Any) -> None:
+    """Where it is declared."""
+    with pytest.raises(InvalidInput, match="neither a name nor a pattern") as fault:
+        Routes().add(handler, plain)
+    assert fault.value.field == "handler"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tokimori.model.handlers import handlers_text, handles, is_told
+from tokimori.model.handlers import handlers_text, handles, is_told, text_of_pattern
 
 HANDLERS = ("mails", "a name of words", re.compile(r"reports\..*"), re.compile("a/b"))
 
@@ -20,3 +20,23 @@ def test_what_is_told_to_people_says_who_has_a_handler(name: str) -> None:
 def test_a_pattern_that_is_none_here_is_for_nobody() -> None:
     """Another version may have told it."""
     assert not is_told("x", "/(/")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        re.compile("mails?"),
+        re.compile("MAILS?", re.IGNORECASE),
+        re.compile("(?i)MAILS?"),
+        re.compile(" mail   s? # one or many", re.VERBOSE),
+        re.compile(" (?x) M A I L s? ", re.VERBOSE | re.IGNORECASE),
+        re.compile(r"\w+", re.ASCII),
+        re.compile("mail.s", re.DOTALL),
+    ],
+)
+def test_a_pattern_is_told_with_its_flags(pattern: re.Pattern[str]) -> None:
+    """A node knows the patterns of its app by their texts: it claims exactly what the app has a handler for."""
+    told = re.compile(text_of_pattern(pattern))
+    for name in ("mail", "mails", "MAILS", "maıls", "mail\ns", "mäil"):
+        assert handles([told], name) is handles([pattern], name)
+        assert is_told(name, handlers_text([pattern])) is handles([pattern], name)

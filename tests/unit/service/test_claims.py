@@ -11,17 +11,20 @@ import pytest
 from tests.simulation.virtual_time import LoopClock, let_pass, run_virtually
 from tests.unit.locks.world import a_store
 from tests.unit.virtual import Link
-from tokimori.errors import ClaimLost, InvalidInput, Refused, StoreUnavailable
+from tokimori.errors import ClaimLost, Forbidden, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.locks.program import Program
+from tokimori.model.access_token import Role, Scope
 from tokimori.model.ids import RunId
 from tokimori.model.lease import DEAD_AFTER
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access, owner
 from tokimori.service.claim_place import MOST_WAITING
 from tokimori.service.claim_place import Place as ClaimPlace
 from tokimori.service.claims import Claims
+from tokimori.service.permitted import permitted_claims
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
 
@@ -469,3 +472,41 @@ async def test_a_program_needs_no_node(place: Place) -> None:
     (again,) = await claims.claim(["resize"], wait=60)
     assert (again.run_id, again.attempt) == (run.run_id, 2)
     assert link.calls["settle"] == 1
+
+
+@virtually
+async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Place) -> None:
+    """Wherever its job has gone meanwhile, and said again, too; neither with another one nor under another token."""
+
+    def claims(name: str) -> Claims:
+        access = Access(author=name, role=Role.OPERATE, scope=Scope(queues=("mail",)))
+        return permitted_claims(place.claims, place.service, access)
+
+    first, second = await place.ask(queue="mail"), await place.ask(queue="mail")
+    runs = await claims("ci").claim(["resize"], queue="mail", limit=2)
+    for run in runs:
+        await place.service.update(run.job_id, queue="web")
+    assert (await claims("ci").heartbeat(first.id, 1)).run_id == first.id
+    for act in (claims("cd").finish(first.id, 1), claims("ci").finish(first.id, 2), claims("ci").finish(UUID, 1)):
+        with pytest.raises((Forbidden, NotFound)):
+            await act
+    for _ in range(2):
+        assert await claims("ci").finish(first.id, 1) is RunState.SUCCEEDED
+    assert await claims("ci").release(second.id, 1) is RunState.READY
+    with pytest.raises(Forbidden):
+        await claims("ci").finish(second.id, 2)
+
+
+@virtually
+async def test_a_claim_is_asked_again_with_the_same_access_token(place: Place) -> None:
+    """Who knows the id of a claim that somebody else has made gets none of its runs."""
+    run = await place.ask(queue="mail")
+    ci, cd = (
+        permitted_claims(place.claims, place.service, Access(author=name, role=Role.OPERATE)) for name in ("ci", "cd")
+    )
+    of_owner = permitted_claims(place.claims, place.service, owner("ci"))
+    assert [each.run_id for each in await ci.claim(["resize"], id=UUID)] == [run.id]
+    for other in (cd, of_owner):
+        with pytest.raises(Refused, match="somebody else"):
+            await other.claim(["resize"], id=UUID)
+    assert [each.run_id for each in await ci.claim(["resize"], id=UUID)] == [run.id]

@@ -16,6 +16,8 @@ WITHIN = 30.0
 class Attached:
     """A program that runs the functions itself, and whose node this is. Nobody here starts or kills it.
 
+    It is always `able`: when it has gone, so does its node.
+
     `heard`, `ready` and `died` are as with `Processes`. When the program has gone, `gone` is called.
     """
 
@@ -38,6 +40,7 @@ class Attached:
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
         self.gone: Callable[[], object] = _nobody
+        self.able = True
 
     async def open(self) -> Hello:
         """Wait until the program has said what it has. Raises `Refused`."""

@@ -47,10 +47,11 @@ class FunctionExecutor:
         self._suspicion = Suspicion()
         self._early = Early()
         self._last = 0
+        self._able: Callable[[], object] = _nobody_waits
         self._processes: Processes | Attached | None = None
         if app is not None:
             kind = Attached if app.attached else Processes
-            self._processes = kind(app, heard=self._heard, ready=self._fill, died=self._died)
+            self._processes = kind(app, heard=self._heard, ready=self._get_on, died=self._died)
 
     async def load(self) -> wire.Hello | None:
         """Start the worker processes, and what the first of them says of the app. Raises `Refused`."""
@@ -60,10 +61,15 @@ class FunctionExecutor:
         """From now on tell `report`."""
         self._report = report
 
-    def when_gone(self, act: Callable[[], object]) -> None:
-        """Call `act` when the program that this node works for has gone."""
+    def tell(self, *, gone: Callable[[], object], able: Callable[[], object]) -> None:
+        """Call `gone` when the program that this node works for has gone, and `able` when that may have changed."""
+        self._able = able
         if isinstance(self._processes, Attached):
-            self._processes.gone = act
+            self._processes.gone = gone
+
+    def able(self) -> bool:
+        """Whether a function can be started here: not while no process is left and the app can't be loaded."""
+        return self._processes is None or self._processes.able
 
     def reload(self) -> None:
         """Let new processes with the code of now take over; the old ones finish what they have."""
@@ -78,8 +84,16 @@ class FunctionExecutor:
             self._waiting.append(attempt)
         self._fill()
 
+    def _get_on(self) -> None:
+        """There is room, or there will be none for a while."""
+        self._fill()
+        self._able()
+
     def _fill(self) -> None:
-        """Give to processes what waits. What waits for a process of its own holds up nobody else."""
+        """Give to processes what waits. What waits for a process of its own holds up nobody else.
+
+        Where none can be started nothing waits: other nodes may have another app.
+        """
         processes, now = self._pool, boottime()
         at = _moment(now, self._boot())
         waiting, self._waiting = self._waiting, deque()
@@ -89,6 +103,9 @@ class FunctionExecutor:
             process = processes.place(cell)
             if process is not None:
                 self._give(process, attempt, now, at)
+                continue
+            if not processes.able:
+                self._end(attempt, Released("no process of its node's app lives"), now)
                 continue
             self._waiting.append(attempt)
             processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
@@ -260,6 +277,10 @@ class FunctionExecutor:
     def _tell(self, report: Report) -> None:
         if self._report is not None:
             self._report(report)
+
+
+def _nobody_waits() -> None:
+    """Before `tell`, nobody is told."""
 
 
 def _moment(at: float, boot: Moment) -> Moment:

@@ -1,6 +1,7 @@
 """One worker process as the engine sees it: what it was given, and what may still be given to it."""
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -74,7 +75,8 @@ class WorkerProcess:
     """A process that runs functions. `cell` is that of the jobs which it serves (`tokimori.model.suspicion`).
 
     `generation` grows with each reload of the code. `blamed` is an attempt because of which it is being killed.
-    `exited`: it is no more; what it said last may still have to be read.
+    `exited`: it is no more; what it said last may still have to be read. `since` is when it was started (seconds of
+    CLOCK_BOOTTIME), and `ended` how many attempts have ended in it.
     """
 
     def __init__(self, number: int, cell: int, generation: int, concurrency: int) -> None:
@@ -85,6 +87,7 @@ class WorkerProcess:
         self.pid: int | None = None
         self.attempts: dict[int, Attempt] = {}
         self.blamed: Attempt | None = None
+        self.since = 0.0
         self.ended = 0
         self.exited = False
         self._concurrency = concurrency
@@ -114,6 +117,14 @@ class WorkerProcess:
         if self.generation != other.generation:
             return self.generation > other.generation
         return len(self.attempts) < len(other.attempts)
+
+    @property
+    def memory(self) -> int:
+        """The bytes that it has in memory; 0 where that is not known."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError, ValueError):
+            return 0
 
     @property
     def lease_bound(self) -> bool:

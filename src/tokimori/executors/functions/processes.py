@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from tokimori.errors import Refused
+from tokimori.executors.functions.backoff import Backoff
+from tokimori.executors.functions.last_words import how_it_ended, last_words, said
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
@@ -19,7 +21,7 @@ from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import how
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.outcomes import signal_name
+from tokimori.executors.old_output import remove_old_logs
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
@@ -35,16 +37,15 @@ LAST_WORDS = 0.5
 """Seconds for which is read what a process said that has exited: a child of it may hold the line for ever."""
 SLOW_IMPORT = 10.0
 """Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_MOST_SAID = 4000
 
 
 class Processes:
     """The worker processes of an app.
 
-    `heard` is told what a process says, `ready` that there is room, `died` which processes ended together, how, and
-    whether they did so by themselves. The keepers of these processes are their own, one for each cell: they kill them
-    with the lease, and when this process dies. Who ends a keeper takes along what is in its cell alone.
+    `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
+    processes ended together, how, and whether they did so by themselves. The keepers of these processes are their own,
+    one for each cell: they kill them with the lease, and when this process dies. Who ends a keeper takes along what is
+    in its cell alone.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class Processes:
         self._lease: keeper_wire.Lease | None = None
         self._generation = 1
         self._last = 0
-        self._failures = 0
+        self._backoff = Backoff()
+        self._told_in: int | None = None
         self._closing = False
         self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -82,7 +84,7 @@ class Processes:
 
     async def open(self) -> Hello:
         """Start them, and what the first one says. Raises `Refused` where the app can't be loaded."""
-        self._remove_old_logs()
+        remove_old_logs(self._settings.runs_dir / "workers", time.time() - KEPT_LOGS)
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
         await self._new_post(COMMON).open()
@@ -98,7 +100,11 @@ class Processes:
     def reload(self) -> None:
         """Let processes with the code of now take over; each old one leaves when a new one is ready."""
         self._generation += 1
-        self._failures = 0
+        self._backoff = Backoff()
+        for process in self._processes.values():
+            if process.phase is Phase.STARTING and process.cell == COMMON:
+                process.phase = Phase.LEAVING  # else each file that is saved starts some more beside those
+                self.kill(process)
         self._replenish()
 
     async def close(self) -> None:
@@ -111,6 +117,18 @@ class Processes:
 
     # Where a run may go
 
+    @property
+    def able(self) -> bool:
+        """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
+        return self._has_ready() or not (self._backoff.pause or self._imports_slowly())
+
+    def _imports_slowly(self) -> bool:
+        coming = [each.since for each in self._processes.values() if each.phase is Phase.STARTING and each.since]
+        return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
+
+    def _has_ready(self) -> bool:
+        return any(each.cell == COMMON and each.phase is Phase.READY for each in self._processes.values())
+
     def place(self, cell: int) -> WorkerProcess | None:
         """The process of the cell that has room and the least to do; one with newer code first."""
         best = None
@@ -122,7 +140,7 @@ class Processes:
     def need(self, cell: int, pause: float) -> None:
         """A process of this cell is missing; those of suspects are started when they are needed."""
         if cell != COMMON and not any(each.cell == cell for each in self._alive()):
-            self._start(cell, pause)
+            self._start(cell, max(pause, self._backoff.pause))
 
     def flush(self) -> None:
         """Send what was given to them."""
@@ -130,7 +148,9 @@ class Processes:
             process.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """Replace it where it has done enough. Suspects' processes end when they have nothing to do."""
+        """It has ended a run: replace it if it has done enough. Those of suspects end when they have nothing to do."""
+        self._backoff.worked()
+        self._tell_able()
         most = self._app.most_runs
         if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
             self._retire(process)
@@ -151,8 +171,9 @@ class Processes:
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
         for post in self._posts.values():
             post.send([], self._lease)
+        self._tell_unable(f"the app {self._app.app!r} is still being imported")
         if self._app.most_memory is not None:
-            for process in [each for each in self._processes.values() if _memory(each.pid) > self._app.most_memory]:
+            for process in [each for each in self._processes.values() if each.memory > self._app.most_memory]:
                 self._retire(process)
 
     def _send(self, process: WorkerProcess, order: keeper_wire.Order) -> None:
@@ -168,7 +189,7 @@ class Processes:
         """Start as many processes with the code of now as are missing."""
         found = [each for each in self._alive() if each.cell == COMMON and each.generation == self._generation]
         for _ in range(self._app.processes - len(found)):
-            self._start(COMMON, pause_after(self._failures))
+            self._start(COMMON, self._backoff.pause)
 
     def _retire(self, process: WorkerProcess) -> None:
         if process.phase is Phase.READY:
@@ -189,9 +210,13 @@ class Processes:
 
     async def _order_later(self, process: WorkerProcess, pause: float) -> None:
         await asyncio.sleep(pause)
-        self._order(process)
+        if process.phase is Phase.STARTING:
+            self._order(process)
+        else:
+            self._processes.pop(process.number, None)
 
     def _order(self, process: WorkerProcess) -> None:
+        process.since = boottime()
         told = {
             "address": str(self._listener.address),
             "number": process.number,
@@ -223,7 +248,8 @@ class Processes:
         if process is None or process.phase is not Phase.STARTING or connection.transport is None:
             return False
         process.connect(connection.transport, hello.pid)
-        self._failures = 0
+        self._backoff.loaded()
+        self._tell_able()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
         if process.generation < self._generation:
@@ -246,7 +272,7 @@ class Processes:
             self._heard(process, message)
         elif process.phase is Phase.STARTING:
             process.phase = Phase.LEAVING
-            self._never_ready(message.message, message.allowed)
+            self._never_ready(process, message.message, message.allowed)
 
     def _cut_off(self, number: int) -> None:
         """It can be given nothing more. A function may keep it from noticing that, and hold what it was given."""
@@ -265,13 +291,13 @@ class Processes:
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
             case keeper_wire.Grew(number=number, tail=tail):
-                log.info("worker process %d: %s", number, _said(keeper_wire.to_bytes(tail)))
+                log.info("worker process %d: %s", number, said(keeper_wire.to_bytes(tail)))
             case keeper_wire.Ended():
-                said = _said(keeper_wire.to_bytes(notice.tail) or keeper_wire.to_bytes(notice.head))
                 process = self._processes.get(notice.number)
                 if process is not None:
                     unasked = notice.cause == keeper_wire.Cause.EXIT
-                    self._exited(process, partial(self._gone, [process], _how(notice), said, unasked=unasked))
+                    ending, words = how_it_ended(notice), last_words(notice)
+                    self._exited(process, partial(self._gone, [process], ending, words, unasked=unasked))
             case _:
                 pass
 
@@ -284,7 +310,7 @@ class Processes:
         self._farewells[process.number] = farewell
         asyncio.get_running_loop().call_later(LAST_WORDS, self._cut_off, process.number)
 
-    def _gone(self, processes: Sequence[WorkerProcess], ending: str, said: str = "", *, unasked: bool = True) -> None:
+    def _gone(self, processes: Sequence[WorkerProcess], ending: str, words: str = "", *, unasked: bool = True) -> None:
         """They have ended together."""
         found = [each for each in processes if self._processes.pop(each.number, None) is not None]
         if self._closing or not found:
@@ -293,10 +319,11 @@ class Processes:
             phase, process.phase = process.phase, Phase.GONE
             unasked = unasked or phase is Phase.CUT_OFF  # it was ended for what it had done
             if phase is Phase.STARTING:
-                self._never_ready(f"app: {self._app.app!r} can't be loaded ({ending})\n{said}".rstrip())
-            elif phase is Phase.READY and process.blamed is None:
-                who = f"worker process {process.number} (pid {process.pid})"
-                log.warning("%s died (%s): %s", who, ending, said or "no output")
+                self._never_ready(process, f"app: {self._app.app!r} can't be loaded ({ending})\n{words}".rstrip())
+            elif phase in (Phase.READY, Phase.CUT_OFF) and process.blamed is None:
+                told = f"worker process {process.number} (pid {process.pid}) died ({ending}): {words or 'no output'}"
+                log.log(logging.WARNING if phase is Phase.READY else logging.DEBUG, "%s", told)
+                self._note_death(process, told)
         self._died(found, ending, unasked)
         self._tidy(found[0].cell)
 
@@ -308,13 +335,33 @@ class Processes:
         elif cell in self._posts and not any(each.cell == cell for each in self._processes.values()):
             self._see_to(self._posts.pop(cell).close(), self._ending)
 
-    def _never_ready(self, message: str, allowed: str | None = None) -> None:
+    def _never_ready(self, process: WorkerProcess, message: str, allowed: str | None = None) -> None:
         """The node does not start so. One that has started goes on with what it has."""
-        self._failures += 1
+        is_first = self._backoff.failed(process.since, boottime())
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(Refused(message, field="app", value=self._app.app, allowed=allowed))
         elif not self._refused():
-            log.error("no new code is taken over, the processes with the code of before go on: %s", message)
+            if is_first and self._has_ready():
+                log.error("no new code is taken over, the processes with the code of before go on: %s", message)
+            self._tell_unable(message)
+
+    def _note_death(self, process: WorkerProcess, told: str) -> None:
+        """Who dies as soon as it has come would do so again and again. Where runs were in it, these are judged."""
+        if process.cell == COMMON and not process.ended and not process.attempts:
+            self._backoff.died_idle(process.since, boottime())
+            self._tell_unable(told)
+
+    def _tell_unable(self, why: str) -> None:
+        """Once for each code. What waits for a process goes back then."""
+        if not self.able and self._told_in != self._generation:
+            self._told_in = self._generation
+            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", why)
+            self._ready()
+
+    def _tell_able(self) -> None:
+        if self._told_in is not None and self._has_ready() and not self._backoff.pause:
+            self._told_in = None
+            log.warning("functions are started again, and claimed")
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None
@@ -344,34 +391,3 @@ class Processes:
         among.add(task)
         task.add_done_callback(among.discard)
         return task
-
-    def _remove_old_logs(self) -> None:
-        """What worker processes wrote long ago; what can't be removed stays."""
-        old = time.time() - KEPT_LOGS
-        for file in (self._settings.runs_dir / "workers").glob("*.log"):
-            try:
-                if file.stat().st_mtime < old:
-                    file.unlink()
-            except OSError:
-                continue
-
-
-def _memory(pid: int | None) -> int:
-    """Bytes that a process has in memory."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def _how(ended: keeper_wire.Ended) -> str:
-    if ended.cause == keeper_wire.Cause.NOT_STARTED:
-        return ended.error
-    status = ended.status or 0
-    by = {keeper_wire.Cause.LEASE: ", its node's lease ran out", keeper_wire.Cause.STOP: ", its node ended it"}
-    words = f"exit code {status}" if status >= 0 else f"signal {-status}, {signal_name(-status)}"
-    return words + by.get(keeper_wire.Cause(ended.cause), "")
-
-
-def _said(data: bytes) -> str:
-    return data[-_MOST_SAID:].decode(errors="replace").strip()

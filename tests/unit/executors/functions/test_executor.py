@@ -12,8 +12,9 @@ from tokimori.executors.functions.processes import Processes
 from tokimori.executors.functions.wire import Frames, Tell, ToWorker
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.order import MOST_SIGNALS
+from tokimori.model.outcome import Released
 from tokimori.model.target import Function
-from tokimori.ports.executor import Signal
+from tokimori.ports.executor import Ended, Report, Signal
 from tokimori.testing.clock import VirtualClock
 
 TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
@@ -21,6 +22,8 @@ TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
 
 class OneProcess:
     """A pool of one process, which has a place once it is ready."""
+
+    able = True
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -64,3 +67,17 @@ def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool) -> N
     frames: Frames[Any] = Frames(ToWorker)
     told = [said.data for sent in pool.sent for said in frames.feed(sent) if isinstance(said, Tell)]
     assert told == [str(n) for n in range(5, MOST_SIGNALS + 5)]
+
+
+async def test_what_can_not_be_started_goes_back() -> None:
+    """Neither what waits when no process can be started any more, nor what was claimed at that moment, is kept."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()
+    executor._processes = cast(Processes, pool)
+    await executor.open(told.append)
+    executor.start([TASK])
+    assert (told, executor.able()) == ([], True)
+    pool.able = False
+    executor._get_on()
+    executor.start([TASK])
+    assert [isinstance(each, Ended) and type(each.outcome) for each in told] == [Released, Released]
+    assert not executor.able()

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
+from tokimori.executors.functions.listener import Connection
 from tokimori.executors.functions.process import AppSettings, WorkerProcess
-from tokimori.executors.functions.processes import LAST_WORDS, Processes
+from tokimori.executors.functions.processes import LAST_WORDS, SLOW_IMPORT, Processes
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
+from tokimori.model.suspicion import COMMON
 
 EXIT = keeper_wire.Ended(1, 0.0, 0, keeper_wire.Cause.EXIT, "", 0, "", "")
 LAST_WORD = wire.Ended(number=1, began=0, at=0, end=wire.SUCCEEDED)
@@ -26,6 +29,9 @@ class OpenLine:
     def is_closing(self) -> bool:
         """See `asyncio.WriteTransport`."""
         return False
+
+    def write(self, _: bytes) -> None:
+        """See `asyncio.WriteTransport`."""
 
 
 @pytest.mark.parametrize("line_ends", [True, False])
@@ -49,5 +55,142 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         else:
             await let_pass(LAST_WORDS)
         assert told == ["Ended", "died, True"]
+
+    run_virtually(scenario())
+
+
+class Keeper:
+    """A keeper that starts what it is told, and remembers when."""
+
+    def __init__(self) -> None:
+        self.starts: list[tuple[float, int]] = []
+        self.stops: set[int] = set()
+
+    def send(self, orders: Sequence[keeper_wire.Order], _lease: object) -> None:
+        """See `KeeperPost`."""
+        at = asyncio.get_running_loop().time()
+        self.starts += [(at, each.number) for each in orders if isinstance(each, keeper_wire.Start)]
+        self.stops |= {each.number for each in orders if isinstance(each, keeper_wire.Stop)}
+
+
+class Pool:
+    """The processes of an app that was loaded once, on a keeper of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self.keeper, self.got_on, self.ended = Keeper(), 0, set[int]()
+        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1)
+        self.pool = Processes(app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None)
+        self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
+        self.pool._hello = asyncio.get_running_loop().create_future()
+        self.pool._hello.set_result(hello(0))
+        self.pool.reload()
+
+    def _ready(self) -> None:
+        self.got_on += 1
+
+    @property
+    def newest(self) -> int:
+        """The process that was started last."""
+        return self.keeper.starts[-1][1]
+
+    def says_hello(self) -> int:
+        """The newest one, which is ready then."""
+        line = SimpleNamespace(transport=OpenLine())
+        assert self.pool._greet(cast(Connection, line), hello(self.newest))
+        return self.newest
+
+    def can_not_load(self) -> None:
+        """Nor can the newest one."""
+        self.pool._hear(self.newest, wire.Unloadable(number=self.newest, message="app: no"))
+        self.ends(self.newest)
+
+    def ends(self, number: int) -> None:
+        """The process has gone, and its line with it."""
+        self.ended.add(number)
+        self.pool._told(cast(KeeperPost, None), EXIT._replace(number=number))
+        if number in self.pool._farewells:
+            self.pool._cut_off(number)
+
+
+def hello(number: int) -> wire.Hello:
+    """What a process says that has loaded an empty app."""
+    return wire.Hello(number=number, pid=7, app="a", handlers=[], patterns=[], jobs=[])
+
+
+def test_where_the_app_can_not_be_loaded_that_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """While no process of before is left nothing can be started; one that comes in the end mends that by itself."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        old = pool.says_hello()
+        pool.pool._retire(pool.pool._processes[old])
+        for _ in range(6):
+            pool.can_not_load()
+            await let_pass(40)
+        assert not pool.pool.able
+        assert [record.getMessage() for record in caplog.records if "can't" in record.getMessage()] == []
+        assert [record.levelname for record in caplog.records] == ["ERROR"]
+        assert "no function is started here" in caplog.text
+        before = pool.got_on
+        pool.says_hello()
+        assert (pool.pool.able, pool.got_on) == (True, before + 1)
+        assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+    run_virtually(scenario())
+
+
+def test_who_dies_right_after_its_hello_is_replaced_ever_later(tmp_path: Path) -> None:
+    """As one that can't load its app: each start costs a second of the processor."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pauses = []
+        for _ in range(5):
+            died = asyncio.get_running_loop().time()
+            pool.ends(pool.says_hello())
+            await let_pass(40)
+            pauses.append(round(pool.keeper.starts[-1][0] - died))
+        assert pauses == [0, 1, 2, 4, 8]
+
+    run_virtually(scenario())
+
+
+def test_code_that_changes_again_and_again_leaves_no_crowd(tmp_path: Path) -> None:
+    """Who still imports the code of before is ended, or never begun: each change starts as many as may work."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.says_hello()
+        for _ in range(3):
+            pool.pool.reload()
+        pool.can_not_load()
+        pool.can_not_load()  # the next one waits a second
+        pool.pool.reload()
+        await let_pass(5)
+        started = {number for _, number in pool.keeper.starts}
+        ended = pool.keeper.stops & started
+        assert ended == started - {1, pool.newest} - pool.ended
+        for number in ended:
+            pool.ends(number)
+        assert set(pool.pool._processes) == {1, pool.newest}
+        pool.says_hello()
+        assert pool.pool.able
+
+    run_virtually(scenario())
+
+
+def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> None:
+    """While no process of before is left; what waits is told so with the next beat."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.pool._processes[pool.newest].since -= SLOW_IMPORT - 1
+        pool.pool.renew(0)
+        assert (pool.pool.able, pool.got_on) == (True, 0)
+        pool.pool._processes[pool.newest].since -= 1
+        pool.pool.renew(0)
+        assert (pool.pool.able, pool.got_on) == (False, 1)
+        pool.says_hello()
+        assert (pool.pool.able, pool.got_on) == (True, 2)
 
     run_virtually(scenario())

@@ -1,0 +1,26 @@
+"""How a worker process ended, and what it wrote last, in words for people. Pure."""
+
+from tokimori.executors.keeper import wire
+from tokimori.executors.outcomes import signal_name
+
+_MOST_SAID = 4000
+
+
+def how_it_ended(ended: wire.Ended) -> str:
+    """Its exit code or its signal, and who sent that."""
+    if ended.cause == wire.Cause.NOT_STARTED:
+        return ended.error
+    status = ended.status or 0
+    by = {wire.Cause.LEASE: ", its node's lease ran out", wire.Cause.STOP: ", its node ended it"}
+    words = f"exit code {status}" if status >= 0 else f"signal {-status}, {signal_name(-status)}"
+    return words + by.get(wire.Cause(ended.cause), "")
+
+
+def last_words(ended: wire.Ended) -> str:
+    """The end of what it wrote itself, outside of its runs."""
+    return said(wire.to_bytes(ended.tail) or wire.to_bytes(ended.head))
+
+
+def said(data: bytes) -> str:
+    """The end of this output."""
+    return data[-_MOST_SAID:].decode(errors="replace").strip()
