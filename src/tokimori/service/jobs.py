@@ -78,7 +78,7 @@ class JobService(RunService):
         self._cipher, self._trusts_time = cipher, trusts_time
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
-        self._foreseen = Foreseen()
+        self._foreseen = Foreseen(store.mark)
         self._judge: Judge | None = None
         self._act_as(author)
 

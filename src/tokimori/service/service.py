@@ -105,7 +105,7 @@ class Service(RepeatingService):
     async def shown(self, job_id: str, n: int = 5) -> Shown:
         """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
         wanted, now = checked("n", n, self._bounds.moments), await self._now()
-        mark = self._store.mark() if self._semaphore_store is None else None
+        mark = self._foreseen.mark() if self._semaphore_store is None else None
         if (known := self._foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
             return known
         job, family, pauses = await asyncio.gather(self.get(job_id), self._store.family(), self.queues.pauses())

@@ -1,6 +1,7 @@
 """A job with all that doors show with it, made anew only where something of it has changed."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tokimori.clock import Moment
@@ -57,8 +58,24 @@ class Foreseen:
     Where it has another one, or none, it is asked, and only what follows from the same facts is not computed again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mark: Callable[[], object]) -> None:
         self._known: dict[str, _Known] = {}
+        self._look = mark
+        self._mark: object = None
+        self._has_looked = False
+
+    def mark(self) -> object:
+        """The store's mark, asked for once in each step of the loop.
+
+        What is heard after it was taken, a request or that something was written, has its turn behind `_forget`.
+        """
+        if not self._has_looked:
+            self._mark, self._has_looked = self._look(), True
+            asyncio.get_running_loop().call_soon(self._forget)
+        return self._mark
+
+    def _forget(self) -> None:
+        self._mark, self._has_looked = None, False
 
     def unchanged(self, job_id: str, mark: object, now: Moment, n: int) -> Shown | None:
         """What was shown of this job, if nothing was written since."""

@@ -1,10 +1,14 @@
 """A job with all that is shown with it."""
 
+import asyncio
+from itertools import count
+
 import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
 from tokimori.model.pause import Pause
+from tokimori.service.shown import Foreseen
 
 
 async def test_what_is_shown_with_a_job_is_asked_at_once(world: World) -> None:
@@ -58,7 +62,7 @@ async def test_a_store_that_says_nothing_was_written_is_not_asked(
     """Until its mark is another one, the first moment has come, or another number of moments is wanted."""
     await world.add({"noop": True, "schedule": "every 10 seconds"}, "timed")
     marks = ["a"]
-    monkeypatch.setattr(world.service._store, "mark", lambda: marks[-1])
+    monkeypatch.setattr(world.service._foreseen, "_look", lambda: marks[-1])
     first = await world.service.shown("timed")
     asked = world.count("get_job")
     assert await world.service.shown("timed") is first
@@ -70,5 +74,22 @@ async def test_a_store_that_says_nothing_was_written_is_not_asked(
     assert len(asked) == 2
     await world.service.queues.pause()
     marks.append("b")
+    await asyncio.sleep(0)  # whoever writes is heard in another step
     assert (await world.service.shown("timed", 1)).facts.pauses
     assert len(asked) == 3
+
+
+async def test_the_mark_is_looked_up_once_in_a_step_of_the_loop() -> None:
+    """Who asks in one step gets the same mark; who is told of a write afterwards gets a new one."""
+    numbers, written = count(), asyncio.get_running_loop().create_future()
+    foreseen = Foreseen(lambda: next(numbers))
+
+    async def ask_when_written() -> object:
+        await written
+        return foreseen.mark()
+
+    waiting = asyncio.create_task(ask_when_written())
+    await asyncio.sleep(0)
+    assert [foreseen.mark(), foreseen.mark()] == [0, 0]
+    asyncio.get_running_loop().call_soon_threadsafe(written.set_result, None)
+    assert await waiting == 1
