@@ -93,10 +93,10 @@ class Pool:
         """The process that was started last."""
         return self.keeper.starts[-1][1]
 
-    def says_hello(self) -> int:
-        """The newest one, which is ready then."""
+    def says_hello(self, *handlers: str) -> int:
+        """The newest one, which is ready then; its app has these handlers."""
         line = SimpleNamespace(transport=OpenLine())
-        assert self.pool._greet(cast(Connection, line), hello(self.newest))
+        assert self.pool._greet(cast(Connection, line), hello(self.newest, *handlers))
         return self.newest
 
     def can_not_load(self) -> None:
@@ -112,9 +112,9 @@ class Pool:
             self.pool._cut_off(number)
 
 
-def hello(number: int) -> wire.Hello:
-    """What a process says that has loaded an empty app."""
-    return wire.Hello(number=number, pid=7, app="a", handlers=[], patterns=[], jobs=[])
+def hello(number: int, *handlers: str) -> wire.Hello:
+    """What a process says that has loaded an app with these handlers."""
+    return wire.Hello(number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[])
 
 
 def test_where_the_app_can_not_be_loaded_that_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -192,5 +192,21 @@ def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> 
         assert (pool.pool.able, pool.got_on) == (False, 1)
         pool.says_hello()
         assert (pool.pool.able, pool.got_on) == (True, 2)
+
+    run_virtually(scenario())
+
+
+def test_code_that_declares_something_else_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A node has the jobs and handlers of its start: whoever waits for a new one is told what it needs."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.ends(pool.says_hello())
+        assert caplog.messages[1:] == []
+        pool.pool.reload()
+        pool.ends(pool.says_hello("f"))
+        await let_pass(5)
+        pool.says_hello("f")
+        assert [each for each in caplog.messages if "declares other jobs" in each] == caplog.messages[1:2]
 
     run_virtually(scenario())
