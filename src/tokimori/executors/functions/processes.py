@@ -171,8 +171,8 @@ class Processes:
         for post in self._posts.values():
             post.send([], self._lease)
         self._tell_unable(f"the app {self._app.app!r} is still being imported")
-        if self._app.most_memory is not None:
-            for process in [each for each in self._processes.values() if each.memory > self._app.most_memory]:
+        if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
+            for process in [each for each in self._processes.values() if each.has_worked and each.memory > most]:
                 self._retire(process)
 
     def _send(self, process: WorkerProcess, order: keeper_wire.Order) -> None:
@@ -354,7 +354,7 @@ class Processes:
 
     def _note_death(self, process: WorkerProcess, told: str) -> None:
         """Who dies as soon as it has come would do so again and again. Where runs were in it, these are judged."""
-        if process.cell == COMMON and not process.ended and not process.attempts:
+        if process.cell == COMMON and not process.has_worked:
             self._backoff.died_idle(process.since, boottime())
             self._tell_unable(told)
 

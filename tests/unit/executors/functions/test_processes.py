@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import Connection
-from tokimori.executors.functions.process import AppSettings, WorkerProcess
+from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, SLOW_IMPORT, Processes
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
@@ -76,9 +76,9 @@ class Keeper:
 class Pool:
     """The processes of an app that was loaded once, on a keeper of ours."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.keeper, self.got_on, self.ended = Keeper(), 0, set[int]()
-        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1)
+        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1, **settings)
         self.pool = Processes(app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None)
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
         self.pool._hello = asyncio.get_running_loop().create_future()
@@ -208,5 +208,22 @@ def test_code_that_declares_something_else_says_so_once(tmp_path: Path, caplog: 
         await let_pass(5)
         pool.says_hello("f")
         assert [each for each in caplog.messages if "declares other jobs" in each] == caplog.messages[1:2]
+
+    run_virtually(scenario())
+
+
+def test_a_large_process_is_replaced_once_it_has_worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of an app that is as large from its start is not: its successor would be as well, with each beat."""
+    monkeypatch.setattr(WorkerProcess, "memory", 2**30)
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, most_memory=2**20)
+        process = pool.pool._processes[pool.says_hello()]
+        pool.pool.renew(0)
+        assert process.phase is Phase.READY
+        process.ended = 1
+        pool.pool.renew(0)
+        assert process.phase is Phase.LEAVING
+        assert pool.newest != process.number
 
     run_virtually(scenario())
