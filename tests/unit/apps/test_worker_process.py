@@ -102,7 +102,7 @@ def test_a_thread_that_outlives_the_loop_may_print(tmp_path: Path) -> None:
 
 
 async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line to the node stays: all that runs in the process would be lost with it. A signal is lost alone, too."""
+    """The line to the node stays: all that runs in the process would be lost with it; a signal is lost alone, too."""
     app, go_on = App("a"), threading.Event()
 
     @app.handler("works")
