@@ -60,10 +60,15 @@ class SignalThread:
         self._thread: threading.Thread | None = None
 
     def give(self, act: Callable[[], object]) -> None:
-        """Carry it out behind those that were given before."""
+        """Carry it out behind those that were given before. What the machine gives no thread for has failed."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="tokimori-signals", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="tokimori-signals", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as fault:
+                self._failed(fault)
+                return
+            self._thread = thread
         self._acts.put(act)
 
     def end(self) -> None:

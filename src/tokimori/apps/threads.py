@@ -22,11 +22,18 @@ class Threads(Generic[_T]):
         self._begun = 0
 
     def give(self, thing: _T, busy: int) -> None:
-        """Call `act` with it, while `busy` others may be in hand: a thread is begun where each has one of these."""
-        self._given.put(thing)
+        """Call `act` with it, while `busy` others may be in hand: a thread is begun where each has one of these.
+
+        Where the machine gives none it waits for one of those that there are. Raises `RuntimeError` where none is.
+        """
         if self._begun <= busy and self._begun < self._most:
-            self._begun += 1
-            threading.Thread(target=self._work, name=f"tokimori_{self._begun}", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name=f"tokimori_{self._begun + 1}", daemon=True).start()
+                self._begun += 1
+            except RuntimeError:
+                if not self._begun:
+                    raise
+        self._given.put(thing)
 
     def close(self) -> None:
         """Let each end when it has done what it was given. One that never does keeps nobody waiting."""

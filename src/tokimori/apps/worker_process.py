@@ -138,13 +138,13 @@ class WorkerProcess(asyncio.Protocol):
             act = self._app.act_of(begin.handler)
             now, tracer = self._clock.now(), self._tracer()
             attempt = Attempt(begin, act, self._runs_dir, now, self._grew, told=self._noted, tracer=tracer)
+            if self._waits(act):
+                attempt.coroutine = self._loop.create_task(self._run_async(attempt))
+            else:
+                self._threads.give(attempt, busy=len(self._attempts))
         except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(failed(begin, fault))
             return
-        if self._waits(act):
-            attempt.coroutine = self._loop.create_task(self._run_async(attempt))
-        else:
-            self._threads.give(attempt, busy=len(self._attempts))
         self._attempts[begin.number] = attempt
 
     def _run(self, attempt: Attempt) -> None:

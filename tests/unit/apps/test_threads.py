@@ -2,7 +2,13 @@
 
 import threading
 
+import pytest
+
 from tokimori.apps.threads import Threads
+
+
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_each_has_a_thread_of_its_own_up_to_the_most() -> None:
@@ -42,3 +48,26 @@ def test_no_thread_is_begun_while_one_is_idle() -> None:
     assert len(set(found)) == 1
     found[0].join(10)
     assert not found[0].is_alive()
+
+
+def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is there, that is told; and the next one is begun when there is room for it."""
+    done, names = threading.Semaphore(0), list[str]()
+
+    def act(_: int) -> None:
+        names.append(threading.current_thread().name)
+        done.release()
+
+    threads = Threads[int](2, act)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError):
+            threads.give(0, busy=0)
+    threads.give(1, busy=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        threads.give(2, busy=1)
+    for _ in range(2):
+        assert done.acquire(timeout=10)
+    threads.close()
+    assert names == ["tokimori_1"] * 2

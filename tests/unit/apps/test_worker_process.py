@@ -2,8 +2,11 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
+
+import pytest
 
 from tokimori.apps.app import App
 from tokimori.apps.task import current_task
@@ -96,3 +99,40 @@ def test_a_thread_that_outlives_the_loop_may_print(tmp_path: Path) -> None:
     asyncio.run(until_the_node_goes())
     over.set()
     assert cleaned.wait(10)
+
+
+async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line to the node stays: all that runs in the process would be lost with it; a signal is lost alone, too."""
+    app, go_on = App("a"), threading.Event()
+
+    @app.handler("works")
+    def works() -> None:
+        current_task().on_signal("go", lambda _: go_on.set())
+        go_on.wait(10)
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    process, line = connected(app, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        process.data_received(wire.frame([begin("works")]))
+    await until(lambda: len(line.said) == 2)
+    process.data_received(wire.frame([begin("works")]))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        process.data_received(wire.frame([wire.Tell(number=1, name="go")]))
+    process.data_received(wire.frame([wire.Tell(number=1, name="go")]))
+    await until(lambda: len(line.said) == 3)
+    failed, ended = line.said[1:]
+    assert isinstance(failed, wire.Ended)
+    assert isinstance(ended, wire.Ended)
+    assert (failed.end, failed.text) == (wire.FAILED, "RuntimeError: can't start new thread")
+    assert ended.end == wire.SUCCEEDED
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until this holds."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  it polls
+            await asyncio.sleep(0)

@@ -97,19 +97,26 @@ class FunctionExecutor:
         processes, now = self._pool, boottime()
         at = _moment(now, self._boot())
         waiting, self._waiting = self._waiting, deque()
+        full = set[int]()
         while waiting:
             attempt = waiting.popleft()
             cell = self._suspicion.cell_of(attempt.task.job_id)
-            process = processes.place(cell)
+            process = None if cell in full else processes.place(cell)
             if process is not None:
                 self._give(process, attempt, now, at)
                 continue
-            if not processes.able:
-                self._end(attempt, Released("no process of its node's app lives"), now)
-                continue
             self._waiting.append(attempt)
-            processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
+            if cell not in full:
+                full.add(cell)
+                processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
         processes.flush()
+        if self._waiting and not processes.able:
+            self._hand_back(now)
+
+    def _hand_back(self, now: float) -> None:
+        """End what waits, which nothing can start."""
+        while self._waiting:
+            self._end(self._waiting.popleft(), Released("no process of its node's app lives"), now)
 
     def _give(self, process: WorkerProcess, attempt: Attempt, now: float, at: Moment) -> None:
         task = attempt.task

@@ -119,6 +119,11 @@ class WorkerProcess:
         return len(self.attempts) < len(other.attempts)
 
     @property
+    def has_worked(self) -> bool:
+        """Whether it was given anything yet."""
+        return bool(self.ended or self.attempts)
+
+    @property
     def memory(self) -> int:
         """The bytes that it has in memory; 0 where that is not known."""
         try:

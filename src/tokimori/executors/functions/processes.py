@@ -77,6 +77,7 @@ class Processes:
         self._last = 0
         self._backoff = Backoff()
         self._told_in: int | None = None
+        self._compared_in = 0
         self._closing = False
         self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -120,11 +121,9 @@ class Processes:
     @property
     def able(self) -> bool:
         """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
-        return self._has_ready() or not (self._backoff.pause or self._imports_slowly())
-
-    def _imports_slowly(self) -> bool:
         coming = [each.since for each in self._processes.values() if each.phase is Phase.STARTING and each.since]
-        return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
+        hangs = bool(coming) and max(coming) < boottime() - SLOW_IMPORT
+        return self._has_ready() or not (self._backoff.pause or hangs)
 
     def _has_ready(self) -> bool:
         return any(each.cell == COMMON and each.phase is Phase.READY for each in self._processes.values())
@@ -172,8 +171,8 @@ class Processes:
         for post in self._posts.values():
             post.send([], self._lease)
         self._tell_unable(f"the app {self._app.app!r} is still being imported")
-        if self._app.most_memory is not None:
-            for process in [each for each in self._processes.values() if each.memory > self._app.most_memory]:
+        if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
+            for process in [each for each in self._processes.values() if each.has_worked and each.memory > most]:
                 self._retire(process)
 
     def _send(self, process: WorkerProcess, order: keeper_wire.Order) -> None:
@@ -252,12 +251,20 @@ class Processes:
         self._tell_able()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
+        self._compare(hello)
         if process.generation < self._generation:
             self._retire(process)
         else:
             self._retire_older(process)
         self._ready()
         return True
+
+    def _compare(self, hello: Hello) -> None:
+        """Tell once for each code that it declares something else: that was taken over when the node started."""
+        first = None if self._hello is None or self._refused() else self._hello.result()
+        if first is not None and self._compared_in != self._generation and hello.differs(first):
+            log.warning("the app declares other jobs or handlers than before: they count when the node is started anew")
+        self._compared_in = self._generation
 
     def _retire_older(self, fresh: WorkerProcess) -> None:
         older = [p for p in self._processes.values() if p.phase is Phase.READY and p.generation < fresh.generation]
@@ -347,7 +354,7 @@ class Processes:
 
     def _note_death(self, process: WorkerProcess, told: str) -> None:
         """Who dies as soon as it has come would do so again and again. Where runs were in it, these are judged."""
-        if process.cell == COMMON and not process.ended and not process.attempts:
+        if process.cell == COMMON and not process.has_worked:
             self._backoff.died_idle(process.since, boottime())
             self._tell_unable(told)
 

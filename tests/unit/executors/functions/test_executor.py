@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.unit.examples import a_task
@@ -27,6 +28,7 @@ class OneProcess:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.asked = 0
         self.process = WorkerProcess(1, 0, 1, 1)
 
     def get_ready(self) -> None:
@@ -35,6 +37,7 @@ class OneProcess:
 
     def place(self, _cell: int) -> WorkerProcess | None:
         """See `Processes`."""
+        self.asked += 1
         return self.process if self.process.has_room else None
 
     def need(self, *_: object) -> None:
@@ -81,3 +84,12 @@ async def test_what_can_not_be_started_goes_back() -> None:
     executor.start([TASK])
     assert [isinstance(each, Ended) and type(each.outcome) for each in told] == [Released, Released]
     assert not executor.able()
+
+
+def test_who_waits_is_not_looked_at_while_all_is_full() -> None:
+    """An end gives its place to the next one, and costs nothing for all others that wait."""
+    executor, pool = FunctionExecutor(VirtualClock()), OneProcess()
+    executor._processes = cast(Processes, pool)
+    pool.get_ready()
+    executor.start([msgspec.structs.replace(TASK, run_id=RunId(f"r{n}")) for n in range(100)])
+    assert (pool.process.load, pool.asked) == (1, 2)

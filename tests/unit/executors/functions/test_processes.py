@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import Connection
-from tokimori.executors.functions.process import AppSettings, WorkerProcess
+from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, SLOW_IMPORT, Processes
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
@@ -76,9 +76,9 @@ class Keeper:
 class Pool:
     """The processes of an app that was loaded once, on a keeper of ours."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.keeper, self.got_on, self.ended = Keeper(), 0, set[int]()
-        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1)
+        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1, **settings)
         self.pool = Processes(app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None)
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
         self.pool._hello = asyncio.get_running_loop().create_future()
@@ -93,10 +93,10 @@ class Pool:
         """The process that was started last."""
         return self.keeper.starts[-1][1]
 
-    def says_hello(self) -> int:
-        """The newest one, which is ready then."""
+    def says_hello(self, *handlers: str) -> int:
+        """The newest one, which is ready then; its app has these handlers."""
         line = SimpleNamespace(transport=OpenLine())
-        assert self.pool._greet(cast(Connection, line), hello(self.newest))
+        assert self.pool._greet(cast(Connection, line), hello(self.newest, *handlers))
         return self.newest
 
     def can_not_load(self) -> None:
@@ -112,9 +112,9 @@ class Pool:
             self.pool._cut_off(number)
 
 
-def hello(number: int) -> wire.Hello:
-    """What a process says that has loaded an empty app."""
-    return wire.Hello(number=number, pid=7, app="a", handlers=[], patterns=[], jobs=[])
+def hello(number: int, *handlers: str) -> wire.Hello:
+    """What a process says that has loaded an app with these handlers."""
+    return wire.Hello(number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[])
 
 
 def test_where_the_app_can_not_be_loaded_that_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -192,5 +192,39 @@ def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> 
         assert (pool.pool.able, pool.got_on) == (False, 1)
         pool.says_hello()
         assert (pool.pool.able, pool.got_on) == (True, 2)
+
+    run_virtually(scenario())
+
+
+def test_code_that_declares_something_else_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A node has the jobs and handlers of its start: whoever waits for a new one is told what it needs."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.ends(pool.says_hello())
+        assert caplog.messages[1:] == []
+        pool.pool.reload()
+        pool.ends(pool.says_hello("f"))
+        await let_pass(5)
+        pool.says_hello("f")
+        assert [each for each in caplog.messages if "declares other jobs" in each] == caplog.messages[1:2]
+
+    run_virtually(scenario())
+
+
+def test_a_large_process_is_replaced_once_it_has_worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of an app that is as large from its start is not: its successor would be as well, with each beat."""
+    monkeypatch.setattr(WorkerProcess, "memory", 2**30)
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, most_memory=2**20)
+        process = pool.pool._processes[pool.says_hello()]
+        phases = []
+        for ended in (0, 1):
+            process.ended = ended
+            pool.pool.renew(0)
+            phases.append(process.phase)
+        assert phases == [Phase.READY, Phase.LEAVING]
+        assert pool.newest != process.number
 
     run_virtually(scenario())
