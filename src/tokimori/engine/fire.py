@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
-from tokimori.engine.replace import make_way
+from tokimori.engine.replace import MOST_REPLACED, make_way
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
@@ -26,7 +26,8 @@ BATCH = 500
 MOST_RUNS = 2_000
 MOST_WALKED = 10_000
 """And once so many runs are planned, or so many occurrences decided one by one (about 0.1 s; skips cost as much as
-runs), the other jobs wait for the next one: a beat has to come between."""
+runs), the other jobs wait for the next one: a beat has to come between. So they do behind `MOST_REPLACED` runs that may
+have to end."""
 LONGEST = 0.005
 """Seconds: a job that takes longer to decide is gone on with in the next transaction, and after as many the loop does
 what else there is."""
@@ -185,7 +186,7 @@ async def decided_by(
     dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
 ) -> AsyncIterator[tuple[Due, Plan | Exception]]:
     """Each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
-    planned = walked = 0
+    planned = walked = replaced = 0
     began = turn = monotonic()
     for due in dues:
         at = monotonic()
@@ -202,7 +203,8 @@ async def decided_by(
         yield due, plan
         planned += len(plan.runs)
         walked += plan.walked
-        if planned >= MOST_RUNS or walked >= MOST_WALKED:
+        replaced += min(due.active, MOST_REPLACED) if plan.replaces else 0
+        if planned >= MOST_RUNS or walked >= MOST_WALKED or replaced >= MOST_REPLACED:
             break
 
 

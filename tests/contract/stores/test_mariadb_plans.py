@@ -6,9 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_job,
+    a_request,
+    add_job,
+    add_runs,
+    fire,
+    later,
+    planned,
+)
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
+from tokimori.model.policies import Overlap
 from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.store import RunFilter, Store
@@ -138,6 +150,22 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     assert len(await worker.claim(2)) == 2
     await costs.note("claim two")
     assert max(costs.noted.values()) <= FEW, costs.noted
+
+
+async def test_a_newcomer_does_not_look_at_requested_runs(store: Store) -> None:
+    """Firing ends the scheduled runs before it, and reads none of those of a backfill, however many."""
+    terms = {"max_running": 1, "on_overlap": Overlap.REPLACE}
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), **terms)
+    await fire(store, later(1))
+    newcomer = planned(await store.get_due(job.id), later(2))
+    assert newcomer[0].replaces
+    for _ in range(2):
+        await store.add_runs([a_request(job, due=later(3600)) for _ in range(RUNS // 2)], NOW)
+    before = await read(store)
+    assert await store.apply([newcomer], later(2)) == [True]
+    assert await read(store) - before < 3 * FEW
+    ready = await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=RUNS))
+    assert [run.nominal for run in ready] == [later(2)]
 
 
 async def test_a_beat_at_rest_asks_for_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
