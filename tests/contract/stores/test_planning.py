@@ -211,8 +211,7 @@ async def test_active_runs_are_counted_far_enough_for_catching_up(store: Store) 
 
 async def test_a_newcomer_ends_a_bounded_number_of_runs(store: Store) -> None:
     """However many scheduled runs stand in line, one transaction ends so many; the next newcomer ends those left."""
-    terms = {"max_running": 1, "on_overlap": Overlap.REPLACE}
-    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), **terms)
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), max_running=1, on_overlap=Overlap.REPLACE)
     plan, _ = planned(await store.get_due(job.id), later(1))
     (one,) = plan.runs
     moments = [later(n) for n in range(1, MOST_MAKING_WAY + 11)]

@@ -50,8 +50,7 @@ async def test_a_newcomer_does_not_look_at_requested_runs(tmp_path: Path) -> Non
     store = STORES["redis"](tmp_path)
     await store.open()
     await store.migrate()
-    terms = {"max_running": 1, "on_overlap": Overlap.REPLACE}
-    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), **terms)
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), max_running=1, on_overlap=Overlap.REPLACE)
     await fire(store, later(1))
     await store.add_runs([a_request(job, due=later(3600)) for _ in range(300)], NOW)
 

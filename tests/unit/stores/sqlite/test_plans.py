@@ -185,6 +185,20 @@ def test_a_newcomer_searches_for_scheduled_runs_alone(db: sqlite3.Connection) ->
     assert steps(db, chosen)[0].endswith("INDEX tokimori_runs_origin (incarnation=? AND origin>? AND origin<?)")
 
 
+def test_a_place_in_line_is_counted_lane_by_lane(db: sqlite3.Connection) -> None:
+    """A program that asks again and again looks at the runs before it, never at those behind it."""
+    program = a_node(concurrency=0)
+    nodes.register(db, program)
+    seen: set[str] = set()
+    db.set_trace_callback(seen.add)
+    for n in range(2):
+        semaphores.acquire(db, Wish(id=PermitId(f"p{n}"), node=program.id, semaphore="s", rank=NOW), NOW)
+    db.set_trace_callback(None)
+    (counted,) = (text for text in seen if text.startswith("\nSELECT (SELECT count(*)"))
+    of_runs = [step for step in steps(db, counted) if "tokimori_runs" in step]
+    assert of_runs[-1].endswith("tokimori_runs_semaphore_line (blocked_on=? AND lane=? AND rank<?)")
+
+
 def steps(db: sqlite3.Connection, statement: str) -> list[str]:
     """The steps of a statement's plan."""
     return [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]
