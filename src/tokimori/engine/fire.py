@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.appetite import Appetite
 from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
@@ -111,17 +112,22 @@ async def fire(
     share_of_many: Share = ALL,
     limit: int = BATCH,
     but: Collection[Incarnation] = (),
+    appetite: Appetite | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
     Where so many are due that there are more, only those that are of `share_of_many` too: other nodes have read the
-    same ones. Jobs of the incarnations `but` wait. None: nothing was due, or not for this node.
+    same ones. Jobs of the incarnations `but` wait. Where there is an `appetite` no more jobs than that are read. None:
+    nothing was due, or not for this node.
     """
-    found = await store.due(now, limit + len(but), share)
-    full = len(found) == limit + len(but)
+    most = limit if appetite is None else min(limit, appetite.limit)
+    found = await store.due(now, most + len(but), share)
+    if appetite is not None:
+        appetite.note(due.job for due in found)
+    full = len(found) == most + len(but)
     looked_at = [due for due in found if due.job.incarnation not in but]
-    dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:limit]
+    dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:most]
     refused: Refusal | None = None
 
     async def decide_some() -> Decided:
