@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from typing import NamedTuple, Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.appetite import Appetite
 from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
-from tokimori.engine.replace import make_way
+from tokimori.engine.replace import MOST_REPLACED, make_way
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.decide import Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
@@ -26,7 +27,8 @@ BATCH = 500
 MOST_RUNS = 2_000
 MOST_WALKED = 10_000
 """And once so many runs are planned, or so many occurrences decided one by one (about 0.1 s; skips cost as much as
-runs), the other jobs wait for the next one: a beat has to come between."""
+runs), the other jobs wait for the next one: a beat has to come between. So they do behind `MOST_REPLACED` runs that may
+have to end."""
 LONGEST = 0.005
 """Seconds: a job that takes longer to decide is gone on with in the next transaction, and after as many the loop does
 what else there is."""
@@ -110,17 +112,22 @@ async def fire(
     share_of_many: Share = ALL,
     limit: int = BATCH,
     but: Collection[Incarnation] = (),
+    appetite: Appetite | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
     Where so many are due that there are more, only those that are of `share_of_many` too: other nodes have read the
-    same ones. Jobs of the incarnations `but` wait. None: nothing was due, or not for this node.
+    same ones. Jobs of the incarnations `but` wait. Where there is an `appetite` no more jobs than that are read. None:
+    nothing was due, or not for this node.
     """
-    found = await store.due(now, limit + len(but), share)
-    full = len(found) == limit + len(but)
+    most = limit if appetite is None else min(limit, appetite.limit)
+    found = await store.due(now, most + len(but), share)
+    if appetite is not None:
+        appetite.note(due.job for due in found)
+    full = len(found) == most + len(but)
     looked_at = [due for due in found if due.job.incarnation not in but]
-    dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:limit]
+    dues = [due for due in looked_at if not full or share_of_many.has(due.job.incarnation)][:most]
     refused: Refusal | None = None
 
     async def decide_some() -> Decided:
@@ -185,7 +192,7 @@ async def decided_by(
     dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
 ) -> AsyncIterator[tuple[Due, Plan | Exception]]:
     """Each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
-    planned = walked = 0
+    planned = walked = replaced = 0
     began = turn = monotonic()
     for due in dues:
         at = monotonic()
@@ -202,7 +209,8 @@ async def decided_by(
         yield due, plan
         planned += len(plan.runs)
         walked += plan.walked
-        if planned >= MOST_RUNS or walked >= MOST_WALKED:
+        replaced += min(due.active, MOST_REPLACED) if plan.replaces else 0
+        if planned >= MOST_RUNS or walked >= MOST_WALKED or replaced >= MOST_REPLACED:
             break
 
 

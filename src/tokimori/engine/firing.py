@@ -3,8 +3,9 @@
 from collections.abc import Collection
 
 from tokimori.clock import Moment
-from tokimori.engine.fire import Fired, FiringStore, Monotonic, Schedules, fire
-from tokimori.engine.foresee import NOTHING, ahead_of, fire_foreseen, foresee
+from tokimori.engine.appetite import Appetite
+from tokimori.engine.fire import BATCH, Fired, FiringStore, Monotonic, Schedules, fire
+from tokimori.engine.foresee import MOST, NOTHING, ahead_of, fire_foreseen, foresee
 from tokimori.engine.look import Lookout
 from tokimori.engine.promote import Promoter
 from tokimori.engine.refusals import blames_the_asked
@@ -42,6 +43,7 @@ class Firing:
         self._foreseen = NOTHING
         self._refused = RefusedJobs(store)
         self._promoter = Promoter(store)
+        self._firing, self._foreseeing = Appetite(BATCH), Appetite(MOST)
 
     def begin(self, now: Moment) -> None:
         """Take the first aligned tick now: the node has joined."""
@@ -109,6 +111,7 @@ class Firing:
             share_of_many=share_of_many(self._turn, by, peers),
             limit=self._refused.limit,
             but=self._refused.waiting(now),
+            appetite=self._firing,
             monotonic=self._monotonic,
         )
 
@@ -116,5 +119,13 @@ class Firing:
         if self._foreseen.moment == moment or now < ahead_of(moment, now):
             return
         share = share_of_many(self._turn, by, peers)
-        foreseen = foresee(self._store, moment, self._random, self._schedules, share, monotonic=self._monotonic)
+        foreseen = foresee(
+            self._store,
+            moment,
+            self._random,
+            self._schedules,
+            share,
+            appetite=self._foreseeing,
+            monotonic=self._monotonic,
+        )
         self._foreseen = await self._timed("foresee", foreseen)

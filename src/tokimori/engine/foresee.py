@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
+from tokimori.engine.appetite import Appetite
 from tokimori.engine.fire import (
     BATCH,
     Fired,
@@ -30,7 +31,7 @@ NEAR = SECOND // 50
 FRESH = SECOND // 2
 """How long after it that may be written: later, the policies for what is late have to be asked."""
 MOST = 2 * BATCH
-"""How many jobs are foreseen."""
+"""How many jobs are foreseen, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +67,27 @@ async def foresee(
     schedule_for: Callable[[Job], Schedule],
     share_of_many: Share,
     *,
+    appetite: Appetite | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Foreseen:
     """Decide now what will be due at this moment, where only an edit of the job itself could change the answer.
 
     A plan is refused where its job was edited, paused or decided meanwhile. Of jobs with active runs, with missed
-    occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever.
+    occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever. `appetite`: as
+    in `fire`.
     """
-    found = await store.due(moment, MOST)
-    many = len(found) >= BATCH
+    most = MOST if appetite is None else appetite.limit
+    found = await store.due(moment, most)
+    if appetite is not None:
+        appetite.note(due.job for due in found)
+    many = len(found) >= min(BATCH, most)
     plans: list[Plan] = []
     for first in range(0, len(found), BATCH):
         dues = [due for due in found[first : first + BATCH] if not many or share_of_many.has(due.job.incarnation)]
         decided = decided_by(dues, moment, schedule_for, monotonic)
         plans += [plan async for due, plan in decided if isinstance(plan, Plan) and _is_plain(due, plan)]
         await asyncio.sleep(0)
-    rest = len(found) == MOST or len(plans) < len(found)
+    rest = len(found) == most or len(plans) < len(found)
     planned = with_ids(plans, moment, random)
     batches = tuple(planned[first : first + BATCH] for first in range(0, len(planned), BATCH))
     return Foreseen(moment, batches if batches or rest else ([],), rest)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from tokimori.clock import Moment
+from tokimori.engine.appetite import Appetite
 from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell
 from tokimori.errors import StoreError, StoreTooSlow
 from tokimori.model.ids import Incarnation, JobId, NodeId
@@ -25,7 +26,7 @@ a day and a half."""
 BATCH = 250
 """How many rows one transaction looks at: none takes over 50 ms beside a million others."""
 PAGE = 200
-"""How many jobs are looked at in one transaction."""
+"""How many jobs are looked at in one transaction, at most."""
 
 
 class PruningStore(Jobs, Pruning, Protocol):
@@ -115,8 +116,10 @@ async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterat
 
 async def _expiries(store: PruningStore, now: Moment) -> AsyncIterator[Sequence[Expiry]]:
     after: JobId | None = None
-    while jobs := await store.list_jobs(after=after, limit=PAGE):
+    appetite = Appetite(PAGE)
+    while jobs := await store.list_jobs(after=after, limit=appetite.limit):
         after = jobs[-1].id
+        appetite.note(jobs)
         yield [expiry for job in jobs if (expiry := expiry_of(job, now)) is not None]
     gone: Incarnation | None = None
     while deleted := await store.deleted_jobs(gone, PAGE):

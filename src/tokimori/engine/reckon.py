@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from math import inf
 
 from tokimori.clock import Moment
+from tokimori.engine.appetite import Appetite
 from tokimori.engine.fire import FiringStore, Planned
 from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell
 from tokimori.model.decide import Plan, reckoned, unchanged
@@ -28,7 +29,7 @@ class Reckoner:
     def __init__(self, store: FiringStore, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
         self._schedule_for = schedule_for
-        self._limit = BATCH
+        self._limit, self._appetite = BATCH, Appetite(BATCH)
         self._refused: set[JobId] = set()
         self.next_at = -inf
 
@@ -39,7 +40,8 @@ class Reckoner:
         """See `Duty`. What the store refuses is tried again later, in smaller batches; a job alone is gone past."""
         jobs: list[Job] = []
         try:
-            jobs = await outdated_jobs(self._store, self._limit, self._refused)
+            jobs = await outdated_jobs(self._store, min(self._limit, self._appetite.limit), self._refused)
+            self._appetite.note(jobs)
             await reckon(self._store, jobs, now, self._schedule_for)
         except Exception as fault:
             if not blames_the_asked(fault):

@@ -13,6 +13,9 @@ from tokimori.model.ids import JobId
 from tokimori.model.run import Run, child_origin
 from tokimori.model.transitions import RunState
 
+MOST_CHILDREN = 1_000
+"""So many jobs may run directly after one: their runs are made in the transaction in which its run ends."""
+
 
 class On(StrEnum):
     """After which end of the parent the child runs."""
@@ -87,6 +90,26 @@ def all_after(edges: Iterable[Edge], job_id: JobId) -> set[JobId]:
         found |= more
         line += more
     return found
+
+
+def most_children(edges: Iterable[Edge], job_id: JobId) -> int:
+    """The most jobs that run directly after one: after this job, or after one that runs after it."""
+    known = list(edges)
+    below = _children(known)
+    return max(len(below.get(parent, ())) for parent in (job_id, *all_after(known, job_id)))
+
+
+def check_children(before: Iterable[Edge], after: Iterable[Edge]) -> None:
+    """Refuse more than `MOST_CHILDREN` of a job, unless it has had as many. Raises `InvalidInput`."""
+    known = _children(before)
+    for parent, children in _children(after).items():
+        if len(children) > max(MOST_CHILDREN, len(known.get(parent, ()))):
+            raise InvalidInput(
+                f"parents: {len(children)} jobs would run after {parent}",
+                field="parents",
+                value=parent,
+                allowed=f"at most {MOST_CHILDREN} jobs after one; a job between them has as many of its own",
+            )
 
 
 def only_after(edges: Sequence[Edge], job_id: JobId) -> list[JobId]:

@@ -9,6 +9,9 @@ from tokimori.model.run import Run
 MOST_PAYLOAD = 64 * 1024
 """Bytes of a job's payload, in UTF-8: a claim brings it with each run. A request may bring more."""
 
+MOST_INHERITED = 1_000 * MOST_PAYLOAD
+"""And of the payloads that all children of a run get together: they are written in one transaction."""
+
 
 def check_payload(payload: str | None) -> None:
     """Refuse a payload that a job can't have. Raises `InvalidInput`."""

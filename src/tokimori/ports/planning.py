@@ -21,6 +21,8 @@ class Share(NamedTuple):
 
 
 ALL = Share()
+MOST_MAKING_WAY = 1_000
+"""At most so many earlier runs end with one newcomer; those behind them, if any, end with the next one."""
 
 
 class Planning(Protocol):
@@ -36,8 +38,8 @@ class Planning(Protocol):
         Returns for each plan whether it was written; a refused one hinders no other. Cursor, next moment, state,
         anchor, `runs_remaining` and `tzdata` of the job become those of the plan. With a plan comes one id for each of
         its runs, which are born ready where due, waiting otherwise. `replaces`: earlier scheduled runs of the job are
-        cancelled where they have not started, and ordered to cancel (`cancel`) where they run. An `s:` origin that
-        exists already is ignored, row by row.
+        cancelled where they have not started, and ordered to cancel (`cancel`) where they run, `MOST_MAKING_WAY` of
+        them at once. An `s:` origin that exists already is ignored, row by row.
         """
         ...
 

@@ -1,14 +1,18 @@
-"""Jobs that run after others: checks for adding, editing and deleting a job."""
+"""Jobs that run after others: checks for adding, editing and deleting a job, and for what runs hand on."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.dependents import Edge, check_acyclic, only_after
+from tokimori.model.dependents import Edge, check_acyclic, check_children, most_children, only_after
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
+from tokimori.model.payload import MOST_INHERITED, MOST_PAYLOAD
 from tokimori.ports.store import Jobs
 from tokimori.service.notified import NAMED, NotifiedStore, check_notified
+
+T = TypeVar("T")
 
 FEW = 5_000
 """So many edges are looked through within 20 ms; more of them beside the loop."""
@@ -27,11 +31,36 @@ async def checked_family(store: NotifiedStore, jobs: Sequence[Job]) -> int | Non
     ids = {job.id for job in jobs}
     await _check_known(store, ({edge.parent for edge in declared} | {edge.child for edge in declared}) - ids)
     edges = [*(edge for edge in family.edges if edge.declared_by not in ids), *declared]
-    if len(edges) <= FEW:
-        check_acyclic(edges)
-    else:
-        await asyncio.to_thread(check_acyclic, edges)
+    await _looked_through(edges, lambda: _check_edges(family.edges, edges))
     return family.version
+
+
+def _check_edges(before: Sequence[Edge], after: Sequence[Edge]) -> None:
+    check_acyclic(after)
+    check_children(before, after)
+
+
+async def _looked_through(edges: Sequence[Edge], work: Callable[[], T]) -> T:
+    return work() if len(edges) <= FEW else await asyncio.to_thread(work)
+
+
+async def check_inherited(store: Jobs, job_id: JobId, payloads: Iterable[str | None]) -> None:
+    """Refuse a payload that is too large for as many children as get it: all at once, when the run ends.
+
+    Only one that no job could have is looked at. Raises `InvalidInput`.
+    """
+    size = max((len(payload.encode()) for payload in payloads if payload is not None), default=0)
+    if size <= MOST_PAYLOAD:
+        return
+    edges = (await store.family()).edges
+    most = await _looked_through(edges, lambda: most_children(edges, job_id))
+    if size * most > MOST_INHERITED:
+        raise InvalidInput(
+            f"payload: {size} bytes are too many for each of the {most} jobs that get it from one run",
+            field="payload",
+            value=size,
+            allowed=f"at most {max(MOST_PAYLOAD, MOST_INHERITED // most)} bytes, such as the address of a file",
+        )
 
 
 async def _check_known(store: Jobs, ids: Iterable[JobId]) -> None:

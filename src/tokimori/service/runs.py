@@ -28,6 +28,7 @@ from tokimori.service.channels.topics import Topics
 from tokimori.service.definitions import check_readable
 from tokimori.service.events.events import events_of
 from tokimori.service.events.feed import Stops
+from tokimori.service.family import check_inherited
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -132,6 +133,7 @@ class RunService:
         return await self._keep(request, run)
 
     async def _keep(self, request: Request, run: Run) -> Asked:
+        await check_inherited(self._store, run.job_id, [run.payload])
         manner = manner_of(request, run.created)
         found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
         return Asked(run=found, became=became(request, run.id, found))
@@ -161,6 +163,7 @@ class RunService:
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
         runs, origins = requested_runs(job, batch, self._random, now)
+        await check_inherited(self._store, job_id, [run.payload for run in runs])
         found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
         by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
         return [by_origin[origin] for origin in origins]

@@ -6,11 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_request, add_job, add_runs, fire, later
+from tests.contract.stores.actors import (
+    EVERY_SECOND,
+    NOW,
+    Worker,
+    a_job,
+    a_request,
+    add_job,
+    add_runs,
+    fire,
+    later,
+    planned,
+)
 from tests.contract.stores.conftest import STORES, forget
 from tokimori.model.outcome import Released
+from tokimori.model.policies import Overlap
 from tokimori.model.transitions import STANDING_STILL, RunState
 from tokimori.ports.nodes import Beat, StartedRun
+from tokimori.ports.semaphores import MOST_COUNTED, InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
 from tokimori.stores.mysql.sessions import Session
@@ -24,6 +37,11 @@ FEW = 60
 _GONE = """INSERT INTO tokimori_nodes
     SELECT CONCAT('gone-', seq), host, boot_id, pid, labels, concurrency, version, started, beat, 'left', seq
     FROM tokimori_nodes, seq_1_to_1000 WHERE id = '{}'"""
+_WAIT_TOO = """INSERT INTO tokimori_runs (id, origin, "rank", job_id, incarnation, nominal, due, state, priority,
+        lane, created, attempt, failures, lost, token, blocked_on)
+    SELECT CONCAT('run-', seq), CONCAT('m:', seq), "rank" + seq, job_id, incarnation, nominal, due, state, priority,
+        lane, created, attempt, failures, lost, token, blocked_on
+    FROM tokimori_runs, seq_1_to_5000 WHERE id = '{}'"""
 TABLES = ("jobs", "runs", "history")
 
 
@@ -140,6 +158,21 @@ async def test_a_look_at_much_reads_little(store: Store) -> None:
     assert max(costs.noted.values()) <= FEW, costs.noted
 
 
+async def test_a_newcomer_does_not_look_at_requested_runs(store: Store) -> None:
+    """Firing ends the scheduled runs before it, and reads none of those of a backfill, however many."""
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), max_running=1, on_overlap=Overlap.REPLACE)
+    await fire(store, later(1))
+    newcomer = planned(await store.get_due(job.id), later(2))
+    assert newcomer[0].replaces
+    for _ in range(2):
+        await store.add_runs([a_request(job, due=later(3600)) for _ in range(RUNS // 2)], NOW)
+    before = await read(store)
+    assert await store.apply([newcomer], later(2)) == [True]
+    assert await read(store) - before < 3 * FEW
+    ready = await store.list_runs(RunFilter(states=frozenset({RunState.READY}), limit=RUNS))
+    assert [run.nominal for run in ready] == [later(2)]
+
+
 async def test_a_beat_at_rest_asks_for_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing runs, is ready or waits in a line, a beat is three statements in one packet."""
     packets: list[tuple[str, ...]] = []
@@ -184,4 +217,32 @@ async def test_a_long_line_is_not_walked(store: Store) -> None:
     (other,) = await worker.claim(3)
     await worker.settle(other)
     await costs.note("claim and settle another")
+    assert max(costs.noted.values()) <= FEW, costs.noted
+
+
+async def test_of_a_longer_line_a_bounded_part_is_read(store: Store) -> None:
+    """Showing a semaphore, standing in its line and changing its limit read what they tell, not all that wait."""
+    worker, job = await Worker.join(store), await add_job(store, semaphores=("db",))
+    await add_runs(store, job, 2)
+    assert len(await worker.claim(2)) == 1
+    (waits,) = await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED})))
+    await ask(store, _WAIT_TOO.format(waits.id))
+    await ask(store, "ANALYZE TABLE tokimori_runs")
+    costs = Costs(store, await read(store))
+    assert (await store.get_semaphore("db")).waiting == MOST_COUNTED
+    await costs.note("show")
+    late = await worker.acquire("db", rank=later(60))
+    assert late.answer == InLine(ahead=MOST_COUNTED)
+    await costs.note("join the line")
+    assert await store.acquire(late.wish, NOW) == late.answer
+    await costs.note("ask again")
+    assert max(costs.noted.values()) <= 2 * MOST_COUNTED + FEW, costs.noted
+    costs.noted.clear()
+    early = await worker.acquire("db", rank=later(-60))
+    assert early.answer == InLine(ahead=0)
+    await costs.note("join before all")
+    assert await store.acquire(early.wish, NOW) == early.answer
+    await costs.note("ask again")
+    await store.put_semaphore("db", 1, NOW)
+    await costs.note("put a limit")
     assert max(costs.noted.values()) <= FEW, costs.noted

@@ -15,16 +15,17 @@ from tests.contract.stores.actors import (
     fire,
     later,
     planned,
+    random_bytes,
     state_of,
 )
-from tokimori.clock import SECOND
-from tokimori.model.ids import JobId
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Run, SkipReason, scheduled_origin
-from tokimori.model.transitions import RunState
-from tokimori.ports.planning import Share
+from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.ports.planning import MOST_MAKING_WAY, Share
 from tokimori.ports.store import RunFilter, Store
 
 FREE = 0
@@ -206,6 +207,25 @@ async def test_active_runs_are_counted_far_enough_for_catching_up(store: Store) 
     assert (await store.get_due(job.id)).active >= 1000
     await fire(store, later(3601))
     assert len(await runs_of(store)) == 1000
+
+
+async def test_a_newcomer_ends_a_bounded_number_of_runs(store: Store) -> None:
+    """However many scheduled runs stand in line, one transaction ends so many; the next newcomer ends those left."""
+    job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), max_running=1, on_overlap=Overlap.REPLACE)
+    plan, _ = planned(await store.get_due(job.id), later(1))
+    (one,) = plan.runs
+    moments = [later(n) for n in range(1, MOST_MAKING_WAY + 11)]
+    many = tuple(replace(one, origin=scheduled_origin(moment), nominal=moment, due=NOW) for moment in moments)
+    ids = sorted(RunId(uuid7(NOW, random_bytes)) for _ in many)
+    assert await store.apply([(replace(plan, runs=many, fired_through=moments[-1]), ids)], later(1))
+    left = []
+    for n in (1, 2):
+        now = Moment(moments[-1] + n * SECOND)
+        newcomer = planned(await store.get_due(job.id), now)
+        assert newcomer[0].replaces
+        assert await store.apply([newcomer], now) == [True]
+        left.append(len(await store.list_runs(RunFilter(states=ACTIVE, limit=10_000, longest=0))))
+    assert left == [11, 1]
 
 
 async def test_a_plan_of_a_deleted_job_is_refused(store: Store) -> None:

@@ -19,10 +19,12 @@ from tokimori.engine.fire import (
     decide_and_apply,
     fire,
 )
+from tokimori.engine.replace import MOST_REPLACED
 from tokimori.errors import Conflict, NotFound, StoreUnavailable
+from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import JobState
-from tokimori.model.policies import Misfire
+from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
@@ -191,6 +193,19 @@ async def test_many_slow_decisions_leave_time_for_a_beat(world: World) -> None:
     while await world.fire(1):
         pass
     assert [await world.nominals(name) for name in names] == [[seconds(1)]] * 50
+
+
+async def test_one_transaction_replaces_a_bounded_number_of_runs(world: World) -> None:
+    """Jobs whose newcomers take the places of many runs wait for the next transaction once those are too many."""
+    names = [f"job-{n}" for n in range(8)]
+    running = dict.fromkeys(names, MOST_REPLACED)
+    jobs = [await world.add(name, max_running=running[name], on_overlap=Overlap.REPLACE) for name in names]
+    dues = [Due(job=job, active=MOST_REPLACED) for job in jobs]
+    decided = await decide_and_apply(world.store, dues, seconds(1), world.random, world.schedule_for)
+    assert len(decided.applied) == 1
+    while await world.fire(1):
+        pass
+    assert [await world.nominals(name) for name in names] == [[seconds(1)]] * 8
 
 
 async def test_a_lost_reply_doubles_nothing(world: World) -> None:

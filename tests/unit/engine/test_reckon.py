@@ -7,12 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.engine.world import Broken, World
-from tests.unit.examples import seconds
+from tests.unit.examples import a_definition, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.reckon import BATCH, Reckoner, outdated_jobs, reckon
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
+from tokimori.ports.working import LARGE
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 from tokimori.stores.memory.store import MemoryStore
@@ -81,6 +82,26 @@ async def test_a_job_that_can_not_be_reckoned_keeps_no_other(world: World) -> No
         await reckoner.step(NodeId("node"), seconds(0), 0.0)
     assert await world.store.get_job(broken[0].id) == replace(broken[0], tzdata=tzdata_version())
     assert (await world.store.get_job(whole.id)).next_due == seconds(1)
+
+
+async def test_of_large_jobs_few_are_reckoned_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step reads some megabytes of their definitions; together they reckon all."""
+    large = a_definition(payload="x" * (LARGE // 4))
+    for n in range(30):
+        await outdated(world, f"job-{n}", 90, definition=large)
+    asked, find = list[int](), world.store.outdated
+
+    async def noted(tzdata: str, limit: int) -> list[Job]:
+        asked.append(limit)
+        return await find(tzdata, limit)
+
+    monkeypatch.setattr(world.store, "outdated", noted)
+    reckoner = Reckoner(world.store, world.schedule_for)
+    reckoner._appetite.limit = 5
+    while reckoner.next_at == -inf:
+        await reckoner.step(NodeId("node"), seconds(0), 0.0)
+    assert max(asked) <= 8
+    assert await find(tzdata_version(), 1) == []
 
 
 async def test_an_edit_meanwhile_wins(world: World) -> None:

@@ -17,6 +17,7 @@ from tokimori.model.job import Job
 from tokimori.model.policies import Overlap
 from tokimori.model.run import Run, manual_origin
 from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
 
 MOST = 3
 READY = RunState.READY
@@ -98,6 +99,24 @@ async def test_beats_come_between(world: World, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(replace, "PAGE", 100)
     assert not await replace.make_way(world.store, due, plan, now, lambda: next(passed))
     assert len(left(await world.runs("a"))) == 20 - 2
+
+
+async def test_looking_ends_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pages of requested runs are slow to read, about a quarter of a second is spent on them, not ten pages."""
+    job = await queued(world)
+    for n in range(40):
+        made = {"id": RunId(f"z{n}"), "origin": manual_origin(f"z{n}")}
+        await world.store.add_run(a_run(job_id=job.id, incarnation=job.incarnation, state=READY, **made), NEW_YEAR)
+    due, now, passed, pages = await world.store.get_due(job.id), seconds(21), count(step=0.2), list[RunFilter]()
+    plan, list_runs = decide(due, world.schedule_for(due.job), now), world.store.list_runs
+
+    async def noted(wanted: RunFilter) -> list[Run]:
+        pages.append(wanted)
+        return await list_runs(wanted)
+
+    monkeypatch.setattr(world.store, "list_runs", noted)
+    assert await replace.make_way(world.store, due, plan, now, lambda: next(passed))
+    assert len(pages) == 2
 
 
 async def test_runs_that_are_gone_hinder_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,18 @@
 """Dependents as people ask for them: known parents, no circles, and what becomes of children when a job is deleted."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import pytest
 
 from tests.unit.service.world import World
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model import dependents
 from tokimori.model.dependents import Edge, check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
+from tokimori.model.payload import MOST_INHERITED
 from tokimori.service import family
 
 
@@ -171,3 +173,40 @@ async def test_a_child_that_came_while_its_parent_was_deleted_is_told_of(world: 
     with pytest.raises(Refused, match="b run after it") as caught:
         await world.service.delete("a")
     assert "stays paused" not in caught.value.message
+
+
+async def test_a_job_has_a_bounded_number_of_children(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused, by a name and with what is allowed; those that there are may be edited."""
+    for name in ("parent", "other"):
+        await add(world, name)
+    for n in range(3):
+        await add(world, f"child-{n}", "parent")
+    for most in (2, 3):
+        monkeypatch.setattr(dependents, "MOST_CHILDREN", most)
+        with pytest.raises(InvalidInput, match="4 jobs would run after parent") as caught:
+            await add(world, "child-3", "parent")
+        assert (caught.value.field, caught.value.value) == ("parents", "parent")
+        assert f"at most {most} jobs" in str(caught.value.allowed)
+    monkeypatch.setattr(dependents, "MOST_CHILDREN", 2)
+    await world.update("child-0", {"parents": [{"job": "parent"}, {"job": "other"}]})
+    await add(world, "child-3", "other")
+
+
+async def test_a_payload_is_refused_that_is_too_large_for_its_children(world: World) -> None:
+    """What all children of a run get is written as it ends: a megabyte for each of a hundred is too much."""
+    await add(world, "first")
+    await add(world, "second", "first")
+    for n in range(100):
+        await add(world, f"child-{n}", "second")
+    large, fits = f'"{"x" * 2**20}"', f'"{"x" * (MOST_INHERITED // 100 - 2)}"'
+    asked: Sequence[Callable[[str], Awaitable[object]]] = (
+        lambda payload: world.service.trigger("first", payload=payload),
+        lambda payload: world.service.trigger_many("first", [{"payload": payload}]),
+    )
+    for ask in asked:
+        with pytest.raises(InvalidInput, match="too many for each of the 100 jobs") as caught:
+            await ask(large)
+        assert (caught.value.field, caught.value.value) == ("payload", len(large))
+        assert str(MOST_INHERITED // 100) in str(caught.value.allowed)
+        await ask(fits)
+    await world.service.trigger("child-0", payload=large)

@@ -10,7 +10,7 @@ from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.transitions import ACTIVE, Event, RunState, move
-from tokimori.ports.planning import ALL, Share
+from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.lines import cancel
 from tokimori.stores.memory.tables import Tables
@@ -40,8 +40,8 @@ def _apply(tables: Tables, plan: Plan, ids: Sequence[RunId], now: Moment) -> boo
         exists = any(run_id in tables.live or run_id in tables.history for run_id in ids[:1])
         return was_applied(plan, cursor, first_run_exists=exists)
     if plan.replaces:
-        rows = tables.runs_of(plan.incarnation, *ACTIVE)
-        cancel(tables, [row for row in rows if row.run.origin.startswith("s:")], REPLACED, now)
+        rows = [row for row in tables.runs_of(plan.incarnation, *ACTIVE) if row.run.origin.startswith("s:")]
+        cancel(tables, rows[:MOST_MAKING_WAY], REPLACED, now)
     for run in planned_runs(plan, ids, now):
         tables.add(run)
     tables.keep_skips(plan.incarnation, plan.skips)

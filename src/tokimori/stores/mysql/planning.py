@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.ports.planning import ALL, Share
+from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.jobs import DUE, keep_skips
@@ -33,6 +33,9 @@ SELECT {JOB} FROM tokimori_jobs FORCE INDEX (tokimori_jobs_tzdata)
 WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata < %s
     AND tzdata >= %s AND (tzdata > %s OR incarnation > %s)
 ORDER BY tzdata, incarnation LIMIT %s"""
+_SCHEDULED = """
+SELECT id FROM tokimori_runs FORCE INDEX (tokimori_runs_origin)
+WHERE incarnation IN (%s) AND origin BETWEEN 's:' AND 's;' AND state <> 'held' LIMIT %s"""
 _ADVANCE = f"""
 UPDATE tokimori_jobs {BY_KEY} SET fired_through = GREATEST(fired_through, %s), next_due = %s, state = %s,
     runs_remaining = %s, tzdata = %s, anchor = COALESCE(%s, anchor)
@@ -94,11 +97,9 @@ async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | N
     """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with what it wants, are locked."""
     if not jobs:
         return
-    which, scheduled = "id IN (%s) AND state <> 'held'", "incarnation IN (%s) AND LEFT(origin, 2) = 's:'"
+    which = "id IN (%s) AND state <> 'held'"
     # Chosen without a lock, then locked: a program's own run, which is not committed, is not waited for.
-    moved, found = await transaction.ask(
-        sql(moves.NAMES, list(jobs)), sql(f"SELECT id FROM tokimori_runs WHERE {scheduled}", list(jobs))
-    )
+    moved, found = await transaction.ask(sql(moves.NAMES, list(jobs)), sql(_SCHEDULED, list(jobs), MOST_MAKING_WAY))
     ids = sorted(run_id for (run_id,) in found.rows)
     children = await family.lock_children_of(transaction, which, ids)
     names = {name for wanted in (*jobs.values(), *(row[0] for row in moved.rows)) for name in lines.names_in(wanted)}

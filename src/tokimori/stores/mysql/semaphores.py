@@ -2,24 +2,20 @@
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
+from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Grant, InLine, NodeGone, Semaphore, Wish
+from tokimori.ports import semaphores as port
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, Wish
 from tokimori.stores.mysql import lines
+from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
-from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
+from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row, semaphores_of
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 from tokimori.stores.rules.turns import Freed
 
-_IN_LINE = f"""(
-    SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
-    WHERE semaphore = s.name AND token IS NULL
-) + (
-    SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
-    WHERE blocked_on = CONCAT('{line_of("")}', s.name))"""
-_SEMAPHORES = f"""
-SELECT name, "limit", {lines.USED}, LEAST({MOST_COUNTED}, {_IN_LINE}) FROM tokimori_semaphores s {BY_KEY}"""
+_SEMAPHORES = f'SELECT name, "limit", {lines.USED} FROM tokimori_semaphores s {BY_KEY}'
 _HOLDERS = f"""
 SELECT {PERMIT} FROM (
     SELECT {PERMIT}, ROW_NUMBER() OVER (PARTITION BY semaphore ORDER BY since, id) AS place
@@ -29,26 +25,20 @@ _WEIGHTS = """
 SELECT COALESCE(MAX(weight), 0) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
 WHERE semaphore = %s AND token IS NULL"""
 _JOBS_IN_LINE = """
-SELECT DISTINCT j.semaphores FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
-JOIN tokimori_jobs j ON j.incarnation = r.incarnation WHERE r.blocked_on = %s"""
-_AHEAD = f"""
-SELECT LEAST({MOST_COUNTED}, (
-    SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
-    WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))
-) + (
-    SELECT COUNT(*) FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked)
-    WHERE blocked_on = %s AND "rank" < p."rank")), token
+SELECT j.semaphores FROM (
+    SELECT DISTINCT incarnation FROM tokimori_runs FORCE INDEX (tokimori_runs_keys) WHERE blocked_on = %s
+) r JOIN tokimori_jobs j ON j.incarnation = r.incarnation"""
+_PLACE = f"""
+SELECT (SELECT COUNT(*) FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))), token
 FROM tokimori_permits p {BY_KEY} WHERE id = %s"""
-# Runs of paused queues keep no program waiting.
-_HINDERED = f"""
-SELECT EXISTS (
-    SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
-    WHERE semaphore = p.semaphore AND token IS NULL AND ("rank" < p."rank" OR ("rank" = p."rank" AND id < p.id))
-) OR EXISTS (
-    SELECT 1 FROM tokimori_runs r FORCE INDEX (tokimori_runs_blocked)
-    WHERE r.blocked_on = %s AND r."rank" < p."rank" AND NOT EXISTS (
-        SELECT 1 FROM tokimori_pauses WHERE queue IN ('*', SUBSTRING_INDEX(r.lane, '|', 1))))
-FROM tokimori_permits p {BY_KEY} WHERE id = %s"""
+_LINE = "FROM tokimori_runs FORCE INDEX (tokimori_runs_blocked) WHERE blocked_on = %s"
+_LANES_BEFORE = f'SELECT blocked_on, lane {_LINE} GROUP BY blocked_on, lane HAVING MIN("rank") < %s'
+_BEFORE = f'SELECT COUNT(*) FROM (SELECT 1 {_LINE} AND lane = %s AND "rank" < %s LIMIT {MOST_COUNTED}) few'
+_WAITING = f"""
+SELECT %s, (SELECT COUNT(*) FROM (SELECT 1 FROM tokimori_permits FORCE INDEX (tokimori_permits_line)
+    WHERE semaphore = %s AND token IS NULL LIMIT {MOST_COUNTED}) programs
+) + (SELECT COUNT(*) FROM (SELECT 1 {_LINE} LIMIT {MOST_COUNTED}) runs)"""
 
 
 async def list_semaphores(db: Sessions, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
@@ -61,8 +51,11 @@ async def get_semaphore(db: Sessions, name: str) -> Semaphore:
 
 async def _read(db: Sessions, which: str) -> list[Semaphore]:
     rows = await db.rows(f"{_SEMAPHORES} {which}")
-    held = await db.rows(sql(_HOLDERS, [row[0] for row in rows])) if rows else []
-    return semaphores_of(rows, held)
+    if not rows:
+        return []
+    counts = await db.rows(" UNION ALL ".join(sql(_WAITING, name, name, line_of(name)) for name, *_ in rows))
+    waiting = {name: min(count, MOST_COUNTED) for name, count in counts}
+    return semaphores_of([(*row, waiting[row[0]]) for row in rows], await db.rows(sql(_HOLDERS, list(waiting))))
 
 
 async def put_semaphore(transaction: Transaction, name: str, limit: int, now: Moment) -> None:
@@ -93,7 +86,7 @@ async def delete_semaphore(transaction: Transaction, name: str) -> None:
     )
 
 
-async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
+async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Answer:
     alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", wish.node))
     if not alive[0].rows:
         return NodeGone()
@@ -103,21 +96,29 @@ async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
 async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
     """Who stands in line is served by whoever frees units: it looks without a lock whether there is more to do.
 
-    Many programs that asked for the lock again and again would leave it to no claim, which only tries.
+    Many programs that asked for the lock again and again would leave it to no claim. Runs of paused queues hinder none.
     """
-    place, hindered, free = await transaction.ask(
-        sql(_AHEAD, line_of(wish.semaphore), wish.id),
-        sql(_HINDERED, line_of(wish.semaphore), wish.id),
-        sql(f'SELECT "limit" - {lines.USED} FROM tokimori_semaphores s {BY_KEY} WHERE name = %s', wish.semaphore),
-    )
-    for ahead, token in place.rows:
-        units = free.rows[0][0] if free.rows else 0
-        if token is None and (hindered.rows[0][0] or units < wish.weight):
-            return InLine(ahead=ahead)
+    fits = f'SELECT 1 FROM tokimori_semaphores s {BY_KEY} WHERE name = %s AND "limit" - {lines.USED} >= %s'
+    place, before, paused, free = await transaction.ask(*_looks(wish), PAUSED, sql(fits, wish.semaphore, wish.weight))
+    lanes = open_lanes([lane for _, lane in before.rows if lane], paused_queues(paused))
+    for programs, token in place.rows:
+        if token is None and (programs or lanes or not free.rows):
+            return await _in_line(transaction, wish, programs, before)
     return None
 
 
-async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
+def _looks(wish: Wish) -> tuple[str, str]:
+    return sql(_PLACE, wish.id), sql(_LANES_BEFORE, line_of(wish.semaphore), wish.rank)
+
+
+async def _in_line(transaction: Transaction, wish: Wish, programs: int, before: Answer) -> InLine:
+    """The place behind so many programs, and behind runs of these lanes: of a long line few are counted."""
+    counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
+    answers = await transaction.ask(*counts) if counts else []
+    return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
+
+
+async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Answer:
     """The node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(
@@ -137,16 +138,14 @@ async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> Answer:
     found, _ = await lines.look(transaction, [wish.semaphore], join)
     turns = [(line, granted) for line in found if (granted := line.grants())]
     served = [write for turn in turns for write in lines.serve_line(*turn)]
-    *_, told = await transaction.commit(*served, sql(_AHEAD, line_of(wish.semaphore), wish.id))
-    ((ahead, token),) = told.rows
-    return InLine(ahead=ahead) if token is None else Grant(token=token)
+    *_, stands, before = await transaction.commit(*served, *_looks(wish))
+    ((programs, token),) = stands.rows
+    return await _in_line(transaction, wish, programs, before) if token is None else Grant(token=token)
 
 
 async def release(transaction: Transaction, permit: PermitId, node: NodeId, now: Moment) -> bool:
-    of_node = "id = %s AND node_id = %s AND run_id IS NULL"
-    locked, gone = await transaction.ask(
-        lines.lock(permits=[permit]), sql(f"DELETE FROM tokimori_permits WHERE {of_node}", permit, node)
-    )
+    leave = "DELETE FROM tokimori_permits WHERE id = %s AND node_id = %s AND run_id IS NULL"
+    locked, gone = await transaction.ask(lines.lock(permits=[permit]), sql(leave, permit, node))
     if not gone.changed:
         return False
     freed = Freed(semaphores={name for (name,) in locked.rows})

@@ -61,7 +61,8 @@ live                    zset    ids of those that have not ended: by name
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
-live:<inc>              set     the same of one job's life; in: apply, deleted_job, lines, moves, prelude, prune
+live:<inc>              set     the same of one job's life; in: deleted_job, lines, moves, prelude, prune
+scheduled:<inc>         set     those of them that its schedule made; in: apply, lines, prelude
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune, runs_of
 newest:<inc>            hash    what the origins of a key of requests begin with -> its newest run
@@ -84,7 +85,7 @@ running:<inc>:<key>     set     those of a key; in: claim, lines, settle
 owned:<node>            hash    running run -> the claim that took it
                                 in: bury, claim, leave, orphans, prune_nodes, settle, tick
 held                    zset    ids of held runs: by name; in: lines, list_runs
-held:<inc>              set     those of a job; in: lines, prelude
+held:<inc>              set     those of a job; in: apply, lines, prelude
 line:<name>:<lane>      zset    runs that wait for a semaphore, by rank, then id; in: lines
 
 semaphores              zset    names: by name; in: delete_semaphore, export_rows, lines, list_semaphores

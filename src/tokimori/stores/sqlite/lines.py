@@ -56,7 +56,7 @@ WITH RECURSIVE found (value) AS (
 SELECT {told} FROM found WHERE value IS NOT NULL"""
 
 
-_LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
+LANES = each("lane", "state = 'blocked' AND blocked_on = 'semaphore:' || ?1")
 _NAME = "substr(value, length('semaphore:') + 1) AS named"
 _NAMES = f"""
 SELECT named FROM ({each("blocked_on", "state = 'blocked' AND blocked_on >= 'semaphore:'", _NAME)} LIMIT ?)
@@ -204,7 +204,7 @@ def first_program(db: sqlite3.Connection, name: str) -> Place | None:
 
 def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
     """The lanes of which runs wait for a semaphore."""
-    return [Lane(lane) for (lane,) in db.execute(_LANES, (name,))]
+    return [Lane(lane) for (lane,) in db.execute(LANES, (name,))]
 
 
 def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:

@@ -12,7 +12,7 @@ from tokimori.model.decide import REPLACED, Due, Plan, PlannedRun
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import FIRST_TOKEN, encode_details
-from tokimori.ports.planning import ALL, Share
+from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.rows import Row, row_writer
 from tokimori.stores.rules.births import born
@@ -81,8 +81,8 @@ def _cursors(db: sqlite3.Connection, incarnations: Sequence[Incarnation]) -> dic
 def _write(db: sqlite3.Connection, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> None:
     for plan, _ in plans:
         if plan.replaces:
-            scheduled = "incarnation = ? AND origin LIKE 's:%' AND state <> 'held'"
-            cancel(db, scheduled, (plan.incarnation,), REPLACED, now)
+            scheduled = "incarnation = ? AND origin BETWEEN 's:' AND 's;' AND state <> 'held' LIMIT ?"
+            cancel(db, scheduled, (plan.incarnation, MOST_MAKING_WAY), REPLACED, now)
     db.execute(_BEAR, (json.dumps([row for plan, ids in plans for row in _births(plan, ids, now)]),))
     keep_skips(db, [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips])
     db.execute(_ADVANCE, (json.dumps([_cursor_row(plan) for plan, _ in plans]),))

@@ -10,7 +10,7 @@ from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaph
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
-from tokimori.stores.sqlite.lines import each, free_units, grant_programs, serve_semaphore, wake_runs
+from tokimori.stores.sqlite.lines import LANES, each, free_units, grant_programs, serve_semaphore, wake_runs
 from tokimori.stores.sqlite.nodes import state_of
 
 _MAKE = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?)'
@@ -24,7 +24,8 @@ _WAITING = f"""
 SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} LIMIT {MOST_COUNTED}))
     + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} LIMIT {MOST_COUNTED}))"""
 _AHEAD = f"""
-SELECT (SELECT count(*) FROM (SELECT 1 {_RUNS_WAIT} AND "rank" < ?2 LIMIT {MOST_COUNTED}))
+SELECT (SELECT count(*) FROM (SELECT 1 FROM ({LANES}) l CROSS JOIN tokimori_runs WHERE state = 'blocked'
+    AND blocked_on = 'semaphore:' || ?1 AND lane = l.value AND "rank" < ?2 LIMIT {MOST_COUNTED}))
     + (SELECT count(*) FROM (SELECT 1 {_PROGRAMS_WAIT} AND ("rank", id) < (?2, ?3) LIMIT {MOST_COUNTED}))"""
 _HEAVIEST = f"""
 SELECT coalesce(max(weight), 0) FROM (
@@ -59,8 +60,8 @@ def get_semaphore(db: sqlite3.Connection, name: str) -> Semaphore:
 
 
 def _limit_of(db: sqlite3.Connection, name: str) -> int | None:
-    row = db.execute('SELECT "limit" FROM tokimori_semaphores WHERE name = ?', (name,)).fetchone()
-    return None if row is None else int(row[0])
+    rows = db.execute('SELECT "limit" FROM tokimori_semaphores WHERE name = ?', (name,))
+    return next((int(limit) for (limit,) in rows), None)
 
 
 def delete_semaphore(db: sqlite3.Connection, name: str) -> None:

@@ -15,6 +15,7 @@ from tokimori.model.decide import Due
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId, Lane, PermitId, RunId
 from tokimori.model.job import Job
+from tokimori.model.policies import Overlap
 from tokimori.model.retention import expiry_of, expiry_of_deleted
 from tokimori.model.run import Output, Run
 from tokimori.model.transitions import STANDING_STILL, RunState
@@ -169,6 +170,33 @@ def test_what_waits_of_a_job_is_found_by_its_state(db: sqlite3.Connection, state
     (statement,) = seen
     (step,) = steps(db, statement)
     assert step.endswith("INDEX tokimori_runs_job_live (job_id=? AND <expr>=? AND id<?)")
+
+
+def test_a_newcomer_searches_for_scheduled_runs_alone(db: sqlite3.Connection) -> None:
+    """Those that it replaces are found by their origin: requested ones of the job may be a million."""
+    job = a_job(schedule="* * * * * *", max_running=1, on_overlap=Overlap.REPLACE, next_due=later(1))
+    jobs.add_jobs(db, [job])
+    newcomer, ids = planned(Due(job=job), later(1))
+    seen: set[str] = set()
+    db.set_trace_callback(seen.add)
+    planning.apply(db, [(replace(newcomer, replaces=True), ids)], later(1))
+    db.set_trace_callback(None)
+    (chosen,) = (text for text in seen if text.startswith("SELECT id, incarnation, state"))
+    assert steps(db, chosen)[0].endswith("INDEX tokimori_runs_origin (incarnation=? AND origin>? AND origin<?)")
+
+
+def test_a_place_in_line_is_counted_lane_by_lane(db: sqlite3.Connection) -> None:
+    """A program that asks again and again looks at the runs before it, never at those behind it."""
+    program = a_node(concurrency=0)
+    nodes.register(db, program)
+    seen: set[str] = set()
+    db.set_trace_callback(seen.add)
+    for n in range(2):
+        semaphores.acquire(db, Wish(id=PermitId(f"p{n}"), node=program.id, semaphore="s", rank=NOW), NOW)
+    db.set_trace_callback(None)
+    (counted,) = (text for text in seen if text.startswith("\nSELECT (SELECT count(*)"))
+    of_runs = [step for step in steps(db, counted) if "tokimori_runs" in step]
+    assert of_runs[-1].endswith("tokimori_runs_semaphore_line (blocked_on=? AND lane=? AND rank<?)")
 
 
 def steps(db: sqlite3.Connection, statement: str) -> list[str]:

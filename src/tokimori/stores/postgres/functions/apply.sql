@@ -29,9 +29,9 @@ BEGIN
         _replacing := ARRAY(
             SELECT p.incarnation FROM unnest(_incarnations, _replaces) AS p (incarnation, replaces)
             WHERE p.replaces AND p.incarnation = ANY (_accepted));
-        PERFORM tokimori_cancel(
-            ARRAY(SELECT id FROM tokimori_runs
-                WHERE incarnation = ANY (_replacing) AND origin LIKE 's:%' AND state <> 'held'), _reason, _now);
+        PERFORM tokimori_cancel(ARRAY(
+            SELECT id FROM tokimori_runs WHERE incarnation = ANY (_replacing) AND origin LIKE 's:%' AND state <> 'held'
+            ORDER BY origin LIMIT 1000), _reason, _now);
     END IF;
     INSERT INTO tokimori_runs ({PLANNED}, state, created)
     SELECT {r.PLANNED}, CASE WHEN r.due <= _now THEN 'ready' ELSE 'waiting' END, _now

@@ -17,14 +17,8 @@ for n, plan in ipairs(ask.plans) do
         and has_room(plan.inc, #plan.runs) then
         answers[n] = 1
         if plan.replaces then
-            local scheduled = {}
-            for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. plan.inc)) do
-                local standing, origin = unpack(call('HMGET', P .. 'run:' .. id, 'state', 'origin'))
-                if standing ~= 'held' and string.sub(origin, 1, 2) == 's:' then
-                    scheduled[#scheduled + 1] = id
-                end
-            end
-            cancel(scheduled, ask.reason, ask.now)
+            local scheduled = call('SDIFF', P .. 'scheduled:' .. plan.inc, P .. 'held:' .. plan.inc)
+            cancel({unpack(scheduled, 1, 1000)}, ask.reason, ask.now)
         end
         for _, born in ipairs(plan.runs) do
             add(born)

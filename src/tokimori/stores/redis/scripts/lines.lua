@@ -329,6 +329,9 @@ local function add(born)
     later('ZADD', P .. 'runs:' .. born.job, 0, born.id)
     later('ZADD', P .. 'live', 0, born.id)
     later('SADD', P .. 'live:' .. born.inc, born.id)
+    if string.sub(born.origin, 1, 2) == 's:' then
+        later('SADD', P .. 'scheduled:' .. born.inc, born.id)
+    end
     if born.state == 'blocked' then
         join_line(born.id, born.inc, born.lane, born.rank, born.blocked_on, born.key)
     else

@@ -67,6 +67,7 @@ local function forget(id, inc, origin, state)
     later('SREM', P .. 'live:' .. inc, id)
     if string.sub(origin, 1, 2) == 's:' then
         later('HDEL', P .. 'origins:' .. inc, origin)
+        later('SREM', P .. 'scheduled:' .. inc, id)
     end
 end
 

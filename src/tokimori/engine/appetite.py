@@ -1,0 +1,28 @@
+"""Appetite: how many jobs a node reads at once. A definition may have half a megabyte: of large ones few are read."""
+
+from collections.abc import Iterable
+
+from tokimori.model.encoding import encode_definition
+from tokimori.model.job import Job
+from tokimori.ports.working import LARGE
+
+FIRST = 50
+"""So many jobs are read at first: nobody knows yet how large they are."""
+
+
+class Appetite:
+    """Of small jobs twice as many as the time before, `most` at most; of large ones as many as bring `LARGE` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.limit = min(FIRST, most)
+
+    def note(self, jobs: Iterable[Job]) -> None:
+        """These were read."""
+        size = 0
+        for number, job in enumerate(jobs, 1):
+            size += len(encode_definition(job.definition))
+            if size >= LARGE:
+                self.limit = number
+                return
+        self.limit = min(self._most, 2 * self.limit)

@@ -1,0 +1,86 @@
+"""How many jobs are read at once."""
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.engine.world import World
+from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
+from tokimori.engine.appetite import FIRST, Appetite
+from tokimori.engine.fire import fire
+from tokimori.engine.foresee import foresee
+from tokimori.engine.prune import walk
+from tokimori.model.ids import JobId
+from tokimori.model.job import Job
+from tokimori.model.sizes import MOST_DEFINITION
+from tokimori.ports.planning import ALL
+from tokimori.ports.working import LARGE
+
+MANY = 3 * FIRST
+SOME = LARGE // MOST_DEFINITION + 2
+"""So many of the largest jobs have more than a transaction should bring."""
+SMALL = a_job(a_definition())
+LARGEST = a_job(a_definition(payload="x" * (MOST_DEFINITION - 1_000)))
+
+
+def test_small_jobs_are_read_by_growing_pages() -> None:
+    """Each page is twice as large as the one before, up to the most."""
+    appetite, limits = Appetite(200), list[int]()
+    for _ in range(4):
+        limits.append(appetite.limit)
+        appetite.note([SMALL] * appetite.limit)
+    assert limits == [FIRST, 2 * FIRST, 200, 200]
+
+
+def test_of_large_jobs_few_are_read() -> None:
+    """As many as bring some megabytes; more again once they are small, and one is always read."""
+    appetite = Appetite(500)
+    appetite.note([LARGEST] * 100)
+    assert appetite.limit < SOME
+    appetite.note([SMALL] * 3)
+    assert appetite.limit > SOME
+    appetite.note([replace(LARGEST, definition=a_definition(payload="x" * LARGE))])
+    assert appetite.limit == 1
+
+
+@pytest.fixture
+async def world() -> World:
+    """One with many of the largest jobs, which are due."""
+    world = World()
+    for n in range(MANY):
+        await world.add(f"job-{n:03}", payload="x" * (MOST_DEFINITION - 1_000))
+    return world
+
+
+async def test_large_jobs_are_fired_some_at_a_time(world: World) -> None:
+    """Each transaction reads some megabytes of them, at first and when they are foreseen, and all of them fire."""
+    appetite = Appetite(500)
+    fired = await fire(world.store, seconds(1), world.random, world.schedule_for, appetite=appetite)
+    assert fired is not None
+    assert fired.full
+    assert appetite.limit < SOME
+    foreseen = await foresee(world.store, seconds(1), world.random, world.schedule_for, ALL, appetite=appetite)
+    assert sum(map(len, foreseen.batches)) < SOME
+    assert foreseen.rest
+    while await fire(world.store, seconds(1), world.random, world.schedule_for, appetite=appetite):
+        assert appetite.limit <= 2 * SOME
+    assert len(await world.store.list_jobs()) == MANY
+    for job in await world.store.list_jobs():
+        assert await world.nominals(job.id) == [seconds(1)]
+
+
+async def test_pruning_reads_large_jobs_some_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the first page only some megabytes are read at once, and no job is left out."""
+    pages, list_jobs = list[Sequence[Job]](), world.store.list_jobs
+
+    async def noted(*, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+        page = await list_jobs(after=after, limit=limit, idle=idle)
+        pages.append(page)
+        return page
+
+    monkeypatch.setattr(world.store, "list_jobs", noted)
+    async for _ in walk(world.store, NEW_YEAR, lambda _: None):
+        pass
+    assert max(map(len, pages[1:])) < SOME
+    assert len({job.id for page in pages for job in page}) == MANY
