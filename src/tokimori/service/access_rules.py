@@ -4,6 +4,7 @@ What is listed is then left out, what is read is not found, and what would be ch
 them.
 """
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -24,6 +25,7 @@ from tokimori.service.claims import Claims, has_claimed
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
 from tokimori.service.notified import told_by
 from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.shown import Shown
 from tokimori.service.tasks import TaskDetails
 
 TASKS_AT_ONCE = 100
@@ -45,6 +47,16 @@ async def _of_job(asked: Asked) -> Any:
     if not await asked.sight.sees_id(asked.first):
         raise no_job(asked.first)
     return await asked.go()
+
+
+async def _shown(asked: Asked) -> Shown:
+    """A job with what is around it. Of edges that others declare, only those between jobs within the scope."""
+    found: Shown = await _of_job(asked)
+    own, facts = found.facts.job.id, found.facts
+    others = {job for edge in facts.edges if edge.declared_by != own for job in (edge.parent, edge.child)} - {own}
+    hidden = {job for job in others if not await asked.sight.sees_id(job)}
+    edges = [edge for edge in facts.edges if edge.declared_by == own or not hidden & {edge.parent, edge.child}]
+    return dataclasses.replace(found, facts=dataclasses.replace(facts, edges=edges)) if hidden else found
 
 
 async def _why(asked: Asked) -> Any:
@@ -309,9 +321,10 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "statistics"),
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "skips", "statistics"),
             (Role.READ, _of_job),
         ),
+        "shown": (Role.READ, _shown),
         **dict.fromkeys(("too_heavy", "verify"), (Role.READ, _of_job)),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
         **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),

@@ -180,6 +180,22 @@ async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
     assert [job.id for job in await two.service.list()] == ["other"]
 
 
+@SCOPES
+async def test_who_may_not_see_a_child_is_not_told_of_it_with_its_parent(two: World, scope: Scope) -> None:
+    """As in the graph; an edge that a job itself declares stands in its definition."""
+    await two.service.add("theirs", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.add("failing", on_failure_job="mail-in", noop=True)
+    await two.service.add("mail-child", parents=[{"job": "mail-in"}, {"job": "other"}], noop=True, queue="web")
+    service = acting(two, Role.READ, scope)
+    shown = {job_id: (await service.shown(job_id)).facts.edges for job_id in ("mail-in", "mail-child")}
+    edges = {job_id: {(edge.parent, edge.child) for edge in found} for job_id, found in shown.items()}
+    assert edges["mail-in"] == {("mail-in", "mail-child")}
+    assert edges["mail-child"] == {("mail-in", "mail-child"), ("other", "mail-child")}
+    for job_id in ("theirs", "failing"):
+        await two.service.delete(job_id)
+    assert await service.shown("mail-in") is await service.shown("mail-in")
+
+
 async def test_who_may_not_see_a_child_is_not_told_why_its_parent_stays(two: World) -> None:
     """A child of its own is named; ten are, of however many."""
     service = acting(two, Role.OPERATE, MAIL)
