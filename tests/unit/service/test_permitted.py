@@ -1,14 +1,15 @@
 """What each role and scope lets one do, method by method."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.test_tasks import build
 from tests.unit.service.world import NODE, World
-from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, NodeId, PermitId
@@ -278,6 +279,35 @@ async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch:
         await two.trigger("other")
     with pytest.raises(Refused, match="too few are within the scope"):
         await acting(two, Role.READ, MAIL).list_runs(RunFilter(limit=1))
+
+
+WRONG: Mapping[str, tuple[Callable[[Any], Awaitable[object]], str]] = {
+    "after": (lambda service: service.list(after={"a": 1}), "after"),
+    "after of alarms": (lambda service: service.alarms(after=7), "after"),
+    "after of tasks": (lambda service: service.tasks.list(after=["mail-in"]), "after"),
+    "after of queues": (lambda service: service.queues.list(after=7), "after"),
+    "n": (lambda service: service.upcoming(1.5), "n"),
+    "job_ids": (lambda service: service.last_runs(1.5), "job_ids"),
+    "a job of job_ids": (lambda service: service.last_runs([["mail-in"]]), "job_ids"),
+    "runs": (lambda service: service.summaries(True), "runs"),
+    "requests": (lambda service: service.trigger_many("mail-in", 7), "requests"),
+    "parent": (lambda service: service.trigger("mail-in", parent=["mail-in"]), "parent"),
+    "parent of many": (lambda service: service.trigger_many("mail-in", [], parent={}), "parent"),
+    "digest": (lambda service: service.tasks.rollback("mail-task", {"a": 1}), "digest"),
+}
+"""What is no value of an argument, and the field that the answer names."""
+
+
+@SCOPES
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_is_wrong_is_told_to_a_token_of_some_jobs_too(two: World, scope: Scope, wrong: str) -> None:
+    """Its rules look at arguments before the methods do, and it is no fault of ours that one has another type."""
+    await build(two.service, name="mail-task")
+    await two.service.update("mail-task", queue="web")
+    call, field = WRONG[wrong]
+    with pytest.raises(InvalidInput) as fault:
+        await call(acting(two, Role.OPERATE, scope))
+    assert fault.value.field == field
 
 
 async def test_a_token_acts_in_its_own_name(two: World) -> None:
