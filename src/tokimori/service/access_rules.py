@@ -145,8 +145,7 @@ async def _find_runs(asked: Asked) -> Any:
 async def _of_jobs(asked: Asked) -> Any:
     """Of several, which are named by their ids or by runs of them."""
     given = many(asked.subject, asked.first, "ids of jobs, or runs")
-    ids = [check_job_id(getattr(each, "job_id", each), field=asked.subject) for each in given]
-    for job_id in dict.fromkeys(ids):
+    for job_id in {check_job_id(getattr(each, "job_id", each), field=asked.subject) for each in given}:
         if not await asked.sight.sees_id(job_id):
             raise no_job(job_id)
     return await asked.go()
@@ -331,11 +330,11 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "skips", "statistics"),
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "skips", "statistics", "too_heavy"),
             (Role.READ, _of_job),
         ),
         "shown": (Role.READ, _shown),
-        **dict.fromkeys(("too_heavy", "verify"), (Role.READ, _of_job)),
+        **dict.fromkeys(("verify", "expectations.get"), (Role.READ, _of_job)),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
         **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
         "list": (Role.READ, _jobs),
@@ -354,7 +353,6 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         ),
         "tasks.delete": (Role.OPERATE, _gone_alone),
         **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
-        "expectations.get": (Role.READ, _of_job),
         "ping": (Role.PING, _to_job),
         **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
         "queues.list": (Role.READ, _queues),
