@@ -22,7 +22,7 @@ _FRESH = ".new"
 _NO_REPORT = frozenset({errno.ELOOP, errno.EACCES, errno.ENXIO, errno.ENOTDIR, errno.EAGAIN})
 """What opening a file tells of the file itself: a link, one that may not be read, a socket; no folder around it; one
 for which its owner has a lease (fcntl(2)), which he may keep as long as he likes."""
-_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT})
 """What this process or machine lacks for a while."""
 
 
@@ -155,7 +155,7 @@ class Exchanges:
         """Make the place for an attempt's files: in this folder; for an account that can't get there, a new one.
 
         One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
-        the machine lacks files or memory.
+        the machine lacks files, memory or room on its disk.
         """
         if self._folder is None or self._lock is None:
             raise Bug("the folder of exchanges was not made")

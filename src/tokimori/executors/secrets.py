@@ -1,12 +1,13 @@
 """Secrets of runs: their values are had just before an attempt starts, and hidden in all that is told of it."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment
-from tokimori.errors import StoreError, TokimoriError
+from tokimori.errors import Refused, StoreError, TokimoriError
 from tokimori.executors.hiding import hidden_in_outcome, needles_of
 from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
@@ -14,6 +15,8 @@ from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.templates import secrets_in
 from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
 from tokimori.ports.secrets import OpenSecret, Vault
+
+log = logging.getLogger(__name__)
 
 PAUSE = 0.5
 """Seconds after which a run goes back whose secrets the store does not give now: it may come again at once."""
@@ -76,13 +79,17 @@ class SecretExecutor:
         if away:
             await asyncio.sleep(PAUSE)
         for task, error in away:
-            self._end(task, Released(f"the store does not give its secrets: {error.message}"))
+            self._end(task, Released(f"its secrets can't be had now: {error.message}"))
 
     async def _asked(self, name: str) -> OpenSecret | TokimoriError:
         try:
             return await self._vault.open(name)
         except TokimoriError as fault:
             return fault
+        except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
+            log.exception("the secret %s could not be opened", name)
+            kind = StoreError if isinstance(fault, OSError | RuntimeError | MemoryError) else Refused
+            return kind(f"secret: the node could not open {name!r}: {type(fault).__name__}; its log says more")
 
     def _with_values(self, task: Task, found: _Found) -> Task:
         values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}

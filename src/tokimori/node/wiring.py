@@ -35,6 +35,7 @@ from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.patience import answered
 from tokimori.node.signals import note_signals, reload_by_signals, stopped_by_signals
+from tokimori.node.starting import asked_beside
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.units import Stock
 from tokimori.ports.executor import Executor
@@ -238,14 +239,15 @@ async def _take_part(
     rest: Callable[[], Awaitable[None]],
 ) -> None:
     with stopped_by_signals(lambda: announce(node.stop())):
-        join = partial(_join, node, store, service)
-        if await answered(join, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
+        if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             _spare_the_collector()
             joined()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             for line in told:
                 announce(line)
-            await node.run()
+            who = node.identity
+            async with asked_beside(partial(trigger_reboot, store, service, who.host, who.boot_id, who.serves)):
+                await node.run()
             await rest()
 
 
@@ -271,11 +273,6 @@ def _spare_the_collector() -> None:
     """What is loaded by now stays: each look of the garbage collector through all of it would hold up the loop."""
     gc.collect()
     gc.freeze()
-
-
-async def _join(node: Node, store: Store, service: Service) -> None:
-    await node.start()
-    await trigger_reboot(store, service, node.identity.host, node.identity.boot_id, node.identity.serves)
 
 
 def metrics_of(settings: Settings) -> "Metrics | None":

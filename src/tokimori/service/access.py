@@ -125,9 +125,14 @@ class Asked(NamedTuple):
         return bound.arguments[name]
 
     @property
+    def subject(self) -> str:
+        """The name of the first argument."""
+        return next(iter(_signature(self.method).parameters))
+
+    @property
     def first(self) -> Any:
         """The first argument: what the call is about."""
-        return self.argument(next(iter(_signature(self.method).parameters)))
+        return self.argument(self.subject)
 
 
 def _signature(method: Callable[..., object]) -> inspect.Signature:

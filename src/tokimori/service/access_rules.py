@@ -4,6 +4,7 @@ What is listed is then left out, what is read is not found, and what would be ch
 them.
 """
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -13,17 +14,21 @@ from msgspec.structs import replace
 from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import all_after
+from tokimori.model.ids import check_job_id, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.run import Run
+from tokimori.model.words import check_word
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Asked, no_job, out_of_scope
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import TASK_ORDERS
 from tokimori.service.claims import Claims, has_claimed
 from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
+from tokimori.service.given import many
 from tokimori.service.notified import told_by
 from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.shown import Shown
 from tokimori.service.tasks import TaskDetails
 
 TASKS_AT_ONCE = 100
@@ -45,6 +50,16 @@ async def _of_job(asked: Asked) -> Any:
     if not await asked.sight.sees_id(asked.first):
         raise no_job(asked.first)
     return await asked.go()
+
+
+async def _shown(asked: Asked) -> Shown:
+    """A job with what is around it. Of edges that others declare, only those between jobs within the scope."""
+    found: Shown = await _of_job(asked)
+    own, facts = found.facts.job.id, found.facts
+    others = {job for edge in facts.edges if edge.declared_by != own for job in (edge.parent, edge.child)} - {own}
+    hidden = {job for job in others if not await asked.sight.sees_id(job)}
+    edges = [edge for edge in facts.edges if edge.declared_by == own or not hidden & {edge.parent, edge.child}]
+    return dataclasses.replace(found, facts=dataclasses.replace(facts, edges=edges)) if hidden else found
 
 
 async def _why(asked: Asked) -> Any:
@@ -87,6 +102,7 @@ async def _by_id(
 ) -> list[_Listed]:
     """The first ones by id, from where the first of the scope may be to where the last one may be."""
     limit, after = checked("limit", asked.argument("limit"), max(most, MOST_LISTED)), asked.argument("after")
+    after = None if after is None else check_job_id(after, field="after")
     prefixes = asked.sight.scope.jobs
     if prefixes and min(prefixes)[:-1] > (after or ""):
         after = min(prefixes)[:-1]
@@ -128,15 +144,17 @@ async def _find_runs(asked: Asked) -> Any:
 
 async def _of_jobs(asked: Asked) -> Any:
     """Of several, which are named by their ids or by runs of them."""
-    for job_id in {getattr(each, "job_id", each) for each in asked.first}:
+    given = many(asked.subject, asked.first, "ids of jobs, or runs")
+    for job_id in {check_job_id(getattr(each, "job_id", each), field=asked.subject) for each in given}:
         if not await asked.sight.sees_id(job_id):
             raise no_job(job_id)
     return await asked.go()
 
 
 async def _upcoming(asked: Asked) -> Any:
+    wanted = checked("n", asked.first, MOST_LISTED)
     found = await asked.service.upcoming(MOST_LISTED, asked.argument("after"))
-    return [pair for pair in found if asked.sight.sees(pair[0])][: asked.first]
+    return [pair for pair in found if asked.sight.sees(pair[0])][:wanted]
 
 
 async def _graph(asked: Asked) -> Any:
@@ -155,7 +173,9 @@ async def _job_ids(asked: Asked) -> Any:
 async def _queues(asked: Asked) -> Any:
     """Each queue of the scope is asked for by itself: they are few."""
     limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
-    owned = [name for name in sorted(scope.queues) if scope.owns_queue(name) and name > (asked.argument("after") or "")]
+    if (after := asked.argument("after")) is not None:
+        check_word("after", after)
+    owned = [name for name in sorted(scope.queues) if scope.owns_queue(name) and name > (after or "")]
     found = [await asked.service.queues.get(name) for name in owned]
     return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:limit]
 
@@ -236,9 +256,10 @@ async def _to_claim(asked: Asked) -> Any:
 
 async def _requested(asked: Asked) -> Any:
     """A run of a job, perhaps in the name of another run."""
-    given = [asked.kwargs, *(asked.argument("requests") if asked.name == "trigger_many" else ())]
-    for parent in {each.get("parent") for each in given if isinstance(each, Mapping)} - {None}:
-        if not await asked.sight.sees_run(str(parent)):
+    requests = many("requests", asked.argument("requests"), "requests") if asked.name == "trigger_many" else []
+    named = [each.get("parent") for each in (asked.kwargs, *requests) if isinstance(each, Mapping)]
+    for parent in dict.fromkeys(check_uuid(each, field="parent") for each in named if each is not None):
+        if not await asked.sight.sees_run(parent):
             raise out_of_scope(f"parent: {parent!r}", parent)
     return await _to_job(asked)
 
@@ -309,10 +330,11 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "shown", "skips", "statistics"),
+            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "skips", "statistics", "too_heavy"),
             (Role.READ, _of_job),
         ),
-        **dict.fromkeys(("too_heavy", "verify"), (Role.READ, _of_job)),
+        "shown": (Role.READ, _shown),
+        **dict.fromkeys(("verify", "expectations.get"), (Role.READ, _of_job)),
         **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
         **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
         "list": (Role.READ, _jobs),
@@ -331,7 +353,6 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         ),
         "tasks.delete": (Role.OPERATE, _gone_alone),
         **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
-        "expectations.get": (Role.READ, _of_job),
         "ping": (Role.PING, _to_job),
         **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
         "queues.list": (Role.READ, _queues),

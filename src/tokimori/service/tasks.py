@@ -30,6 +30,7 @@ from tokimori.model.task import (
 )
 from tokimori.model.task_log import LogLine, log_lines, picked_up
 from tokimori.model.transitions import ENDS, RunState
+from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
@@ -148,6 +149,8 @@ class Tasks:
 
         The beginning of the digest is enough.
         """
+        if digest is not None:
+            check_text("digest", digest)
         found = earlier_build((await self.get(name)).record, digest)
         await self._put_job(name, found, is_new=False)
         event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")

@@ -1,5 +1,6 @@
 """The files of an attempt, and what is left of them where they can't be made."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -38,6 +39,23 @@ def test_nothing_is_left_of_files_that_cannot_be_made(
     of_attempts = [*(tmp_path / "temporary").glob("*/*"), *(tmp_path / "runs").glob("*/r1*")]
     exchanges.remove()
     assert (of_attempts, list((tmp_path / "temporary").iterdir()), list((tmp_path / "runs").iterdir())) == ([], [], [])
+
+
+@pytest.mark.parametrize("lack", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_fault_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: int) -> None:
+    """Its payload can't be written here now: it is handed back, as where this node lacks files."""
+    exchanges, own = Exchanges(tmp_path / "runs"), own_account()
+    exchanges.make()
+
+    def full(*_: object) -> None:
+        raise OSError(lack, os.strerror(lack))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdopen", full)
+        with pytest.raises(OSError, match=os.strerror(lack)):
+            exchanges.open(TASK, own, own)
+    exchanges.remove()
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_temporary_folder_that_others_may_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.examples import a_task, seconds
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused, StoreUnavailable, TokimoriError
+from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.executors.secrets import PAUSE, SecretExecutor
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released, Succeeded
@@ -57,7 +57,7 @@ class Safe:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.fault: TokimoriError | None = None
+        self.fault: Exception | None = None
         self.open_now = asyncio.Event()
         self.open_now.set()
 
@@ -164,6 +164,19 @@ async def test_a_store_that_is_away_counts_for_nothing(site: Site, monkeypatch: 
     (outcome,) = site.outcomes()
     assert isinstance(outcome, Released)
     assert paused == [PAUSE]
+
+
+@pytest.mark.parametrize(("fault", "kind"), [(RuntimeError("can't start new thread"), Released), (KeyError(), Failed)])
+async def test_whatever_the_vault_raises_the_run_ends(
+    site: Site, monkeypatch: pytest.MonkeyPatch, fault: Exception, kind: type[Outcome]
+) -> None:
+    """What this machine lacks for a while counts for nothing; a run of which nothing is told would run for ever."""
+    monkeypatch.setattr("tokimori.executors.secrets.PAUSE", 0)
+    site.safe.fault = fault
+    site.executor.start([task(naming("WEB"))])
+    await site.done()
+    assert [type(each) for each in site.outcomes()] == [kind]
+    assert type(fault).__name__ in str(site.outcomes())
 
 
 @pytest.mark.parametrize("ends", [True, False])

@@ -1,14 +1,15 @@
 """What each role and scope lets one do, method by method."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.test_tasks import build
 from tests.unit.service.world import NODE, World
-from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, NodeId, PermitId
@@ -180,6 +181,22 @@ async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
     assert [job.id for job in await two.service.list()] == ["other"]
 
 
+@SCOPES
+async def test_who_may_not_see_a_child_is_not_told_of_it_with_its_parent(two: World, scope: Scope) -> None:
+    """As in the graph; an edge that a job itself declares stands in its definition."""
+    await two.service.add("theirs", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.add("failing", on_failure_job="mail-in", noop=True)
+    await two.service.add("mail-child", parents=[{"job": "mail-in"}, {"job": "other"}], noop=True, queue="web")
+    service = acting(two, Role.READ, scope)
+    shown = {job_id: (await service.shown(job_id)).facts.edges for job_id in ("mail-in", "mail-child")}
+    edges = {job_id: {(edge.parent, edge.child) for edge in found} for job_id, found in shown.items()}
+    assert edges["mail-in"] == {("mail-in", "mail-child")}
+    assert edges["mail-child"] == {("mail-in", "mail-child"), ("other", "mail-child")}
+    for job_id in ("theirs", "failing"):
+        await two.service.delete(job_id)
+    assert await service.shown("mail-in") is await service.shown("mail-in")
+
+
 async def test_who_may_not_see_a_child_is_not_told_why_its_parent_stays(two: World) -> None:
     """A child of its own is named; ten are, of however many."""
     service = acting(two, Role.OPERATE, MAIL)
@@ -262,6 +279,35 @@ async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch:
         await two.trigger("other")
     with pytest.raises(Refused, match="too few are within the scope"):
         await acting(two, Role.READ, MAIL).list_runs(RunFilter(limit=1))
+
+
+WRONG: Mapping[str, tuple[Callable[[Any], Awaitable[object]], str]] = {
+    "after": (lambda service: service.list(after={"a": 1}), "after"),
+    "after of alarms": (lambda service: service.alarms(after=7), "after"),
+    "after of tasks": (lambda service: service.tasks.list(after=["mail-in"]), "after"),
+    "after of queues": (lambda service: service.queues.list(after=7), "after"),
+    "n": (lambda service: service.upcoming(1.5), "n"),
+    "job_ids": (lambda service: service.last_runs(1.5), "job_ids"),
+    "a job of job_ids": (lambda service: service.last_runs([["mail-in"]]), "job_ids"),
+    "runs": (lambda service: service.summaries(True), "runs"),
+    "requests": (lambda service: service.trigger_many("mail-in", 7), "requests"),
+    "parent": (lambda service: service.trigger("mail-in", parent=["mail-in"]), "parent"),
+    "parent of many": (lambda service: service.trigger_many("mail-in", [], parent={}), "parent"),
+    "digest": (lambda service: service.tasks.rollback("mail-task", {"a": 1}), "digest"),
+}
+"""What is no value of an argument, and the field that the answer names."""
+
+
+@SCOPES
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_what_is_wrong_is_told_to_a_token_of_some_jobs_too(two: World, scope: Scope, wrong: str) -> None:
+    """Its rules look at arguments before the methods do, and it is no fault of ours that one has another type."""
+    await build(two.service, name="mail-task")
+    await two.service.update("mail-task", queue="web")
+    call, field = WRONG[wrong]
+    with pytest.raises(InvalidInput) as fault:
+        await call(acting(two, Role.OPERATE, scope))
+    assert fault.value.field == field
 
 
 async def test_a_token_acts_in_its_own_name(two: World) -> None:

@@ -62,7 +62,7 @@ class Output:
                 self._append(b"\n[... %d bytes left out ...]\n" % (beyond - kept))
             self._append(self.recent(kept))
         if self._file is not None:
-            os.close(self._file)
+            self._close(self._file)
             self._file = None
         return bytes(self._head), bytes(self._tail[-EDGE:])
 
@@ -76,8 +76,18 @@ class Output:
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as fault:
-            complain(f"output {self._name}: {fault.strerror}; the output file of this attempt stays incomplete")
-            self._broken = True
+            self._break(fault)
+
+    def _close(self, file: int) -> None:
+        """Where a server keeps the file, or there is a quota, only this may tell that there was no room for it."""
+        try:
+            os.close(file)
+        except OSError as fault:
+            self._break(fault)
+
+    def _break(self, fault: OSError) -> None:
+        complain(f"output {self._name}: {fault.strerror}; the output file of this attempt stays incomplete")
+        self._broken = True
 
 
 def _create(path: Path) -> int:

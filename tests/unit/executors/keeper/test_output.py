@@ -1,5 +1,7 @@
 """A bounded file, and the first and last bytes."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,22 @@ def test_a_file_that_can_not_be_written_is_complained_of(tmp_path: Path, capfd: 
     output.write(b"second")
     assert output.finish() == (b"firstsecond", b"")
     assert capfd.readouterr().err.count("run/1.log: Not a directory") == 1
+
+
+def test_a_file_that_can_not_be_closed_ends_no_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file server says with the last call that there was no room: all else that runs goes on."""
+    output = Output(tmp_path, "run/1.log", 1000)
+    output.write(b"first")
+
+    def close(_: int) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "close", close)
+    assert output.finish() == (b"first", b"")
+    monkeypatch.undo()
+    assert capfd.readouterr().err.count("run/1.log: Disk quota exceeded") == 1
 
 
 def test_a_secret_is_neither_in_the_file_nor_told(tmp_path: Path) -> None:
