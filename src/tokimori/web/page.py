@@ -38,12 +38,17 @@ class Page:
         self._templates.trim_blocks = self._templates.lstrip_blocks = True
         self._templates.globals |= {"static": self._address, "root": path_prefix, "name_of": name_of}
         self._root = path_prefix
-        self._is_compiled = False
+        self._compiled: asyncio.Future[None] | None = None
 
     def _compile(self) -> None:
         for name in self._templates.list_templates():
             self._templates.get_template(name)
-        self._is_compiled = True
+
+    def _ready(self) -> "asyncio.Future[None]":
+        """Compile the templates beside the loop, which that would hold up; most nodes are asked for no page."""
+        if self._compiled is None or (self._compiled.done() and self._compiled.exception() is not None):
+            self._compiled = asyncio.ensure_future(asyncio.to_thread(self._compile))
+        return asyncio.shield(self._compiled)
 
     def routes(self) -> Sequence[Route]:
         """The paths of the page and its files."""
@@ -54,8 +59,7 @@ class Page:
         query = request.query_params
         view = View(*(query.get(name) or None for name in View._fields))
         async with request.app.state.line:  # with lists of the API
-            if not self._is_compiled:  # beside the loop, which it would hold up; most nodes are asked for no page
-                await asyncio.to_thread(self._compile)
+            await self._ready()
             try:
                 shown = await content(self._service_for(request), self._clock, view)
             except Bug:
