@@ -6,12 +6,12 @@ from tokimori.model.encoding import encode_definition
 from tokimori.model.job import Job
 from tokimori.ports.working import LARGE
 
-FIRST = 50
-"""So many jobs are read at first: nobody knows yet how large they are."""
+FIRST, GROWTH = 50, 10
+"""So many jobs are read at first, as nobody knows how large they are; and so many times more where they are small."""
 
 
 class Appetite:
-    """Of small jobs twice as many as the time before, `most` at most; of large ones as many as bring `LARGE` bytes."""
+    """Of small jobs more, where there are more, `most` at most; of large ones as many as bring `LARGE` bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -19,10 +19,11 @@ class Appetite:
 
     def note(self, jobs: Iterable[Job]) -> None:
         """These were read."""
-        size = 0
+        size = number = 0
         for number, job in enumerate(jobs, 1):
             size += len(encode_definition(job.definition))
             if size >= LARGE:
                 self.limit = number
                 return
-        self.limit = min(self._most, 2 * self.limit)
+        if number >= self.limit:
+            self.limit = min(self._most, GROWTH * self.limit)

@@ -1,7 +1,7 @@
 """Foresee: read and decide, a moment ahead, what will be due, so that at its moment it has only to be written."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tokimori.clock import SECOND, Moment
@@ -76,10 +76,7 @@ async def foresee(
     occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever. `appetite`: as
     in `fire`.
     """
-    most = MOST if appetite is None else appetite.limit
-    found = await store.due(moment, most)
-    if appetite is not None:
-        appetite.note(due.job for due in found)
+    found, most = await _read(store, moment, appetite)
     many = len(found) >= min(BATCH, most)
     plans: list[Plan] = []
     for first in range(0, len(found), BATCH):
@@ -91,6 +88,16 @@ async def foresee(
     planned = with_ids(plans, moment, random)
     batches = tuple(planned[first : first + BATCH] for first in range(0, len(planned), BATCH))
     return Foreseen(moment, batches if batches or rest else ([],), rest)
+
+
+async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
+    """What is due then, and how many were asked for: more again where the first ones are small, and there are more."""
+    most = MOST if appetite is None else appetite.limit
+    found = await store.due(moment, most)
+    if appetite is None:
+        return found, most
+    appetite.note(due.job for due in found)
+    return (found, most) if appetite.limit <= most else await _read(store, moment, appetite)
 
 
 def _is_plain(due: Due, plan: Plan) -> bool:

@@ -25,12 +25,12 @@ LARGEST = a_job(a_definition(payload="x" * (MOST_DEFINITION - 1_000)))
 
 
 def test_small_jobs_are_read_by_growing_pages() -> None:
-    """Each page is twice as large as the one before, up to the most."""
-    appetite, limits = Appetite(200), list[int]()
-    for _ in range(4):
+    """Each page that was full is followed by one that is ten times as large, up to the most."""
+    appetite, limits = Appetite(2_000), list[int]()
+    for read in (0, FIRST - 1, FIRST, 10 * FIRST, 2_000):
+        appetite.note([SMALL] * read)
         limits.append(appetite.limit)
-        appetite.note([SMALL] * appetite.limit)
-    assert limits == [FIRST, 2 * FIRST, 200, 200]
+    assert limits == [FIRST, FIRST, 10 * FIRST, 2_000, 2_000]
 
 
 def test_of_large_jobs_few_are_read() -> None:
@@ -38,7 +38,7 @@ def test_of_large_jobs_few_are_read() -> None:
     appetite = Appetite(500)
     appetite.note([LARGEST] * 100)
     assert appetite.limit < SOME
-    appetite.note([SMALL] * 3)
+    appetite.note([SMALL] * appetite.limit)
     assert appetite.limit > SOME
     appetite.note([replace(LARGEST, definition=a_definition(payload="x" * LARGE))])
     assert appetite.limit == 1
@@ -84,3 +84,14 @@ async def test_pruning_reads_large_jobs_some_at_a_time(world: World, monkeypatch
         pass
     assert max(map(len, pages[1:])) < SOME
     assert len({job.id for page in pages for job in page}) == MANY
+
+
+async def test_all_small_jobs_of_a_moment_are_foreseen() -> None:
+    """A node that has read no jobs yet foresees as many as one that has: it reads again, and more."""
+    world = World()
+    for n in range(MANY):
+        await world.add(f"job-{n:03}")
+    foreseen = await foresee(
+        world.store, seconds(1), world.random, world.schedule_for, ALL, appetite=Appetite(10 * FIRST)
+    )
+    assert (sum(map(len, foreseen.batches)), foreseen.rest) == (MANY, False)
