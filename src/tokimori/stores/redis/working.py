@@ -1,6 +1,7 @@
 """From ready runs to ended ones."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -34,15 +35,14 @@ _TOLD = names_of(
     "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, error, result, "
     "parks, childless"
 )
+_told = attrgetter(*_TOLD)
 
 
 def _change_map(change: Change) -> dict[str, object]:
-    return {name: getattr(change, name) for name in _TOLD} | {
+    return dict(zip(_TOLD, _told(change), strict=True)) | {
         "details": encode_details(change.details),
-        "attempt": None
-        if change.attempt is None
-        else (change.attempt.number, msgspec.json.encode(change.attempt).decode()),
-        "output": None if change.output is None else output_map(change.output),
+        "attempt": change.attempt and (change.attempt.number, msgspec.json.encode(change.attempt).decode()),
+        "output": change.output and output_map(change.output),
     }
 
 
