@@ -51,7 +51,8 @@ async def test_nothing_of_a_connection_waits_for_the_garbage_collector() -> None
     """What a client has sent goes with it: the rest of 400 clients at once took the collector 0.09 s in one step."""
 
     def left() -> int:
-        return sum(isinstance(each, HttpConnection | RequestResponseCycle) for each in gc.get_objects())
+        # By its type: what another test has loaded may raise where its class is asked for, as settings of Django do.
+        return sum(issubclass(type(each), HttpConnection | RequestResponseCycle) for each in gc.get_objects())
 
     gc.collect()
     gc.disable()
