@@ -13,6 +13,8 @@ from tokimori.model.ids import JobId
 from tokimori.model.run import Run, child_origin
 from tokimori.model.transitions import RunState
 
+CHILDLESS = "a job after which none runs"
+"""What may be deleted, in the words of each refusal of another one."""
 MOST_CHILDREN = 1_000
 """So many jobs may run directly after one: their runs are made in the transaction in which its run ends."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.dependents import Edge, check_acyclic, check_children, most_children, only_after
+from tokimori.model.dependents import CHILDLESS, Edge, check_acyclic, check_children, most_children, only_after
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, edges_of
 from tokimori.model.payload import MOST_INHERITED, MOST_PAYLOAD
@@ -97,5 +97,5 @@ async def check_childless(store: Jobs, job_id: JobId) -> None:
             f"`tokimori job delete {job_id} --cascade`",
             field="id",
             value=job_id,
-            allowed="a job after which none runs",
+            allowed=CHILDLESS,
         )

@@ -233,6 +233,16 @@ async def test_who_may_not_see_a_child_is_not_told_of_it_by_a_task_or_another_id
     assert (await service.rename_job("mail-in", "mail-out")).id == "mail-out"
 
 
+async def test_a_refusal_for_another_reason_is_told_as_it_is(two: World) -> None:
+    """That jobs of others run further behind it is no reason to say so, where something else is."""
+    await two.service.add("mail-child", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.add("theirs", parents=[{"job": "mail-child"}], noop=True, queue="hidden")
+    with pytest.raises(Refused) as refused:
+        await acting(two, Role.OPERATE, MAIL).rename_job("mail-in", "mail-out")
+    assert "have not ended" in str(refused.value)
+    assert not any(word in str(refused.value) for word in ("deleted", "of others", "theirs"))
+
+
 async def test_who_operates_queues_pauses_them(two: World) -> None:
     """Only his, and by prefix none: jobs of others are in it."""
     assert (await acting(two, Role.OPERATE, WEB).queues.pause("web")).by == "ci"

@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
+from tokimori.model.dependents import CHILDLESS
 from tokimori.model.ids import JobId
 
 T = TypeVar("T")
@@ -51,12 +52,8 @@ def full(job_id: JobId, most: int | None) -> Refused:
 
 def is_parent(job_id: str) -> Refused:
     """The error for deleting a job after which others say that they run."""
-    return Refused(
-        f"other jobs run after {job_id}: delete them first, or with it (cascade)",
-        field="id",
-        value=job_id,
-        allowed="a job after which none runs",
-    )
+    message = f"other jobs run after {job_id}: delete them first, or with it (cascade)"
+    return Refused(message, field="id", value=job_id, allowed=CHILDLESS)
 
 
 FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it again"
