@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from benchmarks.in_process_node import CONCURRENCY, LOOK_EVERY, opened_store, succeeded, watching
+from benchmarks.in_process_node import LOOK_EVERY, opened_store, succeeded, watching
 from benchmarks.postgres_peers.program import Drained, Watch
 from tokimori.clock import SystemClock
 from tokimori.executors.executors import executors_of
@@ -41,9 +41,12 @@ async def ask(url: str, function: str, runs: int, payload: dict[str, float] | No
         return watch.drained().seconds
 
 
-async def drain(url: str, folder: Path, runs: int) -> Drained:
-    """A new node ends all these runs of functions, which are due. The CPU is that of the engine alone."""
-    async with opened_store(url) as store, _node(store, folder, url) as node, watching(url) as has_live:
+async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
+    """A new node ends all these runs of functions, which are due. The CPU is that of the engine alone.
+
+    Each process works on so many at a time, as `tokimori worker --concurrency` says.
+    """
+    async with opened_store(url) as store, _node(store, folder, url, concurrency) as node, watching(url) as has_live:
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
@@ -59,7 +62,7 @@ async def drain(url: str, folder: Path, runs: int) -> Drained:
 
 
 @asynccontextmanager
-async def _node(store: Store, folder: Path, url: str) -> AsyncIterator[Node]:
+async def _node(store: Store, folder: Path, url: str, concurrency: int) -> AsyncIterator[Node]:
     clock = SystemClock()
     environ = {**os.environ, "TOKIMORI_STORE": url, "PYTHONPATH": str(ROOT)}
     settings = AppSettings(
@@ -69,6 +72,7 @@ async def _node(store: Store, folder: Path, url: str) -> AsyncIterator[Node]:
         runs_dir=folder / "runs",
         environ=environ,
         processes=PROCESSES,
+        concurrency=concurrency,
     )
     functions = FunctionExecutor(clock, settings)
     executors = executors_of(clock, folder, functions)
@@ -81,7 +85,7 @@ async def _node(store: Store, folder: Path, url: str) -> AsyncIterator[Node]:
         version="0",
         handlers=tuple(hello.handlers),
         only_handlers=True,
-        concurrency=CONCURRENCY,
+        concurrency=PROCESSES * concurrency,
     )
     node = Node(store, executors, clock, os.urandom, identity)
     await executors.open(node.hear)

@@ -39,6 +39,8 @@ FEW, FEW_OF_HUEY = 2_000, 10_000
 """Peers that commit each run alone get no more than so many: their rate does not rise with more."""
 LONGEST_ADD = 50.0
 """Microseconds for a run that is added among many: 20,000 a second."""
+MANY, AS_USUAL = 64, 16
+"""So many runs a process works on at a time: no-ops, of which the peers fetch some hundred, and what uses its core."""
 TRIGGERS = 200
 APART = 0.05, 0.25
 """Seconds between two of them: the node idles meanwhile."""
@@ -78,7 +80,7 @@ def tokimori_on_sqlite(runs: int, folder: Path) -> Figures:
 def _drained(runs: int, url: str, folder: Path) -> Figures:
     asyncio.run(function_node.ask(url, function_node.NOTHING, runs))
     _settle_down(url)
-    return {RATE: runs / asyncio.run(function_node.drain(url, folder, runs)).seconds}
+    return {RATE: runs / asyncio.run(function_node.drain(url, folder, runs, MANY)).seconds}
 
 
 def peer(program: Program, runs: int, place: Place, _: Path) -> Figures:
@@ -160,7 +162,7 @@ def _on_sqlite(runs: int) -> Trial:
 def burnt(runs: int, seconds: float, place: Place, folder: Path) -> Figures:
     """Functions that burn CPU, on PostgreSQL."""
     asyncio.run(function_node.ask(place.url, function_node.BURN, runs, {"seconds": seconds}))
-    return {RATE: runs / asyncio.run(function_node.drain(place.url, folder, runs)).seconds}
+    return {RATE: runs / asyncio.run(function_node.drain(place.url, folder, runs, AS_USUAL)).seconds}
 
 
 def pool(runs: int, seconds: float, _place: Place, _folder: Path) -> Figures:

@@ -58,3 +58,24 @@ def test_an_old_timer_does_not_end_a_later_sleep() -> None:
         return loop.time()
 
     assert round(run_virtually(second()), 3) == 61.0
+
+
+def test_who_may_wait_rings_a_little_later() -> None:
+    """The first of several says when, and what was to come is dropped with the sleep that somebody else ends."""
+
+    async def sleeps() -> list[float]:
+        alarm, loop, slept = Alarm(), asyncio.get_running_loop(), []
+        alarm.ring_within(2.0)
+        alarm.ring_within(9.0)
+        for others in (None, 1.0, None):
+            if others is not None:
+                alarm.ring_within(3.0)
+                loop.call_later(others, alarm.ring)
+            began = loop.time()
+            await alarm.sleep(5.0)
+            slept.append(round(loop.time() - began, 3))
+        alarm.ring_within(0)
+        await alarm.sleep(5.0)
+        return [*slept, round(loop.time() - began, 3)]
+
+    assert run_virtually(sleeps()) == [2.0, 1.0, 5.0, 5.0]

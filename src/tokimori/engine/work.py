@@ -25,6 +25,8 @@ MOST_CLAIMED = 1000
 """And never more than this at once: one claim is one transaction."""
 UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
+LINGER = 0.025
+"""Seconds for which ends wait for more on a busy node, so that they share one transaction."""
 _SMOOTHING = 0.3
 
 
@@ -116,6 +118,11 @@ class Work:
         all_ended = self.busy and not self._running and not self._backlog
         rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
         return max(0, min(self._most, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
+
+    def linger(self) -> float:
+        """Seconds for which what has ended may wait: none unless every place is used, and will be for that long."""
+        enough = self.concurrency + self.pace.rate * LINGER
+        return LINGER if len(self._running) == self.concurrency and len(self._backlog) >= enough else 0.0
 
     def not_claimed(self) -> None:
         """A claim failed: it may have been too much for the store."""

@@ -8,10 +8,18 @@ class Alarm:
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
 
     def ring(self) -> None:
         """End the sleep, or the next one. To be called on the loop."""
         self._rung.set()
+
+    def ring_within(self, seconds: float) -> None:
+        """Ring after so long; whoever wants that meanwhile, or for later, changes nothing."""
+        if seconds <= 0:
+            self.ring()
+        elif self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(seconds, self.ring)
 
     async def sleep(self, seconds: float) -> None:
         """Wait until rung, at most so long."""
@@ -22,3 +30,6 @@ class Alarm:
         else:
             await asyncio.sleep(0)
         self._rung.clear()
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None

@@ -108,7 +108,7 @@ async def test_nothing_else_will_do(stranger: Asker, header: tuple[str, str]) ->
     assert (await ask(stranger, "/api/v2/jobs", header)).status == 401
 
 
-@pytest.mark.parametrize("path", ["/api/v2/jobs", "/nowhere", "//", "/static/tokimori.css"])
+@pytest.mark.parametrize("path", ["/login", "/logout", "/api/v2/jobs", "/nowhere", "//", "/static/tokimori.css"])
 async def test_only_the_address_of_the_page_carries_it(stranger: Asker, path: str) -> None:
     """Elsewhere an address with the secret lets nobody in: addresses are kept by programs on the way."""
     assert (await ask(stranger, f"{path}?secret={SECRET}")).status == 401

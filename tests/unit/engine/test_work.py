@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import MOST_CLAIMED, Pace, Work, task_of
+from tokimori.engine.work import LINGER, MOST_CLAIMED, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -177,6 +177,23 @@ def test_a_fast_node_claims_ahead() -> None:
     assert work.room() == 4 + 100
     work.pace.rate = 1e9
     assert work.room() == MOST_CLAIMED
+
+
+def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
+    """A slow node, one with a free place, and one with little in its backlog settle at once."""
+    work = working(*(str(n) for n in range(2 + 2 + 4)), concurrency=2)
+    work.pace.rate = 4 / LINGER
+    assert work.linger() == LINGER
+    work.pace.rate = 5 / LINGER
+    assert work.linger() == 0
+    work.pace.rate = 0.0
+    assert work.linger() == LINGER
+    work.take(ended("0"), ME, 0)
+    assert work.linger() == 0
+    work.next_tasks()
+    assert work.linger() == LINGER
+    work.hand_back_backlog(ME, NEW_YEAR, "it stops")
+    assert work.linger() == 0
 
 
 def test_a_rise_of_the_pace_is_believed_where_every_place_was_used() -> None:

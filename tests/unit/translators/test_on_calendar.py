@@ -6,7 +6,7 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokimori.clock import from_datetime, to_datetime
@@ -49,6 +49,22 @@ def expressions(draw: st.DrawFn) -> str:
 
 def theirs(expression: str, base: datetime) -> list[datetime] | None:
     """The next moments as systemd says them; None where it refuses the expression."""
+    found = asked_of_systemd(expression, base)
+    return found if found is None else asked_of_systemd(with_ends(expression), base)
+
+
+def with_ends(expression: str) -> str:
+    """The same, with the end of each step of a time: systemd 252 forgets the first moment of a month without it."""
+    return " ".join(
+        ":".join(re.sub(r"(?<![.\d])(\d+)/", rf"\1..{59 if place else 23}/", part) for place, part in enumerate(parts))
+        if len(parts := word.split(":")) > 1
+        else word
+        for word in expression.split(" ")
+    )
+
+
+def asked_of_systemd(expression: str, base: datetime) -> list[datetime] | None:
+    """What its program says."""
     words = ["calendar", f"--iterations={TIMES}", f"--base-time={base:%Y-%m-%d %H:%M:%S} UTC", expression]
     environment = {"TZ": "UTC", "LC_ALL": "C", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
@@ -75,10 +91,16 @@ def ours(expression: str, base: datetime) -> list[datetime] | None:
     return found
 
 
+def test_the_end_of_a_step_is_written_out() -> None:
+    """In times alone, each with its own end; a step that has one keeps it."""
+    assert with_ends("Mon *-1/2-3/4 0/5,3..7/2:10/9:*/2 UTC") == "Mon *-1/2-3/4 0..23/5,3..7/2:10..59/9:*/2 UTC"
+
+
 @pytest.mark.prove
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @settings(max_examples=300)
 @given(expressions(), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
+@example("0/5:0 UTC", datetime(2026, 1, 31, 5))
 def test_it_names_the_moments_that_systemd_names(expression: str, base: datetime) -> None:
     """What systemd refuses is refused, and the next moments are the same, where clocks change, too."""
     when = base.replace(microsecond=0, tzinfo=UTC)

@@ -29,7 +29,9 @@ class Early:
 
     def pop(self, key: tuple[RunId, Token]) -> Sequence[Signal]:
         """Those of the attempt, in their order, which are not kept any longer."""
-        signals = self._kept.pop(key, ())
+        if key not in self._kept:
+            return ()
+        signals = self._kept.pop(key)
         self._size -= _size_of(signals)
         return signals
 

@@ -33,6 +33,10 @@ WHY = {
 }
 
 
+TELL_STARTS = 0.05
+"""Seconds within which is told that an attempt runs: most have ended before, and their end says when they began."""
+
+
 class FunctionExecutor:
     """Runs each function in a worker process, never in this one: user code holds up no lease.
 
@@ -47,6 +51,7 @@ class FunctionExecutor:
         self._suspicion = Suspicion()
         self._early = Early()
         self._last = 0
+        self._begun: list[Attempt] = []
         self._able: Callable[[], object] = _nobody_waits
         self._processes: Processes | Attached | None = None
         if app is not None:
@@ -95,7 +100,6 @@ class FunctionExecutor:
         Where none can be started nothing waits: other nodes may have another app.
         """
         processes, now = self._pool, boottime()
-        at = _moment(now, self._boot())
         waiting, self._waiting = self._waiting, deque()
         full = set[int]()
         while waiting:
@@ -103,7 +107,7 @@ class FunctionExecutor:
             cell = self._suspicion.cell_of(attempt.task.job_id)
             process = None if cell in full else processes.place(cell)
             if process is not None:
-                self._give(process, attempt, now, at)
+                self._give(process, attempt, now)
                 continue
             self._waiting.append(attempt)
             if cell not in full:
@@ -118,7 +122,7 @@ class FunctionExecutor:
         while self._waiting:
             self._end(self._waiting.popleft(), Released("no process of its node's app lives"), now)
 
-    def _give(self, process: WorkerProcess, attempt: Attempt, now: float, at: Moment) -> None:
+    def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
         task = attempt.task
         was_bound = process.lease_bound
         process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
@@ -128,8 +132,19 @@ class FunctionExecutor:
             process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
-        if process.pid is not None:
-            self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
+        if not self._begun:
+            asyncio.get_running_loop().call_later(TELL_STARTS, self._tell_starts)
+        self._begun.append(attempt)
+
+    def _tell_starts(self) -> None:
+        """Tell of the attempts that were begun lately and still run."""
+        begun, self._begun = self._begun, []
+        boot = self._boot()
+        for attempt in begun:
+            task, process = attempt.task, attempt.process
+            if (task.run_id, task.token) in self._attempts and process is not None and process.pid is not None:
+                at = _moment(attempt.began or boottime(), boot)
+                self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
     def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
         attempt.alarms.append(asyncio.get_running_loop().call_later(seconds, act, attempt))

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.unit.examples import a_task
+from tokimori.executors.functions import wire
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import WorkerProcess
 from tokimori.executors.functions.processes import Processes
@@ -15,7 +16,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Released
 from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Report, Signal
+from tokimori.ports.executor import Ended, Report, Signal, Started
 from tokimori.testing.clock import VirtualClock
 
 TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
@@ -26,10 +27,10 @@ class OneProcess:
 
     able = True
 
-    def __init__(self) -> None:
+    def __init__(self, places: int = 1) -> None:
         self.sent: list[bytes] = []
         self.asked = 0
-        self.process = WorkerProcess(1, 0, 1, 1)
+        self.process = WorkerProcess(1, 0, 1, places)
 
     def get_ready(self) -> None:
         """It has said hello."""
@@ -47,6 +48,9 @@ class OneProcess:
         """See `Processes`."""
         self.process.flush()
 
+    def look_at(self, _process: WorkerProcess) -> None:
+        """See `Processes`."""
+
     def is_closing(self) -> bool:
         """See `asyncio.WriteTransport`."""
         return False
@@ -57,7 +61,7 @@ class OneProcess:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool) -> None:
+async def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool) -> None:
     """In their order, and no more than a function hears that listens late: however many are sent, a node keeps few."""
     executor, pool = FunctionExecutor(VirtualClock()), OneProcess()
     executor._processes = cast(Processes, pool)
@@ -86,10 +90,25 @@ async def test_what_can_not_be_started_goes_back() -> None:
     assert not executor.able()
 
 
-def test_who_waits_is_not_looked_at_while_all_is_full() -> None:
+async def test_who_waits_is_not_looked_at_while_all_is_full() -> None:
     """An end gives its place to the next one, and costs nothing for all others that wait."""
     executor, pool = FunctionExecutor(VirtualClock()), OneProcess()
     executor._processes = cast(Processes, pool)
     pool.get_ready()
     executor.start([msgspec.structs.replace(TASK, run_id=RunId(f"r{n}")) for n in range(100)])
     assert (pool.process.load, pool.asked) == (1, 2)
+
+
+async def test_a_start_is_told_only_of_who_still_runs_some_time_later() -> None:
+    """The end of a short attempt says when it began and where; one that runs on is told of once, with its process."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(2), list[Report]()
+    executor._processes = cast(Processes, pool)
+    pool.get_ready()
+    await executor.open(told.append)
+    short = msgspec.structs.replace(TASK, run_id=RunId("r2"))
+    executor.start([TASK, short])
+    executor._heard(pool.process, wire.Ended(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED))
+    assert [(type(each), each.run_id) for each in told] == [(Ended, "r2")]
+    executor._tell_starts()
+    executor._tell_starts()
+    assert [(each.run_id, each.pid) for each in told if isinstance(each, Started)] == [("r1", 7)]
