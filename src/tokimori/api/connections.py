@@ -7,10 +7,11 @@ the node the file descriptors, the memory or the time that its runs need.
 import asyncio
 import logging
 import resource
-from dataclasses import dataclass, field
 from math import inf
 from time import thread_time
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from tokimori.turns import Reading
 
@@ -39,8 +40,7 @@ def most_connections(streams: int = 0) -> int:
     return min(wanted, max(soft - RESERVE, soft // 4))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How many connections there may be, and how much room (bytes) and time (seconds) they may take.
 
     `head_within`: from when a client has nothing more to wait for, until the headers of its next request are whole;

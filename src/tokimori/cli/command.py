@@ -1,19 +1,18 @@
 """Commands that accept the global options anywhere on the line, and groups that import a command when it is called."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from tokimori.cli.global_options import PREFIX, global_options, write_options
 from tokimori.cli.suggesting import command_hint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The global options, wherever they stood on the line."""
 
     server: str | None = None

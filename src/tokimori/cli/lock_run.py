@@ -5,11 +5,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from tokimori.cli.command import CommandWithArguments, arguments_given
 from tokimori.cli.length import Length

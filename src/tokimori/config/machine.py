@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+
+class Machine(Struct, frozen=True, kw_only=True):
     """Where things are kept here, by the XDG Base Directory Specification, and how many cores there are."""
 
     home: Path

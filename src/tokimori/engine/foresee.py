@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.appetite import Appetite
@@ -34,8 +36,7 @@ MOST = 2 * BATCH
 """How many jobs are foreseen, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Foreseen:
+class Foreseen(Struct, frozen=True):
     """What is to be written at `moment`, each batch by itself; `rest`: then there is more to decide than this."""
 
     moment: Moment

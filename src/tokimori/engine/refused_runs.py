@@ -1,7 +1,8 @@
 """Refused runs: those that the store refuses to give out, or to make ready, are passed by; the others go on. No I/O."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tokimori.engine.refusals import pause_after
 from tokimori.model.ids import Lane
@@ -18,8 +19,7 @@ class Asked(NamedTuple):
     skip: int = 0
 
 
-@dataclass(slots=True)
-class _Ill:
+class _Ill(Struct):
     """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try these.
 
     `climbs`: nothing was taken since the head was refused. `moved`: the place does not fit any more. `looked`: so many

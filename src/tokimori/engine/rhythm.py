@@ -1,13 +1,12 @@
 """When a node looks for what is due: as soon as anything is, or only at ticks that are aligned to minutes. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.model.lease import TICK_IDLE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class Rhythm(Struct, frozen=True, kw_only=True):
     """The settings `worker` and `schedule` of a node.
 
     With `interval_minutes` it looks only at its ticks, which come at whole multiples of so many minutes since midnight

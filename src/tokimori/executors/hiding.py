@@ -6,9 +6,10 @@ This hides what is shown by mistake. Whoever wants to show a value finds a form 
 import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from tokimori.executors.keeper.redaction import MASK, redacted
 from tokimori.model.outcome import (

@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
 
 from tokimori.errors import Refused
 from tokimori.executors.keeper.notes import end_session
@@ -22,8 +23,7 @@ START_WITHIN = 15.0
 LEAVE_WITHIN = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeeperSettings:
+class KeeperSettings(Struct, frozen=True, kw_only=True):
     """Where a keeper notes its groups, where output goes, how many bytes of it, and how exits are noticed.
 
     `stdin`: the descriptor of ours from which what it runs in the foreground reads; None: nothing.

@@ -1,7 +1,8 @@
 """Units that a program holds or wants, for its threads and tasks. No I/O, no waiting."""
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tokimori.errors import InvalidInput, PermitLost, Refused
 from tokimori.model.ids import NodeId, PermitId
@@ -20,8 +21,7 @@ HASTE = 0.05
 _UNITS = f"1 to {MOST_UNITS}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """Units of a semaphore that a thread or task wants.
 
     `limit` is the limit that the semaphore must have; None means any (1 if nobody made it). `wait` is the most seconds

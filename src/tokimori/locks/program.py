@@ -1,13 +1,13 @@
 """The identity of a program that holds permits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tokimori.model.ids import RunId, Token
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     """What a program tells the store about itself. `run_id` and `token` are of the run that started it, if one did.
 
     `permits` are the units, as (weight, token) by name, that this run holds in another store than that of its job.

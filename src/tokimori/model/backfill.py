@@ -7,9 +7,11 @@ made twice, and the room is never exceeded.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput
@@ -29,8 +31,7 @@ class LeftOutReason(StrEnum):
     NOT_DECIDED = "it is still to be fired"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True, kw_only=True):
     """An occurrence that gets no run, with the run that it has."""
 
     nominal: Moment
@@ -38,8 +39,7 @@ class LeftOut:
     run: Run | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backfill:
+class Backfill(Struct, frozen=True, kw_only=True):
     """The occurrences from `first` to `last`, both included, oldest first, and how far their backfill is.
 
     `missing` have no run, `runs` are those that a backfill made, `left_out` are none of its business.

@@ -1,10 +1,9 @@
 """What becomes of a job's occurrences up to now: runs and skips, as one plan. Pure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
@@ -84,8 +83,7 @@ class Plan(Struct, frozen=True, kw_only=True):
         return Details(tzdata=self.tzdata)
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     """A plan in the making: the walk's own notes, never seen outside. What `asked` names up to `until` is decided.
 
     `is_late` tells whether the call has taken long enough. `left_off`: the next call goes on behind the cursor.

@@ -4,7 +4,7 @@ A node's lease counts from when the last beat that the store answered was sent. 
 declare it dead: LEASE < LEASE_KILL < DEAD_AFTER (DESIGN §3).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 TICK_IDLE = 2.0
 TICK_BUSY = 0.5
@@ -17,8 +17,7 @@ DEAD_AFTER = 7.0
 """Without a beat for so long, as an observer counts it, a node is dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """`sent`: when (monotonic seconds) the last beat that the store answered was sent."""
 
     sent: float

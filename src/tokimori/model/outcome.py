@@ -1,20 +1,18 @@
 """What an attempt returned."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.clock import Moment
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(Struct, frozen=True):
     """It did what it should. `result` is handed on to the run's children."""
 
     exit_code: int | None = None
     result: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """It ended otherwise; `signal` is the one that ended a process. `final`: trying again can't help."""
 
     error: str
@@ -23,29 +21,25 @@ class Failed:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RetryAt:
+class RetryAt(Struct, frozen=True):
     """It asks to be tried again, not before this moment."""
 
     moment: Moment
 
 
-@dataclass(frozen=True, slots=True)
-class RetryIn:
+class RetryIn(Struct, frozen=True):
     """It asks to be tried again, not before so many seconds have passed since its end; None: as its job says."""
 
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """It asks for a person."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True):
     """Its node gave it back, or (`asked`) it did so itself; it counts for nothing."""
 
     reason: str
@@ -54,8 +48,7 @@ class Released:
     asked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(Struct, frozen=True):
     """Somebody ended it."""
 
     reason: str
@@ -63,8 +56,7 @@ class Cancelled:
     signal: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOut:
+class TimedOut(Struct, frozen=True):
     """It took longer than its job allows."""
 
     error: str
@@ -72,8 +64,7 @@ class TimedOut:
     signal: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """Its node died or fell silent, or its keeper was killed.
 
     `counts`: how many of the attempts that it may lose this takes. None, where somebody else may be at fault: see

@@ -1,6 +1,6 @@
 """What time is it? The store's time at the last tick, carried on by this node's monotonic clock. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 
@@ -9,8 +9,7 @@ AGREEING_TICKS = 3
 """After a jump of the store's clock nothing fires until so many ticks in a row agree."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The store's time `base` at the monotonic second `at`; `doubtful` ticks are still to agree."""
 
     base: Moment

@@ -4,7 +4,8 @@ DESIGN §3: the observer's own monotonic clock counts, and only while its access
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tokimori.model.ids import NodeId
 from tokimori.model.lease import DEAD_AFTER
@@ -13,16 +14,14 @@ LATE_TICK = 1.0
 """Seconds by which an observer's own tick may be late before its windows start again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A counter, and since when (the observer's monotonic seconds) it has been seen unchanged."""
 
     beat: int
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """What one node has seen of the others."""
 
     peers: Mapping[NodeId, Seen] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Who a node is."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.handlers import Handler, handlers_text
@@ -9,8 +9,7 @@ from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, handler_of, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
     `only_handlers`: it runs nothing but what these are for. While its machine has a load above `max_load`, it claims

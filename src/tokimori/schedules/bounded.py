@@ -1,13 +1,12 @@
 """A schedule within bounds: from a first moment on, up to a last one."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.schedules.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True)
-class Bounded:
+class Bounded(Struct, frozen=True):
     """Those moments of `base` that are neither before `first` nor after `last`; None = without bound."""
 
     base: Schedule

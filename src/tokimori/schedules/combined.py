@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import Bug, InvalidSchedule
@@ -116,8 +116,7 @@ class Except:
         return f"{self.base} except {self.excluded}"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
 
     `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose

@@ -3,9 +3,10 @@
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
+
+from msgspec import Struct
 
 from tokimori.errors import InvalidInput
 from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, day_of, weekday_of
@@ -27,8 +28,7 @@ Range = tuple[int, int]
 """The first and the last day, each its number counted from 1970-01-01."""
 
 
-@dataclass(frozen=True, slots=True)
-class DaysOff:
+class DaysOff(Struct, frozen=True):
     """Days off. `ranges` are in order and share no day; `yearly` are (month, day); `weekdays` are bits, 0 = Sunday.
 
     At least one day of the week is not off.

@@ -1,7 +1,8 @@
 """ISO 8601 durations: `P1Y2M10DT2H30M`."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tokimori.clock import HOUR, MINUTE, SECOND
 from tokimori.errors import InvalidSchedule
@@ -15,8 +16,7 @@ _AMOUNT = re.compile(r"(\d{1,12})(?:[.,](\d{1,9}))?\Z", re.ASCII)
 _ALLOWED = "an ISO 8601 duration above zero such as PT10S, P1D or P1Y2M10DT2H30M15.5S"
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Struct, frozen=True):
     """A length of time: calendar months and days, whose length varies, and exact microseconds."""
 
     months: int

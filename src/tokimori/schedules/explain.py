@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.bounded import Bounded
@@ -38,8 +40,7 @@ _SPREAD = re.compile(r"(?:^|[\s,])H(?:$|[\s,/(])", re.IGNORECASE)
 _LEAP_YEAR, _COMMON_YEAR = 2028, 2027
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """A text as typed, what it means in the zone, its first moments after the one asked about, and warnings."""
 
     text: str
@@ -92,7 +93,9 @@ def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int
 def _remembered(schedule: Schedule) -> Schedule:
     """The schedule, which looks for none of its rare moments twice."""
     match schedule:
-        case BusinessDays() | Bounded():
+        case Bounded():
+            return structs.replace(schedule, base=_remembered(schedule.base))
+        case BusinessDays():
             return replace(schedule, base=_remembered(schedule.base))
         case _:
             return remembered(schedule)

@@ -1,8 +1,9 @@
 """Times at a fixed distance: the nth is computed from the anchor, never from the one before."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import Bug
@@ -35,8 +36,7 @@ class Steps(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """The times of `steps` with first <= n <= last, where None means no bound (a `WallTimes`)."""
 
     steps: Steps
@@ -84,8 +84,7 @@ class Grid:
         return max(stop - start, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ExactSteps:
+class ExactSteps(Struct, frozen=True):
     """anchor + n × period."""
 
     anchor: int
@@ -100,8 +99,7 @@ class ExactSteps:
         return -((self.anchor - at) // self.period)
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarSteps:
+class CalendarSteps(Struct, frozen=True):
     """The anchor's wall-clock time plus n × months, then plus n × days."""
 
     anchor: int
@@ -140,8 +138,7 @@ class CalendarSteps:
         return day_of(year, month + 1, start.day)
 
 
-@dataclass(frozen=True, slots=True)
-class MixedSteps:
+class MixedSteps(Struct, frozen=True):
     """A period with calendar and exact parts: n × the calendar part on the zone's wall clock, then n × the exact part.
 
     Where clocks skip the time that the calendar part gives, the end of the gap counts; where they show it twice, the

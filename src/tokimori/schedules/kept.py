@@ -1,10 +1,12 @@
 """The moments of a schedule that are not on days off."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, partial, reduce
 from operator import or_
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.schedules.bounded import Bounded
@@ -37,8 +39,7 @@ BEYOND = 7
 """So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalDays:
+class LocalDays(Struct, frozen=True):
     """Business days of a zone. A day that the zone's clocks skip as a whole (Apia's 2011-12-30) is not one."""
 
     days_off: DaysOff
@@ -126,8 +127,7 @@ class LocalDays:
                 yield first, last, offset
 
 
-@dataclass(frozen=True, slots=True)
-class Unlikely:
+class Unlikely(Struct, frozen=True):
     """What is meant for days off in the zone of these: times of clocks, and intervals of whole weeks or months.
 
     None of them is at another of the `minutes` of a day. From `regular` on all years of a kind have the same.
@@ -148,8 +148,7 @@ class Unlikely:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The moments of `base` that are not on days off.
 
     They are looked for in `likely`: the others are meant for days of the week or dates of every year that are off. Only

@@ -1,11 +1,12 @@
 """What every notation of time comes down to: a value that answers "the next moment after t"."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from math import inf
 from typing import Protocol
+
+from msgspec import Struct
 
 from tokimori.clock import Moment
 
@@ -40,8 +41,7 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class OnDemand:
+class OnDemand(Struct, frozen=True):
     """No moments: the job runs when somebody asks."""
 
     def next_after(self, moment: Moment) -> Moment | None:
@@ -60,8 +60,7 @@ class OnDemand:
         return "on demand"
 
 
-@dataclass(frozen=True, slots=True)
-class Reboot(OnDemand):
+class Reboot(OnDemand, frozen=True):
     """No moments of its own: the job runs once for each start of the host, which a schedule can't know."""
 
     def __str__(self) -> str:

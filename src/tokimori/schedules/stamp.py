@@ -1,7 +1,8 @@
 """A date and time as somebody types it: with an offset, or without one, and then in the zone of the job."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tokimori.clock import DAY, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
@@ -11,8 +12,7 @@ _OFFSET = re.compile(r"(?:[Zz]|([+-])(\d\d):(\d\d))\Z", re.ASCII)
 _ALLOWED = "a date and time such as 2030-01-01T00:00:00Z, or without offset in the zone of the job"
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """A wall-clock time (microseconds) and its offset: `Z`, `+02:00`, or None for the zone of the job."""
 
     wall: int

@@ -4,7 +4,6 @@ What is listed is then left out, what is read is not found, and what would be ch
 them.
 """
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -59,7 +58,7 @@ async def _shown(asked: Asked) -> Shown:
     others = {job for edge in facts.edges if edge.declared_by != own for job in (edge.parent, edge.child)} - {own}
     hidden = {job for job in others if not await asked.sight.sees_id(job)}
     edges = [edge for edge in facts.edges if edge.declared_by == own or not hidden & {edge.parent, edge.child}]
-    return dataclasses.replace(found, facts=dataclasses.replace(facts, edges=edges)) if hidden else found
+    return replace(found, facts=replace(facts, edges=edges)) if hidden else found
 
 
 async def _why(asked: Asked) -> Any:

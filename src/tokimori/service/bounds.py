@@ -1,6 +1,6 @@
 """How much one answer may hold. A node that has runs to start reckons less for others than a program for itself."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.clock import DAY, Moment, format_moment
 from tokimori.errors import InvalidInput
@@ -8,8 +8,7 @@ from tokimori.model.backfill import MOST_BACKFILLED
 from tokimori.service.asking import MOST_LISTED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Struct, frozen=True, kw_only=True):
     """The most `moments` of a schedule, and the most `occurrences` and `years` of a backfill."""
 
     moments: int

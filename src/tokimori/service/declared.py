@@ -1,7 +1,6 @@
 """Jobs that an app declares in its code: they are put in the store, and follow the code, but never an edit by hand."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import msgspec
@@ -34,8 +33,7 @@ APPS = DocumentKind(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Struct, frozen=True, kw_only=True):
     """The jobs of an app as its code declares them, by id, with the fields that `add` takes."""
 
     app: str

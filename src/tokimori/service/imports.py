@@ -1,7 +1,6 @@
 """What `import_all` is given, checked. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -20,8 +19,7 @@ from tokimori.service.given import moment_of
 PAIRS = "pairs of an id and a Definition"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(Struct, frozen=True, kw_only=True):
     """The result of an import: the jobs that it added, and those that were there already."""
 
     added: tuple[JobId, ...]

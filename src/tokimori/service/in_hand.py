@@ -1,10 +1,9 @@
 """What workers have in hand: runs that were claimed for them, until when, and what became of those before. No I/O."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from dataclasses import replace as with_fields
 from math import inf
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
@@ -19,8 +18,7 @@ MOST_REMEMBERED = 10_000
 """Of so many claims that are over it is known how they ended."""
 
 
-@dataclass(slots=True, kw_only=True)
-class InHand:
+class InHand(Struct, kw_only=True):
     """A run that a worker has. `alive_until` and `deadline` are monotonic seconds; `since` is the store's time.
 
     `said`: the end that is on its way to the store. `unseen`: the store did not name it lately. `access_token` is the
@@ -49,8 +47,7 @@ class InHand:
         return inf if self.said is not None else min(self.alive_until, self.deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(Struct, frozen=True):
     """How a claim ended: what was `said` (None: nothing that its worker said), the state of the run, and why.
 
     `access_token` is as of `InHand`.
@@ -105,7 +102,7 @@ class Hands:
 
     def drop(self, key: Key, over: Over) -> None:
         """It is in no hand any more."""
-        over = with_fields(over, access_token=self.access_token_of(key))
+        over = replace(over, access_token=self.access_token_of(key))
         self._held.pop(key, None)
         self._over[key] = over
         while len(self._over) > MOST_REMEMBERED:

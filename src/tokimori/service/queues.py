@@ -1,9 +1,9 @@
 """Queues: the list of them, and pausing one of them or everything."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import format_moment
@@ -23,8 +23,7 @@ _BEHIND = "!"
 """Less than all that is in words: a word and this stand before whatever else begins with the word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class Queue(Struct, frozen=True, kw_only=True):
     """A queue, the number of its jobs, and the pauses that apply to it: its own, and that of everything."""
 
     name: str

@@ -1,9 +1,9 @@
 """Requests for runs: they are checked, and become the values that the store needs. Pure."""
 
-from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
 from enum import StrEnum
 from typing import Any, assert_never
+
+from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
@@ -21,8 +21,7 @@ from tokimori.service.asking import checked
 from tokimori.service.given import When, flag_of, moment_of, payload_of, seconds_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """A request for a run of a job, now or `at` a moment. A text without offset is a time in the job's zone.
 
     The same `key` again gives the same run, whatever else the request says. `priority` is that of the job unless given.
@@ -48,7 +47,7 @@ class Request:
     traceparent: str | None = None
 
 
-_FIELDS = tuple(field.name for field in dataclass_fields(Request))
+_FIELDS = Request.__struct_fields__
 
 
 class Became(StrEnum):
@@ -66,8 +65,7 @@ class Became(StrEnum):
     """A run that was asked for shortly before answered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(Struct, frozen=True, kw_only=True):
     """The run that answers a request, and what happened to the request."""
 
     run: Run

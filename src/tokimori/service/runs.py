@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Unpack
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
@@ -47,16 +46,14 @@ SHOWN_ATTEMPTS = 100
 """So many attempts of a run are shown at once: each may have 64 KiB of an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptDetails:
+class AttemptDetails(Struct, frozen=True, kw_only=True):
     """An attempt, and the host of its node. The `outcome` of an attempt that still runs is `running`."""
 
     attempt: Attempt
     host: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True, kw_only=True):
     """A run as a list shows it: with the time zone of its job, and whether that job is gone.
 
     If nobody knows the job any more, the zone is that of the service.
@@ -67,8 +64,7 @@ class RunSummary:
     is_job_deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails(RunSummary):
+class RunDetails(RunSummary, frozen=True, kw_only=True):
     """A run with its newest attempts by number. Why it does not start is what `why_run` says.
 
     `attempts_left_out`: how many earlier ones there are. `run.details` has what the attempt that runs has told of

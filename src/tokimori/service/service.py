@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from heapq import merge
 from itertools import islice
 from zoneinfo import ZoneInfo
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from tokimori.clock import Moment, parse_moment
 from tokimori.errors import InvalidInput

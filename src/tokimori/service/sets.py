@@ -6,9 +6,9 @@ So two sets never change or delete what is the other's, and what somebody has ed
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
@@ -51,8 +51,7 @@ class Applied(Changes, frozen=True, kw_only=True):
     semaphores: Changes = Changes()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _Plan(Struct, frozen=True, kw_only=True):
     """What is declared, by job, and which jobs are in the store but not as declared; `steps` are those of resources."""
 
     applied: Applied

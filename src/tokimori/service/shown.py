@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.dependents import Edge
@@ -13,8 +14,7 @@ MOST_KEPT = 1_000
 """Jobs whose last answer is remembered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """A job, the edges from and to it, and what keeps its runs from starting.
 
     That are the pauses of its queue and of everything, and a sentence for each weight that no limit lets in.
@@ -26,8 +26,7 @@ class Facts:
     too_heavy: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
+class Shown(Struct, frozen=True, kw_only=True, eq=False):
     """What the store says of a job, and its next moments: none while it is stopped.
 
     As long as it says the same and the next moment has not come, it is the same object.
@@ -37,8 +36,7 @@ class Shown:
     moments: Sequence[Moment]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What was shown of a job: since when, how many moments were asked for, and the store's mark from before."""
 
     since: Moment

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -97,8 +96,7 @@ class Tokens:
         await self._documents.delete(await self._documents.find(name))
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What the store said of a name, and when it was asked."""
 
     token: AccessToken | None

@@ -10,10 +10,11 @@ them out.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.errors import Refused, SchemaMismatch
@@ -38,8 +39,7 @@ class Applied(NamedTuple):
     oldest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One numbered file of statements."""
 
     name: str

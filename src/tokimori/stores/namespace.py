@@ -1,7 +1,8 @@
 """Installations that share a database: everything of one that has a name there has the installation's own one in it."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PLAIN = "tokimori_"
 """With what the names of tables, indexes and functions begin in statements and migrations."""
@@ -10,8 +11,7 @@ _NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(_[a-z0-9]+)*", re.ASCII)
 _LITERAL_OR_PLAIN = re.compile(rf"'(?:[^'\\]|\\.|'')*'|{PLAIN}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(Struct, frozen=True):
     """One installation's part of a database; without a name, that of whoever asked for none.
 
     Lower case alone: databases take names that differ in nothing else for the same. Two underscores end the name, and

@@ -226,9 +226,13 @@ def test_a_store_lets_wait_as_memory_does_for_long(kind: str) -> None:
     compare(kind, 400 if kind == "memory" else 40, 100)
 
 
+@pytest.mark.parametrize("runs", [1, 3])
 @pytest.mark.parametrize("kind", STORES)
-def test_a_deletion_passes_on_the_turns_that_its_runs_had(kind: str) -> None:
-    """A job is deleted whose first run has the turn for a unit: those behind it in the line are woken as in memory."""
+def test_a_deletion_passes_on_the_turns_that_its_runs_had(kind: str, runs: int) -> None:
+    """A job is deleted whose first run has the turn for a unit: those behind it in the line are woken as in memory.
+
+    The same where none of its other runs stands in that line.
+    """
     machine, on_demand = machine_of(kind)(), {"semaphores": ()}
     machine.begin((on_demand, {"semaphores": ("s",)}, {"semaphores": ("s",)}))
     node = machine.register()
@@ -236,7 +240,7 @@ def test_a_deletion_passes_on_the_turns_that_its_runs_had(kind: str) -> None:
         machine.give_units("s", 1, gone=False)
         machine.request(JobId("b"), 1, None, 2)
         (holder,) = machine.take(node, 1)
-        machine.request(JobId("c"), 3, None, 1)
+        machine.request(JobId("c"), runs, None, 1)
         machine.request(JobId("b"), 4, None, 0)
         assert machine.take(node, 9) == []
         machine.settle(holder, Succeeded(0))

@@ -3,16 +3,16 @@
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from tokimori.executors.functions.wire import Begin, End, Leave, Tell, ToWorker, frame
 from tokimori.ports.executor import Signal, StopReason, Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppSettings:
+class AppSettings(Struct, frozen=True, kw_only=True):
     """The app of a node, and the processes that run it.
 
     `app` is `MODULE:NAME` or `FILE.py:NAME`, `secret` a text that nobody can guess. Output goes below `runs_dir`;

@@ -5,8 +5,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput
@@ -35,16 +36,14 @@ _OWN_HEADERS = {
 """Headers that say which run it is, and the fact of each. One that the run has not is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Callback:
+class Callback(Struct, frozen=True):
     """Where a service says how the run ended, and the signature that lets it."""
 
     address: str
     signature: str
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is sent."""
 
     method: str

@@ -1,23 +1,22 @@
 """What an answer of a service means for the run. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
+
+from msgspec import Struct
 
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The head of a service's answer; `location` is where a redirect leads."""
 
     status: int
     location: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(Struct, frozen=True):
     """The service will say how the run ended."""
 
 

@@ -1,6 +1,7 @@
 """What is read of a store to say what is wrong with it. Pure."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.access_token import AccessToken
@@ -20,8 +21,7 @@ MOST_RUNS = 300
 MOST_SEMAPHORES = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What the store said at `now`; where its schema is not the one of this program, `schema` alone says anything.
 
     `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
@@ -15,8 +15,7 @@ from tokimori.service.events.feed import Feed, Page
 from tokimori.service.events.position import Position, before, behind_each, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class Strand:
+class Strand(Struct, frozen=True):
     """A feed, and whether somebody is to be told of what it has."""
 
     feed: Feed[Any]

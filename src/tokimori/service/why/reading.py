@@ -1,7 +1,7 @@
 """What is read of the store to say why something does not start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from msgspec import Struct
 
@@ -23,8 +23,7 @@ class Units(Struct, frozen=True, kw_only=True):
     fault: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What the store said at `now` of a run, its job, and all that may hold it.
 
     `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).

@@ -1,8 +1,9 @@
 """What the URL of a PostgreSQL store says: where the server is, and how to talk to it."""
 
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote, urlencode, urlunsplit
+
+from msgspec import Struct
 
 from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
 from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
@@ -16,8 +17,7 @@ ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_c
 _invalid = partial(invalid, "postgresql", ALLOWED)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """A store's server and database.
 
     `dsn` is what the driver is told, password included; `name` is what people are shown. `pooled`: a pooler such as

@@ -1,8 +1,9 @@
 """Admission: what stands between a ready run and its claim, which is its job's limit, its key's, and its semaphores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.job import Definition, limit_of, units_here
@@ -61,8 +62,7 @@ class Lines(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Admission:
+class Admission(Struct):
     """Judges the ready runs of one claim, in their order, and counts what it gave them.
 
     `held` is what those that it took hold: run, semaphore, weight. `refused` has the line that each of the others

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from tokimori.model.ids import Incarnation
 from tokimori.model.run import Run
@@ -29,8 +30,7 @@ def turn_of(run: Run, semaphores: Collection[str] = ()) -> Turn:
     return Turn(run.incarnation, run.state, run.concurrency_key, run.blocked_on, semaphores)
 
 
-@dataclass(slots=True)
-class Freed:
+class Freed(Struct):
     """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
 
     places: Counter[Incarnation] = field(default_factory=Counter)

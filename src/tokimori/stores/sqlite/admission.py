@@ -3,7 +3,8 @@
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
@@ -23,8 +24,7 @@ INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", to
 SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?"""
 
 
-@dataclass(slots=True)
-class SqliteLines:
+class SqliteLines(Struct):
     """See `Lines`. How many runs of a job run came with its ready ones."""
 
     db: sqlite3.Connection

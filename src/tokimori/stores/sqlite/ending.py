@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tokimori.clock import Moment
 from tokimori.model.ids import RunId
 from tokimori.model.transitions import RunState
-from tokimori.stores.rows import RUN, SETTLED
+from tokimori.stores.rows import RUN, SETTLED, Row
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.lines import TURN, serve, turn_in
@@ -24,8 +24,10 @@ def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
     db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
 
 
-def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reason: str, now: Moment) -> None:
-    """End the runs that have not started, order the others to end. Their job, if it goes, goes after them."""
+def cancel(
+    db: sqlite3.Connection, which: str, values: Row, reason: str, now: Moment, *, names: Sequence[str] = ()
+) -> None:
+    """End the runs that have not started, order the others to end. `names` is what a job wanted that has gone."""
     rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
     turns = {run_id: turn_in(turn) for run_id, *turn in rows}
     running = [run_id for run_id, turn in turns.items() if turn.state == RunState.RUNNING]
@@ -38,5 +40,5 @@ def cancel(db: sqlite3.Connection, which: str, values: tuple[object, ...], reaso
     bear_children(db, ended)
     freed = Freed()
     for run_id in ended:
-        freed.leave(turns[run_id])
+        freed.leave(turns[run_id]._replace(semaphores=names) if names else turns[run_id])
     serve(db, freed)

@@ -98,7 +98,8 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
     if reason is None:
         waked, more_blocked = _relane(db, job, ids, forced_lane, woken)
     else:
-        cancel(db, "id IN (SELECT value FROM json_each(?)) AND state <> 'running'", (ids,), reason, Moment(since))
+        which = "id IN (SELECT value FROM json_each(?)) AND state <> 'running'"
+        cancel(db, which, (ids,), reason, Moment(since), names=json.loads(names))
     if more or more_blocked:
         moved = "UPDATE tokimori_moves SET origin = ?, woken = ? WHERE incarnation = ?"
         db.execute(moved, (some[-1][1] if some else origin, woken + waked, job))

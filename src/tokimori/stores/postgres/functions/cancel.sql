@@ -32,5 +32,5 @@ BEGIN
         PERFORM tokimori_wake_keys(_passed, _keys);
     END IF;
     PERFORM tokimori_free(ARRAY(
-        SELECT unnest(tokimori_named(_passed)) UNION SELECT unnest(_names) ORDER BY 1));
+        SELECT unnest(tokimori_lined(_passed)) UNION SELECT unnest(_names) ORDER BY 1));  -- what a job wanted that is gone its move knows
 END $$;
