@@ -275,7 +275,7 @@ def _load_and_serve(told: Told) -> int:
         return 0  # the app forked while it was imported: two that say the same hello would be cut off in turn
     _open_standard_streams()
     _route_output()
-    gc.freeze()  # what is loaded by now stays: to look through it again and again took a third of a no-op's time
+    gc.freeze()  # what is loaded by now stays: the collector need not look through it again and again
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.run_until_complete(work(told, app))
