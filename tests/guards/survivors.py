@@ -34,8 +34,8 @@ SURVIVORS: tuple[Survivor, ...] = (
     ),
     Survivor(
         "stores/rules/settling.py",
-        "standing._replace(running=False, settled_by=by, settled_token=change.token)",
-        "standing._replace(running=True, settled_by=by, settled_token=change.token)",
+        "Standing(False, standing.node_id, standing.token, by, change.token)",
+        "Standing(True, standing.node_id, standing.token, by, change.token)",
         "a second change with that token was applied already, and one with another token is refused for it",
     ),
 )

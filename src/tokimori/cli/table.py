@@ -3,9 +3,10 @@
 import csv
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tokimori.cli.command import options
 from tokimori.cli.output import NOTHING, local, print_lines, printable
@@ -41,8 +42,7 @@ _STATES = {
 """The sign and the colour of a state; other words have neither."""
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Struct, frozen=True):
     """A moment: on a terminal how far it is from now, elsewhere on the clocks of its zone."""
 
     moment: Moment | None
@@ -52,8 +52,7 @@ class At:
         return local(self.moment, self.zone)
 
 
-@dataclass(frozen=True, slots=True)
-class Id:
+class Id(Struct, frozen=True):
     """A run's or node's id: on a terminal as much of it as tells the rows apart, and at least its millisecond."""
 
     text: str | None
@@ -62,8 +61,7 @@ class Id:
         return NOTHING if self.text is None else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """The word of a state: on a terminal with its sign and colour."""
 
     word: str

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +41,8 @@ def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine
 
 def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
     """The content of the file, or its faults (`file:line: …`)."""
+    import tomllib  # noqa: PLC0415  most commands find no file
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8")), []
     except OSError as fault:

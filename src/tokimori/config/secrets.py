@@ -1,5 +1,6 @@
 """The settings of secrets, and the keys that they name."""
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta, Struct
 
-from tokimori.errors import Refused
+from tokimori.errors import Refused, StoreUnavailable
 from tokimori.model.secret import no_key
 from tokimori.ownership import others_reach
 
@@ -20,6 +21,8 @@ VARIABLE: Final = "TOKIMORI_SECRETS_KEYS"
 """Keys, with commas between them: before those of the file."""
 _ALLOWED: Final = "keys as `tokimori secret key` writes them, one a line"
 _MOST: Final = 64 * 1024
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+"""Of this machine, for a while: they say nothing of the file."""
 
 
 class SecretsSettings(Struct, frozen=True, kw_only=True):
@@ -78,12 +81,17 @@ def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring
 
 
 def read_keys(file: Path) -> list[str]:
-    """The keys in the file. Raises `Refused` where it is missing, or where others may know or change it."""
+    """The keys in the file. Raises `Refused` where it is missing, or where others may know or change it.
+
+    Raises `StoreUnavailable` where this machine can open no file now.
+    """
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
             _check(file, os.fstat(opened.fileno()))
             content = opened.read(_MOST).decode()
     except (OSError, UnicodeDecodeError) as fault:
+        if isinstance(fault, OSError) and fault.errno in _PASSING:
+            raise StoreUnavailable(f"secrets: {file} can't be read now: {fault.strerror}") from None
         why = fault.strerror if isinstance(fault, OSError) else "it is no text"
         message = f"{file} can't be read: {why}; `tokimori secret key {quote(str(file))}` makes a new one"
         raise _refused(file, message, "a file of this user") from None
@@ -93,7 +101,7 @@ def read_keys(file: Path) -> list[str]:
 def add_key(file: Path) -> int:
     """Put a new key before those in the file, which is made where it is missing; how many there are now.
 
-    Raises `Refused` as `read_keys` does.
+    Raises as `read_keys` does.
     """
     from cryptography.fernet import Fernet  # noqa: PLC0415
 

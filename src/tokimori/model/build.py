@@ -8,7 +8,6 @@ import base64
 import binascii
 import io
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
@@ -80,6 +79,8 @@ def digest_of(content: bytes) -> str:
 
 def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
     """One file of all of these, by their paths within the task. Raises `InvalidInput` for one that is too large."""
+    import zipfile  # noqa: PLC0415  with its compressors: few programs meet a build
+
     written = io.BytesIO()
     everything = {**files, MANIFEST: msgspec.json.encode(manifest)}
     with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
@@ -104,6 +105,8 @@ def manifest_of(content: bytes) -> Manifest:
 
     What is compressed is none of ours: some bytes of it may become gigabytes, whatever size they say.
     """
+    import zipfile  # noqa: PLC0415
+
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entry = archive.getinfo(MANIFEST)

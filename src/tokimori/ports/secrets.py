@@ -11,11 +11,11 @@ class Cipher(Protocol):
     """Encrypts, by keys that the store never sees. Its methods take a while; they are called in threads."""
 
     def seal(self, content: bytes) -> str:
-        """The content, encrypted with the first key. Raises `Refused` where there is no key."""
+        """The content, encrypted with the first key. Raises `Refused` where there is no key, and `StoreUnavailable`."""
         ...
 
     def open(self, sealed: str) -> bytes:
-        """The content of what any of the keys has sealed. Raises `Refused` where none opens it."""
+        """The content of what any of the keys has sealed. Raises `Refused` where none opens it, and as `seal`."""
         ...
 
 

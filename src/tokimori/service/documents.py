@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.document import Document, check_document, check_name, new_version
@@ -16,8 +17,7 @@ PAGE = 16
 """How many documents the store is asked for at once: 4 MiB, if all of them are as large as they may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentKind(Generic[Value]):
+class DocumentKind(Struct, Generic[Value], frozen=True):
     """A kind of document: its name in the store and in errors, and how its values become texts and back."""
 
     word: str

@@ -53,7 +53,8 @@ async def test_large_runs_go_their_way_together(store: Store, number: int, size:
     claimed = await patiently(lambda: worker.claim(number))
     assert [each.run.payload for each in claimed] == [payload] * number
     changes = [replace(worker.change(each), result='"' + "x" * 65_536 + '"') for each in claimed]
-    assert await patiently(lambda: store.settle(changes, worker.id, NOW)) == [Verdict.APPLIED] * number
+    verdicts = await patiently(lambda: store.settle(changes, worker.id, NOW))
+    assert set(verdicts) in ({Verdict.APPLIED}, {Verdict.ALREADY_APPLIED})  # or a try whose answer came too late did it
     assert (await store.get_run(claimed[-1].run.id)).payload == payload
 
 

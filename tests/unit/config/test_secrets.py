@@ -1,13 +1,14 @@
 """The keys of secrets: from a file of this user alone, and from a variable."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
 
 from tokimori.config.secrets import VARIABLE, Keyring, SecretsSettings, add_key, keyring_of, read_keys
-from tokimori.errors import Refused
+from tokimori.errors import Refused, StoreUnavailable
 
 
 @pytest.fixture
@@ -47,6 +48,18 @@ def test_the_first_key_encrypts_and_all_decrypt(file: Path) -> None:
         keyring.open(both.seal(b"more"))
     with pytest.raises(Refused, match="none of the keys"):
         keyring.open(sealed[:-2] + ("A" if sealed[-2] != "A" else "B") + sealed[-1])
+
+
+def test_a_machine_that_opens_no_more_files_says_nothing_of_the_keys(file: Path) -> None:
+    """Who asks again may get them: it is no word on the file."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(StoreUnavailable, match="can't be read now: Too many open files"):
+            read_keys(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert len(read_keys(file)) == 1
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610])

@@ -6,7 +6,7 @@ import subprocess
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tokimori.clock import from_datetime, to_datetime
@@ -70,6 +70,7 @@ def asked_of_systemd(expression: str, base: datetime) -> list[datetime] | None:
     done = subprocess.run(
         ["systemd-analyze", *words], check=False, capture_output=True, text=True, timeout=60, env=environment
     )
+    assume("Resource deadlock avoided" not in done.stderr)  # systemd 252 on `*-1/8-* 0:0 Europe/Berlin`
     if done.returncode:
         return None
     found = re.findall(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC", done.stdout.partition("Next elapse")[2])

@@ -5,6 +5,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ class BuildExecutor:
         self._waiting: dict[_Key, Task] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
+        self._makers = ThreadPoolExecutor(MOST_AT_ONCE, "tokimori-builds")  # an environment takes minutes
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
@@ -90,7 +92,7 @@ class BuildExecutor:
                 raise Bug("this node was given no builds")
             pieces = await self._builds.pieces(name, digest)
             await asyncio.to_thread(lambda: self._cache.keep(digest, content_of(pieces, digest)))
-        python = await asyncio.to_thread(self._cache.python_of, digest)
+        python = await asyncio.get_running_loop().run_in_executor(self._makers, self._cache.python_of, digest)
         env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, name)
         return Command(argv=(python, "-u", str(self._cache.file_of(digest))), env=env)
 
@@ -116,6 +118,7 @@ class BuildExecutor:
         for task in list(self._waiting.values()):
             self._end(task, stopped(StopReason.RELEASE))
         self._cache.close()
+        self._makers.shutdown(wait=False, cancel_futures=True)
         for work in self._work:
             work.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)

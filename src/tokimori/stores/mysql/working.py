@@ -17,25 +17,14 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
+from tokimori.stores import rows
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
 from tokimori.stores.mysql.nodes import OWNED
 from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
-from tokimori.stores.rows import (
-    ATTEMPT,
-    OUTPUT,
-    RUN,
-    RUN_COLUMNS,
-    Row,
-    all_claimed,
-    attempt_row,
-    names_of,
-    output_row,
-    run_of,
-    run_values,
-)
+from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, names_of
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import claimed_run, first_runs
 from tokimori.stores.rules.lines import Place
@@ -85,7 +74,7 @@ async def save_outputs(db: Sessions, outputs: Sequence[Output]) -> None:
 
 def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, settled: bool) -> Iterator[str]:
     for output in outputs:
-        yield from insert(verb, "tokimori_outputs", f"{OUTPUT}, settled", [(*output_row(output), settled)], rest)
+        yield from insert(verb, "tokimori_outputs", f"{OUTPUT}, settled", [(*rows.output_row(output), settled)], rest)
 
 
 class _Catch(NamedTuple):
@@ -136,8 +125,8 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
         around = sql(_AROUND.format(upto, some), lane, sorted(busy)) if busy else ""
         firsts.append(f'(SELECT "rank", id, lane {around or sql(_IN_LINE.format("%s", upto, some), lane)})')
     answers = await transaction.ask(" UNION ALL ".join(firsts)) if firsts else ()
-    rows = (row for answer in answers for row in answer.rows if not behind or row[:2] < behind[0])
-    chosen, rest = first_runs(rows, batch, batch)
+    ready = (row for answer in answers for row in answer.rows if not behind or row[:2] < behind[0])
+    chosen, rest = first_runs(ready, batch, batch)
     if behind and len(chosen) < batch:
         catch = catch._replace(wide=4 * wide)
     return catch, _LOCKED % sql(_THESE, chosen), rest or bool(behind)
@@ -151,11 +140,11 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
     asked = (sql(_ALIVE, claim.node), before, SHARED_PAUSED, look)
     node, known, paused, ready = await transaction.ask(*asked)
     if not node.rows or known.rows:
-        return catch._replace(taken=all_claimed(known.rows) if node.rows else (), over=True)
+        return catch._replace(taken=rows.all_claimed(known.rows) if node.rows else (), over=True)
     catch = catch._replace(claim=replace(claim, lanes=claimable(claim.lanes, paused)), freed=Freed())
     is_first = True  # and of few runs: it does not stay the only one
     while True:
-        found = [(run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in sorted(ready.rows, key=_in_line)]
+        found = [(rows.run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]) for row in sorted(ready.rows, key=_in_line)]
         found = [(run, limit) for run, limit in found if run.lane in catch.claim.lanes]
         locked = await lock_lines(transaction, found)
         if locked.unknown:
@@ -232,14 +221,14 @@ class _Batch:
         for run in self.runs.values():
             if run.state not in ENDS:
                 yield sql(_GO_ON, *_changed(run), *self.settled[run.id], run.id)
-        attempts = [attempt_row(change.attempt) for change in self.changes if change.attempt is not None]
+        attempts = [rows.attempt_row(change.attempt) for change in self.changes if change.attempt is not None]
         yield from insert("REPLACE", "tokimori_attempts", ATTEMPT, attempts)
         outputs = [change.output for change in self.changes if change.output is not None]
         yield from _insert_outputs("REPLACE", outputs, settled=True)
 
 
 _CHANGED = names_of("state, due, rank, failures, lost, started, pid, ended, exit_code, signal, error, details")
-_changed = run_values(_CHANGED)
+_changed = rows.run_values(_CHANGED)
 _GO_ON = f"""
 UPDATE tokimori_runs SET {", ".join(f'"{name}" = %s' for name in _CHANGED)}, settled_by = %s, settled_token = %s
 WHERE id = %s"""
@@ -324,7 +313,7 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
         places=limits.places_of(counted),
         jobs=dict(existing.rows),
         semaphores=[name for answer in semaphores for (name,) in answer.rows],
-        runs={row[_ID]: run_of(row[:RUN_COLUMNS]) for row in live.rows},
+        runs={row[_ID]: rows.run_of(row[:RUN_COLUMNS]) for row in live.rows},
         settled={row[_ID]: row[RUN_COLUMNS:] for row in live.rows},
         children=children,
     )

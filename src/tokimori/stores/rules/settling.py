@@ -45,7 +45,7 @@ def judged(
         standing = known.get(change.run_id)
         verdict = judge(change, standing, by, nodes)
         if standing is not None and verdict is Verdict.APPLIED:
-            known[change.run_id] = standing._replace(running=False, settled_by=by, settled_token=change.token)
+            known[change.run_id] = Standing(False, standing.node_id, standing.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
 

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from os.path import islink
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tokimori.errors import StoreError, StoreReplaced
 from tokimori.stores.namespace import UNNAMED, Namespace
@@ -27,15 +28,14 @@ _STEPS = 10_000
 """Of SQLite's machine, between two looks at the time: some tenths of a millisecond."""
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(Struct):
     """Work to be done, and who waits for it. `first`: before the others of its group."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
     first: bool = False
-    result: Any = field(default=None)
-    error: Exception | None = field(default=None)
+    result: Any = None
+    error: Exception | None = None
 
     def answer(self) -> None:
         """Tell who waits, if anybody still does."""

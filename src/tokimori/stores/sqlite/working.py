@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, closing
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ from tokimori.model.run import Output, encode_details
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
-from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, all_claimed, attempt_row, marks, output_row, row_writer
+from tokimori.stores import rows
+from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lanes import MOST_MOVED
@@ -56,38 +58,37 @@ FROM tokimori_runs r WHERE r.id IN (SELECT value FROM json_each(?1))
 UNION ALL
 SELECT id, state, node_id, token, settled_by, settled_token, NULL, incarnation, 0, NULL, NULL
 FROM tokimori_history WHERE id IN (SELECT value FROM json_each(?1))"""
-_KEPT = (
-    "id, job_id, incarnation, origin, nominal, priority, lane, created, payload, attempt, token, node_id, cancel, "
-    "parent_id, root, concurrency_key"
-)
-"""What a settle leaves as it is."""
 _SETTLED = (
     *("state", "error", "ended", "result", "settled_by"),
-    *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", "signal", "details", "settled_token"),
+    *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", '"signal"', "details", "settled_token"),
 )
 """What a settle writes, in the order of `_settled_row`; after them stands the id."""
-_told = row_writer(
+_KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
+"""What it leaves as it is."""
+_told = rows.row_writer(
     Change,
     *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token", "run_id"),
     details=encode_details,
 )
 
 
-def _new_value(column: str) -> str:
-    """The value in the row that a settle brings; where it knows no start or details, those of the run stay."""
-    value = f"change.value ->> {_SETTLED.index(column)}"
-    return f"coalesce({value}, run.{column})" if column in {"started", "pid", "details"} else value
+@lru_cache(maxsize=64)
+def _writing(apart: tuple[str, ...], *, ends: bool) -> str:
+    """One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
 
-
-# One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
-_CHANGES = f"json_each(?) AS change {{join}} run.id = change.value ->> {len(_SETTLED)}"
-_GO_ON = f"""
-UPDATE tokimori_runs AS run SET {", ".join(f"{column} = {_new_value(column)}" for column in _SETTLED)}
-FROM {_CHANGES.format(join="WHERE")}"""
-_END = f"""
-INSERT INTO tokimori_history ({", ".join(_SETTLED)}, {_KEPT})
-SELECT {", ".join(map(_new_value, _SETTLED))}, {", ".join(f"run.{column}" for column in _KEPT.split(", "))}
-FROM {_CHANGES.format(join="CROSS JOIN tokimori_runs AS run ON")}"""
+    JSON has but these columns, what all runs share is a parameter: looking into JSON costs more than writing.
+    """
+    new = {column: f"change.value ->> {apart.index(column)}" if column in apart else "?" for column in _SETTLED}
+    # Where a settle knows none of these, those of the run stay.
+    new |= {column: f"coalesce({new[column]}, run.{column})" for column in ("started", "pid", "details")}
+    if not ends:
+        return f"""
+        UPDATE tokimori_runs AS run SET {", ".join(f"{column} = {value}" for column, value in new.items())}
+        FROM json_each(?) AS change WHERE run.id = change.value ->> {len(apart)}"""
+    return f"""
+    INSERT INTO tokimori_history ({", ".join([*new, *_KEPT])})
+    SELECT {", ".join([*new.values(), *(f"run.{column}" for column in _KEPT)])}
+    FROM json_each(?) AS change CROSS JOIN tokimori_runs AS run ON run.id = change.value ->> {len(apart)}"""
 
 
 def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
@@ -99,8 +100,8 @@ def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claim
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
     """What this very claim has taken, and still owns."""
-    rows = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
-    return all_claimed(rows.fetchall())
+    ours = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
+    return rows.all_claimed(ours.fetchall())
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
@@ -189,18 +190,28 @@ def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
 
 
 def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, str | None]], by: NodeId) -> None:
-    rows = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
-    db.execute(_GO_ON, (json.dumps([row for ends, row in rows if not ends]),))
-    db.execute(_END, (json.dumps([row for ends, row in rows if ends]),))
+    settled = [(state in ENDS, _settled_row(change, state, error, by)) for change, state, error in accepted]
+    _write_rows(db, [row for ends, row in settled if not ends], ends=False)
+    _write_rows(db, [row for ends, row in settled if ends], ends=True)
     forget(db, [change.run_id for change, state, _ in accepted if state in ENDS])
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_attempts ({ATTEMPT}) VALUES ({marks(ATTEMPT)})",
-        [attempt_row(change.attempt) for change, _, _ in accepted if change.attempt is not None],
+        [rows.attempt_row(change.attempt) for change, _, _ in accepted if change.attempt is not None],
     )
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 1)",
-        [output_row(change.output) for change, _, _ in accepted if change.output is not None],
+        [rows.output_row(change.output) for change, _, _ in accepted if change.output is not None],
     )
+
+
+def _write_rows(db: sqlite3.Connection, settled: Sequence[Row], *, ends: bool) -> None:
+    if settled:
+        *columns, ids = zip(*settled, strict=True)
+        brought = dict(zip(_SETTLED, columns, strict=True))
+        apart = {name: values for name, values in brought.items() if values.count(values[0]) < len(values)}
+        shared = [values[0] for name, values in brought.items() if name not in apart]
+        changes = json.dumps(list(zip(*apart.values(), ids, strict=True)))
+        db.execute(_writing(tuple(apart), ends=ends), (*shared, changes))
 
 
 def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:
@@ -214,5 +225,5 @@ def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
         INSERT INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 0)
         ON CONFLICT (run_id, attempt) DO UPDATE SET size = excluded.size, head = excluded.head, tail = excluded.tail
         WHERE NOT settled AND excluded.size >= size""",
-        [output_row(output) for output in outputs],
+        [rows.output_row(output) for output in outputs],
     )

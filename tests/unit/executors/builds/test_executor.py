@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,27 @@ async def test_a_disk_that_is_full_costs_no_attempt(bench: Bench) -> None:
     [outcome] = bench.outcomes
     assert isinstance(outcome, Released)
     assert "can't be kept here" in outcome.reason
+
+
+async def test_environments_that_take_long_leave_the_node_its_threads(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many being made as may be at once, what a node asks of a thread is answered."""
+    most = module.MOST_AT_ONCE
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(most))
+    all_being_made, made = threading.Barrier(most + 1), threading.Event()
+
+    def python_of(_digest: str) -> str:
+        all_being_made.wait(5)
+        made.wait(5)
+        return sys.executable
+
+    monkeypatch.setattr(bench.executor._cache, "python_of", python_of)
+    bench.start(*map(str, range(most)))
+    await asyncio.wait_for(asyncio.to_thread(all_being_made.wait, 5), 5)
+    made.set()
+    await asyncio.gather(*bench.executor._work)
+    assert len(bench.commands.tasks) == most
 
 
 async def test_what_is_cancelled_while_it_is_fetched_never_begins(bench: Bench) -> None:
