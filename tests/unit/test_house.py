@@ -85,6 +85,12 @@ def sleeps(text: str) -> Iterator[str]:
                 pass
 
 
+def fields_of_nothing(text: str) -> Iterator[str]:
+    """A field of a dataclass where there is none: a struct takes it for a default, and mypy sees nothing."""
+    if "@dataclass" not in text and re.search(r"^from dataclasses import .*\bfield\b", text, re.MULTILINE):
+        yield "there is no dataclass for `field`: msgspec has one of its own"
+
+
 def uncounted_lines(text: str) -> Iterator[str]:
     """A line of the rules that is hidden from the count of branches."""
     if "pragma" not in text:
@@ -153,6 +159,11 @@ def test_a_store_tells_what_its_port_does_not() -> None:
         if ast.get_docstring(function)
     )
     assert faults(lambda text: untold_functions(text, told), "src/tokimori/stores") == []
+
+
+def test_a_field_belongs_to_a_dataclass() -> None:
+    """No struct has a field of the module `dataclasses` for a default."""
+    assert faults(fields_of_nothing, "src/tokimori") == []
 
 
 def test_no_rule_is_hidden_from_coverage() -> None:
@@ -255,6 +266,10 @@ def test_decisions_are_records() -> None:
         (open_suppressions, "x = 1  # no" + "qa"),
         (sleeps, "import time\ntime.sleep(1)"),
         (sleeps, "async def f():\n    await sleep(1)"),
+        (
+            fields_of_nothing,
+            "from dataclasses import field\nclass A(Struct):\n    a: list = field()",
+        ),
         (uncounted_lines, "x = 1  # pragma: no cover"),
         (untold_functions, "class C:\n    async def f(self):\n        pass"),
     ],
@@ -273,6 +288,7 @@ def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
         (untold_tests, "def test_a():\n    '''A thing holds, e.g. this one.\n\n    Because. Of that.\n    '''"),
         (open_suppressions, "x = 1  # type: ignore[attr-defined]  # noqa: S101"),
         (open_suppressions, "x = '# noqa'"),
+        (fields_of_nothing, "from dataclasses import dataclass, field\n@dataclass\nclass A:\n    a: list = field()"),
         (sleeps, "sleeps(3)\nasleep()\nsleep(0)"),
         (untold_functions, "def f():\n    'Do.'\n\ndef _f(): pass"),
     ],

@@ -21,7 +21,7 @@ VARIABLE: Final = "TOKIMORI_SECRETS_KEYS"
 """Keys, with commas between them: before those of the file."""
 _ALLOWED: Final = "keys as `tokimori secret key` writes them, one a line"
 _MOST: Final = 64 * 1024
-_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Of this machine, for a while: they say nothing of the file."""
 
 

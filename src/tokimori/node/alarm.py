@@ -15,7 +15,7 @@ class Alarm:
         self._rung.set()
 
     def ring_within(self, seconds: float) -> None:
-        """Ring after so long; whoever wants that meanwhile, or for later, changes nothing."""
+        """Ring after so many seconds. While such a ring is to come, another call for one changes nothing."""
         if seconds <= 0:
             self.ring()
         elif self._soon is None:

@@ -11,7 +11,7 @@ class Cipher(Protocol):
     """Encrypts, by keys that the store never sees. Its methods take a while; they are called in threads."""
 
     def seal(self, content: bytes) -> str:
-        """The content, encrypted with the first key. Raises `Refused` where there is no key, and `StoreUnavailable`."""
+        """The content, encrypted with the first key. Raises `Refused` without a key, `StoreUnavailable` for a while."""
         ...
 
     def open(self, sealed: str) -> bytes:

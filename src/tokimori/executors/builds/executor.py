@@ -49,7 +49,7 @@ class BuildExecutor:
         self._waiting: dict[_Key, Task] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
-        self._makers = ThreadPoolExecutor(MOST_AT_ONCE, "tokimori-builds")  # an environment takes minutes
+        self._makers = ThreadPoolExecutor(MOST_AT_ONCE, "tokimori-builds")  # an environment takes minutes of a thread
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor.open`."""
@@ -73,6 +73,10 @@ class BuildExecutor:
         except OSError as fault:
             await asyncio.sleep(PAUSE)
             self._end(task, Released(f"its build can't be kept here: {fault}"))
+        except (RuntimeError, MemoryError) as fault:  # this machine gives no thread, or no memory, for a while
+            log.exception("the build of run %s can't be made ready now", task.run_id)
+            await asyncio.sleep(PAUSE)
+            self._end(task, Released(f"its build can't be made ready now: {fault}"))
         except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
             log.exception("the build of run %s failed in this program itself", task.run_id)
             self._end(

@@ -31,10 +31,8 @@ WHY = {
     StopReason.RESTART: "it was restarted",
     StopReason.DISOWN: "it is no longer its node's",
 }
-
-
 TELL_STARTS = 0.05
-"""Seconds within which is told that an attempt runs: most have ended before, and their end says when they began."""
+"""So many seconds after an attempt began its start is told, if it still runs: the end of a shorter one says it, too."""
 
 
 class FunctionExecutor:

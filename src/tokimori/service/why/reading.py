@@ -1,9 +1,8 @@
 """What is read of the store to say why something does not start."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.job import Job

@@ -73,22 +73,22 @@ _told = rows.row_writer(
 
 
 @lru_cache(maxsize=64)
-def _writing(apart: tuple[str, ...], *, ends: bool) -> str:
+def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
     """One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
 
-    JSON has but these columns, what all runs share is a parameter: looking into JSON costs more than writing.
+    JSON has only these columns, a value that all runs share is a parameter: looking into JSON costs more than writing.
     """
-    new = {column: f"change.value ->> {apart.index(column)}" if column in apart else "?" for column in _SETTLED}
+    new = {name: f"change.value ->> {differing.index(name)}" if name in differing else "?" for name in _SETTLED}
     # Where a settle knows none of these, those of the run stay.
     new |= {column: f"coalesce({new[column]}, run.{column})" for column in ("started", "pid", "details")}
     if not ends:
         return f"""
         UPDATE tokimori_runs AS run SET {", ".join(f"{column} = {value}" for column, value in new.items())}
-        FROM json_each(?) AS change WHERE run.id = change.value ->> {len(apart)}"""
+        FROM json_each(?) AS change WHERE run.id = change.value ->> {len(differing)}"""
     return f"""
     INSERT INTO tokimori_history ({", ".join([*new, *_KEPT])})
     SELECT {", ".join([*new.values(), *(f"run.{column}" for column in _KEPT)])}
-    FROM json_each(?) AS change CROSS JOIN tokimori_runs AS run ON run.id = change.value ->> {len(apart)}"""
+    FROM json_each(?) AS change CROSS JOIN tokimori_runs AS run ON run.id = change.value ->> {len(differing)}"""
 
 
 def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
@@ -207,11 +207,11 @@ def _write(db: sqlite3.Connection, accepted: Sequence[tuple[Change, RunState, st
 def _write_rows(db: sqlite3.Connection, settled: Sequence[Row], *, ends: bool) -> None:
     if settled:
         *columns, ids = zip(*settled, strict=True)
-        brought = dict(zip(_SETTLED, columns, strict=True))
-        apart = {name: values for name, values in brought.items() if values.count(values[0]) < len(values)}
-        shared = [values[0] for name, values in brought.items() if name not in apart]
-        changes = json.dumps(list(zip(*apart.values(), ids, strict=True)))
-        db.execute(_writing(tuple(apart), ends=ends), (*shared, changes))
+        named = dict(zip(_SETTLED, columns, strict=True))
+        differing = {name: values for name, values in named.items() if values.count(values[0]) < len(values)}
+        shared = [values[0] for name, values in named.items() if name not in differing]
+        changes = json.dumps(list(zip(*differing.values(), ids, strict=True)))
+        db.execute(_writing(tuple(differing), ends=ends), (*shared, changes))
 
 
 def _settled_row(change: Change, state: RunState, error: str | None, by: NodeId) -> Row:

@@ -156,13 +156,24 @@ async def test_a_fault_of_this_program_is_told(
 ) -> None:
     """A run of which nothing is told would run for ever."""
 
+    def broken(*_: object) -> object:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(asyncio, "to_thread", broken)
+    await bench.run("a")
+    assert bench.outcomes == [Failed("the node could not make its build ready: ZeroDivisionError; its log says more")]
+    assert "ours" in caplog.text
+
+
+async def test_a_machine_without_threads_costs_no_attempt(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is handed back, and comes again."""
+
     def no_thread(*_: object) -> object:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(asyncio, "to_thread", no_thread)
     await bench.run("a")
-    assert bench.outcomes == [Failed("the node could not make its build ready: RuntimeError; its log says more")]
-    assert "can't start new thread" in caplog.text
+    assert bench.outcomes == [Released("its build can't be made ready now: can't start new thread")]
 
 
 async def test_a_disk_that_is_full_costs_no_attempt(bench: Bench) -> None:
