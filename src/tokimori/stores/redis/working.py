@@ -1,9 +1,9 @@
 """From ready runs to ended ones."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 import msgspec
+from msgspec.structs import asdict
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
@@ -12,7 +12,6 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.redis.connections import Connections
 from tokimori.stores.redis.hashes import all_claimed, output_map
-from tokimori.stores.rows import names_of
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -31,19 +30,16 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
     return [Verdict(verdict) for verdict in verdicts], served > 0
 
 
-_TOLD = names_of(
-    "run_id, owner, token, state, due, rank, failures, lost, ended, started, pid, exit_code, signal, error, result, "
-    "parks, childless"
-)
-_told = attrgetter(*_TOLD)
-
-
 def _change_map(change: Change) -> dict[str, object]:
-    return dict(zip(_TOLD, _told(change), strict=True)) | {
-        "details": encode_details(change.details),
-        "attempt": change.attempt and (change.attempt.number, msgspec.json.encode(change.attempt).decode()),
-        "output": change.output and output_map(change.output),
-    }
+    """All of it but what its run's row has, too."""
+    told = asdict(change)
+    del told["job_id"], told["incarnation"]
+    told["details"] = encode_details(change.details)
+    if change.attempt is not None:
+        told["attempt"] = change.attempt.number, msgspec.json.encode(change.attempt).decode()
+    if change.output is not None:
+        told["output"] = output_map(change.output)
+    return told
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
