@@ -29,7 +29,8 @@ def _flat(names: Sequence[str], row: Row) -> Flat:
 
 
 def _fields(flat: Flat) -> dict[str, object]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    each = iter(flat)
+    return dict(zip(each, each, strict=True))
 
 
 def job_hash(job: Job) -> Flat:
@@ -51,9 +52,11 @@ def run_hash(run: Run) -> Flat:
 
 def run_of(flat: Flat) -> Run:
     """A run from its hash."""
-    fields: dict[str, Any] = {"lane": None, **_fields(flat)}
-    details = decode_details(fields.pop("details", None))
-    return replace(msgspec.convert(fields, Run, strict=False), details=details)
+    fields: dict[str, Any] = _fields(flat)
+    fields.setdefault("lane", None)
+    details = fields.pop("details", None)
+    run = msgspec.convert(fields, Run, strict=False)
+    return run if details is None else replace(run, details=decode_details(details))
 
 
 def as_brief(longest: Most) -> dict[str, object]:

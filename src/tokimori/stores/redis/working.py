@@ -30,10 +30,11 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
     return [Verdict(verdict) for verdict in verdicts], served > 0
 
 
-def _change_map(change: Change) -> dict[str, object]:
-    """All of it but what its run's row has, too."""
+def _change_map(change: Change) -> Change | dict[str, object]:
+    """As the script reads it: most need no other form."""
+    if change.details is None and change.attempt is None and change.output is None:
+        return change
     told = asdict(change)
-    del told["job_id"], told["incarnation"]
     told["details"] = encode_details(change.details)
     if change.attempt is not None:
         told["attempt"] = change.attempt.number, msgspec.json.encode(change.attempt).decode()

@@ -56,10 +56,12 @@ local function next_run()
     if not first or first.id == '' then
         return nil
     end
-    local run = {id = first.id, rank = first.rank, lane = first.lane}
+    local id, rank, lane = first.id, first.rank, first.lane
     advance(first)
     sink(1)
-    return run
+    local inc, token, attempt, key =
+        unpack(call('HMGET', P .. 'run:' .. id, 'incarnation', 'token', 'attempt', 'concurrency_key'))
+    return {id = id, rank = rank, lane = lane, inc = inc, token = token, attempt = attempt, key = key or nil}
 end
 
 -- What of each constraint is taken, and who is first in which line: as of now, with what this claim takes and refuses.
@@ -139,10 +141,6 @@ for _ = 1, repeated and 0 or ask.limit + ask.most do
         cut = false
         break
     end
-    local key
-    run.inc, run.token, run.attempt, key =
-        unpack(call('HMGET', P .. 'run:' .. run.id, 'incarnation', 'token', 'attempt', 'concurrency_key'))
-    run.key = key or nil
     local terms = terms_of(run.inc)
     local constraint = refusal(run, terms)
     local move = terms.lane ~= run.lane and call('HGET', P .. 'moves', run.inc) -- none: it is a forced run

@@ -23,23 +23,21 @@ end
 -- Members that a command adds to one key, or takes from it, are kept until `flush`, for one call with many of them.
 -- No script both adds and takes the same member of the same key.
 local pending, order, ends = {}, {}, {}
-local function later(command, key, ...)
-    local words = pending[command .. key]
-    if not words then
-        words = {command = command, key = key}
+local function later(command, key, first, second)
+    local words = pending[command .. key] or {command = command, key = key, size = 0}
+    if words.size == 0 then
         pending[command .. key] = words
         order[#order + 1] = words
     end
-    for n = 1, select('#', ...) do
-        words[#words + 1] = select(n, ...)
-    end
+    words[words.size + 1], words[words.size + 2] = first, second
+    words.size = words.size + (second and 2 or 1)
 end
 
 local MOST_WORDS = 1000
 local function flush()
     for _, words in ipairs(order) do
-        for from = 1, #words, MOST_WORDS do
-            call(words.command, words.key, unpack(words, from, math.min(from + MOST_WORDS - 1, #words)))
+        for from = 1, words.size, MOST_WORDS do
+            call(words.command, words.key, unpack(words, from, math.min(from + MOST_WORDS - 1, words.size)))
         end
     end
     if #ends > 0 then
@@ -161,7 +159,7 @@ end
 local function claimed(runs)
     local rows, definitions, known = {}, {}, {}
     for n, run in ipairs(runs) do
-        rows[n] = row(P .. 'run:' .. run.id)
+        rows[n] = call('HGETALL', P .. 'run:' .. run.id)
         if not known[run.inc] then
             known[run.inc] = true
             definitions[#definitions + 1] = run.inc

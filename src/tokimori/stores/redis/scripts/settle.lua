@@ -35,19 +35,20 @@ local function ending(change, run)
 end
 
 -- Its values replace those of the run; where it knows no start, the one that a tick told stays. What an attempt leaves
--- behind was cleared at its claim.
+-- behind was cleared at its claim. A success moves no run on.
+local OF_SUCCESS = {'started', 'ended', 'pid', 'exit_code', 'error', 'details', 'result'}
+local OF_OTHERS = {
+    'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'due', 'rank', 'failures', 'lost'}
 local function put(key, change, state, fault)
-    local words = {
-        'state', state, 'due', change.due, 'rank', change.rank, 'failures', change.failures, 'lost', change.lost,
-        'settled_by', ask.by, 'settled_token', change.token}
-    local told = {
-        exit_code = change.exit_code, signal = change.signal, error = fault, started = change.started, pid = change.pid,
-        details = change.details,
-        ended = ENDS[state] and change.ended or nil, result = state == 'succeeded' and change.result or nil}
-    for field, value in pairs(told) do
-        words[#words + 1], words[#words + 2] = field, value
+    local words, size = {'state', state, 'settled_by', ask.by, 'settled_token', change.token}, 6
+    change.ended, change.error = ENDS[state] and change.ended, fault
+    for _, field in ipairs(state == 'succeeded' and OF_SUCCESS or OF_OTHERS) do
+        if change[field] then
+            words[size + 1], words[size + 2] = field, change[field]
+            size = size + 2
+        end
     end
-    call('HSET', key, unpack(words))
+    call('HSET', key, unpack(words, 1, size))
 end
 
 -- Its place and its units are free.
@@ -101,10 +102,12 @@ end
 
 local verdicts, ended, parks = {}, {}, {}
 for n, change in ipairs(ask.changes) do
-    local run = {}
-    run.state, run.job, run.inc, run.owner, run.token, run.settled_by, run.settled_token, run.cancel, run.lane,
-        run.origin, run.key, run.holds = unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'job_id', 'incarnation',
-            'node_id', 'token', 'settled_by', 'settled_token', 'cancel', 'lane', 'origin', 'concurrency_key', 'holds'))
+    local was, job, inc, owner, token, settled_by, settled_token, cancel, lane, origin, key, holds =
+        unpack(call('HMGET', P .. 'run:' .. change.run_id, 'state', 'job_id', 'incarnation', 'node_id', 'token',
+            'settled_by', 'settled_token', 'cancel', 'lane', 'origin', 'concurrency_key', 'holds'))
+    local run = {
+        state = was, job = job, inc = inc, owner = owner, token = token, settled_by = settled_by,
+        settled_token = settled_token, cancel = cancel, lane = lane, origin = origin, key = key, holds = holds}
     verdicts[n] = judge(change, run)
     if verdicts[n] == 'applied' then
         local state, fault = write(change, run)
