@@ -113,11 +113,12 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
             is_cut = seen == most or len(misplaced) == MOST_MOVED or large >= LARGE
             if is_cut or len(taken) == claim.limit:
                 break
-            run, large = known.candidate(row), large + row[-1]
-            if row[-2]:
-                misplaced.append(run.id)
-            elif admission.takes(run):
-                taken.append(run.id)
+            _, run_id, _, limit, _, stated, moves, size = row
+            large += size
+            if moves:
+                misplaced.append(run_id)
+            elif (limit == 0 and stated is None) or admission.takes(known.candidate(row)):
+                taken.append(run_id)
     db.executemany(FOLLOW, [(run_id,) for run_id in misplaced])
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))
     refused = [(refused_by or None, run_id) for refused_by, run_id in admission.refused]
