@@ -19,12 +19,12 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 
 # Every check runs, so that one failure does not hide another. The linters end long before the tests do, whose summary
 # stays the last line. Many tests wait for other processes: three workers more than there are cores keep the cores at
-# work. `coverage` runs the tests of the rules.
+# work, and files are given to them in the order of tests/conftest.py. `coverage` runs the tests of the rules.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
 	$(MAKE) --no-print-directory bytecode || failed=1; \
-	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist worksteal -m "not prove" --ignore tests/unit/model || failed=1; \
+	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit/model || failed=1; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
 

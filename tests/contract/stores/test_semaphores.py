@@ -462,7 +462,11 @@ async def test_a_full_semaphore_delays_only_who_wants_it(store: Store, worker: W
     """Runs of other jobs behind many blocked ones are claimed."""
     await wanting(store, "full", "db", runs=50)
     free = await add_runs(store, await add_job(store, "free"), 3)
-    claimed = await worker.claim(4)
+    claimed = list[Claimed]()
+    for _ in range(50):  # a claim that takes long sends some to the line, and ends
+        claimed += await worker.claim(4 - len(claimed))
+        if len(claimed) == 4:
+            break
     assert {run.id for run in free} < {each.run.id for each in claimed}
     assert len(claimed) == 4
 
