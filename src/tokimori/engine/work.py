@@ -182,10 +182,11 @@ class Work:
     def _end(self, key: Key, claimed: Claimed, report: Ended, owner: NodeId, chance: float) -> None:
         self.pace.end(report.at)
         self._running.discard(key)
-        self._ends.pop(key, None)
-        self._started.pop(key, None)
-        self._outputs.pop(report.run_id, None)
-        self._unsaved.discard(key)
+        if self._ends or self._started or self._outputs or self._unsaved:  # of what ends at once there is nothing
+            self._ends.pop(key, None)
+            self._started.pop(key, None)
+            self._outputs.pop(report.run_id, None)
+            self._unsaved.discard(key)
         self.unsettled.add(
             change_of(
                 claimed,
@@ -196,7 +197,7 @@ class Work:
                 started=report.started,
                 pid=report.pid,
                 output=report.output,
-                notes=self._notes.pop(key, None),
+                notes=self._notes.pop(key, None) if self._notes else None,
             ),
             claimed.run.payload,
         )

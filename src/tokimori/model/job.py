@@ -217,13 +217,13 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
     So where a limit, a semaphore or a concurrency key is stated, or the run has brought a key (`keyed`).
     """
     match definition.on_lost_lease:
+        case None:
+            keyed = keyed or definition.concurrency_key is not None or definition.max_running_per_key != 1
+            return keyed or bool(definition.max_running) or bool(definition.semaphores)
         case OnLostLease.KILL:
             return True
         case OnLostLease.CONTINUE:
             return False
-        case None:
-            keyed = keyed or definition.concurrency_key is not None or definition.max_running_per_key != 1
-            return keyed or bool(definition.max_running) or bool(definition.semaphores)
 
 
 def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:

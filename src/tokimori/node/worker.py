@@ -92,8 +92,9 @@ class Worker:
         """Executors go by this machine's clock; what they tell is kept in the store's time."""
         reports, self._reports = self._reports, []
         node, shift = self._membership.id, self._membership.now - self._clock.now()
+        shift = shift if abs(shift) >= HARDLY else 0
         for report in reports:
-            self.work.take(report, node, self._chance(), shift if abs(shift) >= HARDLY else 0)
+            self.work.take(report, node, self._chance(), shift)
 
     def start_tasks(self) -> None:
         """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
