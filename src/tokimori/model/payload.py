@@ -34,10 +34,8 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
     What the run was asked for with, or got from its parent; else what an attempt of it has got before; else what its
     job says now.
     """
-    if run.payload is not None:
-        return run.payload
-    before = run.details.payload
-    return before if before is not None or definition is None else definition.payload
+    said = given_to(run)
+    return said if said is not None or definition is None else definition.payload
 
 
 def given_to(run: Run) -> str | None:

@@ -57,9 +57,10 @@ class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`
-    goes to the run's children. `details` take the place of the run's; where there are none, those stay. `parks`: if
-    the run ends as failed, its job is parked with the run's error. `childless`: its end brings no children, because the
-    store refused it with them.
+    goes to the run's children. `details` take the place of the run's; where there are none, those stay. Of a success
+    `due`, `rank`, `failures` and `lost` are those of the run. `parks`: if the run ends as failed, its job is parked
+    with the run's error. `childless`: its end brings no children, because the store refused it with them. A store may
+    send it encoded: fields that are as in most changes are left out.
     """
 
     run_id: RunId

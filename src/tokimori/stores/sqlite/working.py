@@ -117,7 +117,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
             large += size
             if moves:
                 misplaced.append(run_id)
-            elif (limit == 0 and stated is None) or admission.takes(known.candidate(row)):
+            elif (limit == 0 and stated is None) or admission.takes(known.candidate(row)):  # most have no constraint
                 taken.append(run_id)
     db.executemany(FOLLOW, [(run_id,) for run_id in misplaced])
     db.execute(_TAKE, (claim.node, claim.id, json.dumps(taken)))

@@ -35,7 +35,7 @@ local function ending(change, run)
 end
 
 -- Its values replace those of the run; where it knows no start, the one that a tick told stays. What an attempt leaves
--- behind was cleared at its claim. A success moves no run on.
+-- behind was cleared at its claim. A success leaves its place, and what the run has used up, as they are.
 local OF_SUCCESS = {'started', 'ended', 'pid', 'exit_code', 'error', 'details', 'result'}
 local OF_OTHERS = {
     'started', 'ended', 'pid', 'exit_code', 'signal', 'error', 'details', 'due', 'rank', 'failures', 'lost'}
