@@ -1,6 +1,7 @@
 """A Tokimori node as `tokimori serve` wires it, but within the measuring process, so that only its work is timed."""
 
 import asyncio
+import gc
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -78,6 +79,8 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
         await executors.open(node.hear)
+        gc.collect()
+        gc.freeze()  # as `tokimori serve` does
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())

@@ -1,6 +1,6 @@
 -- The changes that still hold are written: which were written now (`applied`), and which had been written before
 -- (`already`). Ids are distinct and ascend. `_attempts` and `_out_…` belong to some of the changes. The permits of runs
--- go back with them; `served`: other lanes or programs may have waited for them.
+-- go back with them; `served`: others may have waited for them. `written` is reckoned once: a run would pay half a µs.
 CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
     _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
@@ -73,9 +73,9 @@ BEGIN
                 coalesce(c.started, r.started) AS started, c.ended, c.exit_code, c.signal, c.error, c.result,
                 coalesce(c.details, r.details) AS details
         ), kept AS (
-            INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, state, error, result)
+            INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, written, state, error, result)
             SELECT
-                {RUN - state, error, result}, _by, token,
+                {RUN - state, error, result}, _by, token, (SELECT extract(epoch FROM clock_timestamp()) * 1000000),
                 CASE WHEN state = 'succeeded' THEN state
                     WHEN cancel IS NOT NULL OR state NOT IN ('failed', 'skipped') THEN 'cancelled'
                     ELSE state END,
