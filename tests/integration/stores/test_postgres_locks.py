@@ -148,12 +148,16 @@ async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -
     await scene.store.add_runs([a_request(held, rank=n) for n in range(3000)], NOW)
     await scene.store.add_run(a_request(free, rank=500), NOW)
     read = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'tokimori_runs'"
-    async with scene.held_open() as db, scene.held_open() as claims:
+    claim = a_claim(scene.worker.id, [lane_of(held.definition)], 4)
+    taken, is_cut = list[Claimed](), True
+    async with scene.held_open() as db:
         await db.rows("SELECT FROM tokimori_jobs WHERE incarnation = $1 FOR UPDATE", held.incarnation)
-        before = await claims.value(read)
-        claim = a_claim(scene.worker.id, [lane_of(held.definition)], 4)
-        assert [each.run.job_id for each in (await working.claim(claims, claim, NOW))[0]] == ["free"]
-        assert await claims.value(read) - before < 3000
+        while is_cut and not taken:  # a busy machine cuts a claim short
+            async with scene.held_open() as claims:
+                before = await claims.value(read)
+                taken, is_cut = await working.claim(claims, claim, NOW)
+                assert await claims.value(read) - before < 3000
+    assert [each.run.job_id for each in taken] == ["free"]
 
 
 async def test_a_pause_of_a_queue_waits_for_claims_under_way(scene: Scene) -> None:
