@@ -17,7 +17,7 @@ from tokimori.api.connections import MOST_CONNECTIONS, RESERVE, Limits, most_con
 from tokimori.api.http_connection import MOST_AHEAD, MOST_HEAD, MOST_HEADERS, MOST_PIECES, MOST_REQUEST
 from tokimori.api.server import HttpDoor
 
-LARGE = 16 << 20
+LARGE = 8 << 20
 """Bytes of an answer that no socket keeps for its reader."""
 SOON = 0.6
 HASTY = Limits(head_within=SOON, body_within=SOON, taken_within=SOON, look_every=0.05)
