@@ -5,6 +5,8 @@ import gc
 import time
 import weakref
 
+import pytest
+
 from tests.watchdog import EVERY, MOST, Watchdog, slowness
 from tokimori.clock import Moment
 from tokimori.schedules.parse import parse_schedule
@@ -17,9 +19,8 @@ class Held:
     """Something that a step has."""
 
 
-def look_for_moments() -> None:
-    """Let the product's code run for long, in one call."""
-    seconds = SECONDS * slowness()
+def look_for_moments(seconds: float) -> None:
+    """Let the product's code run for so long, in one call."""
     schedule, number, start = parse_schedule("* * * * *"), 10_000, time.thread_time()
     while time.thread_time() < start + seconds:
         start = time.thread_time()
@@ -42,12 +43,21 @@ def count_up() -> None:
 
 async def test_a_step_of_the_product_that_holds_the_loop_is_told_with_its_stack(watchdog: Watchdog) -> None:
     """It fails the test, and says where the time went."""
-    asyncio.get_running_loop().call_soon(look_for_moments)
+    asyncio.get_running_loop().call_soon(look_for_moments, SECONDS * slowness())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     (told,) = watchdog.found()
     assert "held the loop" in told
     assert "next_moments" in told
+
+
+async def test_a_slow_machine_is_not_the_products_fault(watchdog: Watchdog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all takes a hundred times as long, a step may take so long, too."""
+    monkeypatch.setattr("tests.watchdog.slowness", lambda: 100.0)
+    asyncio.get_running_loop().call_soon(look_for_moments, SECONDS)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert watchdog.found() == []
 
 
 async def test_what_tests_compute_is_not_the_products_fault(watchdog: Watchdog) -> None:
