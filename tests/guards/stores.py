@@ -260,7 +260,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
             "(standing.node_id, standing.token) == (change.owner, change.token)",
             "standing.token == change.token",
         ),
-        _postgres("functions/settle.sql", " AND r.node_id IS NOT DISTINCT FROM c.owner", ""),
+        _postgres("functions/settle.sql", " AND r.node_id IS NOT DISTINCT FROM c.node_id", ""),
         _redis("settle.lua", " and run.owner == change.owner", ""),
     ),
     *_everywhere(

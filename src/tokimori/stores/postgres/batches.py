@@ -23,21 +23,26 @@ def _detour(type_: str) -> str:
     return "::text[]" if type_ == "bytea[]" else "::text"
 
 
-def columns(rows: Sequence[Row], types: Sequence[str]) -> list[object]:
-    """An array for each column; None where a column holds nothing: `unnest` fills it up."""
+def columns(rows: Sequence[Row], types: Sequence[str], *, once: bool = False) -> list[object]:
+    """An array for each column; None where a column holds nothing: `unnest` fills it up.
+
+    `once`: of a column that is the same in all rows there is one element.
+    """
     if not rows:
         return [[] if "text[]" in (type_, _detour(type_)[2:]) else "{}" for type_ in types]
-    return [_array(values, type_) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]
+    return [_array(values, type_, once) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]
 
 
-def _array(values: Sequence[Any], type_: str) -> object:
-    if values.count(None) == len(values):
-        return None
+def _array(values: Sequence[Any], type_: str, once: bool) -> object:
+    if (once or values[0] is None) and values.count(values[0]) == len(values):
+        values = values[:1]
+        if values[0] is None:
+            return None
     if type_ == "text[]":
         return values
     if type_ == "bytea[]":
         return [None if value is None else f"\\x{value.hex()}" for value in values]
-    return packed(["NULL" if value is None else value for value in values] if None in values else values)
+    return packed(values).replace("None", "NULL")
 
 
 def packed(values: Iterable[object]) -> str:

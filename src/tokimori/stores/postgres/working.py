@@ -10,23 +10,18 @@ from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.run import Output, encode_details
 from tokimori.model.settle import PARKED_BY
-from tokimori.model.transitions import ENDS
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
-from tokimori.stores.postgres.columns import types_of
+from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of
 from tokimori.stores.postgres.connections import Connections
-from tokimori.stores.rows import OUTPUT, RUN, all_claimed, output_row, row_writer
+from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.settling import JOB_DELETED
 
-_AS_READ = [
-    f"{name}::text" if type_ == "uuid" else name for name, type_ in zip(RUN.split(", "), types_of(RUN), strict=True)
-]
-_CHANGE = (
-    *("uuid[]", "bigint[]", "uuid[]", "bigint[]", "text[]", "bigint[]", "bigint[]", "integer[]", "integer[]"),
-    *("bigint[]", "bigint[]", "integer[]", "integer[]", "integer[]", "text[]", "text[]", "text[]"),
-)
+_AS_READ = [f"{name}::text" if of == "uuid" else name for name, of in zip(RUN.split(", "), types_of(RUN), strict=True)]
+_OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(columns)] for columns in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
-_SETTLE_TYPES = ("uuid", *_CHANGE, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
+_SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
@@ -65,10 +60,13 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
     in_order = sorted(changes, key=lambda change: change.run_id)
     attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
+    moved = any(change.state is not RunState.SUCCEEDED for change in changes)
     ((applied, already, served),) = await db.rows(
         _SETTLE,
         by,
-        *columns([_change_row(change) for change in in_order], _CHANGE),
+        *columns([_own_row(change) for change in in_order], _OWN),
+        *columns([_common_row(change) for change in in_order], _COMMON, once=True),
+        *columns([_moved_row(change) for change in in_order] if moved else [], _MOVED),
         packed([change.incarnation for change in in_order if change.parks]),
         packed([change.incarnation for change in in_order if change.state not in ENDS]),
         packed([change.run_id for change in in_order if change.childless]),
@@ -84,12 +82,9 @@ async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tup
     return [known.get(change.run_id, Verdict.LOST) for change in changes], served
 
 
-_change_row = row_writer(
-    Change,
-    *("run_id", "incarnation", "owner", "token", "state", "due", "rank", "failures", "lost", "ended", "started", "pid"),
-    *("exit_code", "signal", "error", "result", "details"),
-    details=encode_details,
-)
+_own_row = row_writer(Change, "run_id", *names_of(OWN)[1:], details=encode_details)
+_common_row = row_writer(Change, *names_of(COMMON.replace("node_id", "owner")))
+_moved_row = row_writer(Change, *names_of(MOVED))
 
 
 async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:

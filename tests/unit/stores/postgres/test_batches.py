@@ -14,6 +14,14 @@ def test_columns_turn_rows() -> None:
     assert columns([], types) == ["{}", [], [], "{}"]
 
 
+def test_columns_tell_once_what_all_rows_share() -> None:
+    """Where it is asked for, a column that is the same in all rows has one element; others have all of theirs."""
+    types = ("bigint[]", "text[]", "uuid[]", "text[]")
+    rows = [(1, "a", None, "b"), (1, "a", None, "c"), (1, "a", None, "b")]
+    assert columns(rows, types, once=True) == ["{1}", ("a",), None, ("b", "c", "b")]
+    assert columns(rows, types) == ["{1,1,1}", ("a", "a", "a"), None, ("b", "c", "b")]
+
+
 def test_parameters_cast_what_columns_give() -> None:
     """Every parameter has its number and its type; arrays that the driver does not know come as text."""
     assert parameters(("uuid", "text[]", "uuid[]", "bytea[]"), 2) == (

@@ -2,13 +2,9 @@
 -- (`already`). Ids are distinct and ascend. `_attempts` and `_out_…` belong to some of the changes. The permits of runs
 -- go back with them; `served`: others may have waited for them. `written` is reckoned once: a run would pay half a µs.
 CREATE OR REPLACE FUNCTION tokimori_settle(
-    _by uuid, _ids uuid[], _incarnations bigint[], _owners uuid[], _tokens bigint[], _states text[], _dues bigint[],
-    _ranks bigint[], _failures integer[], _losts integer[], _ended bigint[], _started bigint[], _pids integer[],
-    _exit_codes integer[], _signals integer[], _errors text[], _results text[], _details text[],
-    _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
+    _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
-    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[],
-    OUT served boolean)
+    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[], OUT served boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -25,10 +21,13 @@ BEGIN
     applied := '{}';
     already := '{}';
     served := false;
+    _incarnation := tokimori_each(_incarnation, cardinality(_id));
+    _node_id := tokimori_each(_node_id, cardinality(_id));
+    _state := tokimori_each(_state, cardinality(_id));
     PERFORM FROM tokimori_nodes WHERE id = _by AND state = 'alive' FOR KEY SHARE;
     IF FOUND THEN
         _living := ARRAY(SELECT id FROM tokimori_nodes
-            WHERE id IN (SELECT DISTINCT o FROM unnest(_owners) o WHERE o <> _by) AND state = 'alive');
+            WHERE id IN (SELECT DISTINCT o FROM unnest(_node_id) o WHERE o <> _by) AND state = 'alive');
         IF cardinality(_parks) > 0 THEN
             PERFORM FROM tokimori_jobs WHERE incarnation = ANY (_parks) ORDER BY incarnation FOR UPDATE;
         END IF;
@@ -37,41 +36,38 @@ BEGIN
                 ORDER BY incarnation, concurrency_key LIMIT 1), false)
         INTO _families, _holding, _has_keys;
         IF _families THEN
-            PERFORM tokimori_share_children(_ids);
+            PERFORM tokimori_share_children(_id);
         END IF;
         IF _has_keys THEN  -- coalesce keeps the planner from walking all runs that have one
             _keyed := ARRAY(
                 SELECT DISTINCT incarnation FROM tokimori_runs
-                WHERE id = ANY (_ids) AND coalesce(concurrency_key, '') <> '');
+                WHERE id = ANY (_id) AND coalesce(concurrency_key, '') <> '');
         END IF;
         PERFORM FROM tokimori_jobs
-        WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_incarnations) i)
+        WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_incarnation) i)
             AND (max_running > 0 OR incarnation = ANY (_keyed))
         ORDER BY incarnation FOR NO KEY UPDATE;
         _jobs := ARRAY(SELECT incarnation FROM tokimori_jobs
             WHERE incarnation IN (SELECT DISTINCT i FROM unnest(_going_on) i) ORDER BY incarnation FOR KEY SHARE);
         IF _holding OR cardinality(_parks) > 0 THEN
             _names := ARRAY(
-                SELECT semaphore COLLATE "C" FROM tokimori_permits WHERE run_id = ANY (_ids)
+                SELECT semaphore COLLATE "C" FROM tokimori_permits WHERE run_id = ANY (_id)
                 UNION SELECT unnest(tokimori_lined(_parks)) ORDER BY 1);
             PERFORM tokimori_lock_semaphores(_names);
         END IF;
         WITH gone AS (
             DELETE FROM tokimori_runs r
-            USING unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _ended,
-                    _started, _pids, _exit_codes, _signals, _errors, _results, _details)
-                AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, ended, started, pid, exit_code,
-                    signal, error, result, details)
-            WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
+            USING unnest({_CHANGE}) AS c ({CHANGE})
+            WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.node_id
                 AND r.token = c.token
-                AND c.owner <> ALL (_living)
-                AND (c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL
-                    OR c.incarnation <> ALL (_jobs))
+                AND c.node_id <> ALL (_living) AND (c.incarnation <> ALL (_jobs)
+                    OR c.state IN ('succeeded', 'failed', 'cancelled', 'skipped') OR r.cancel IS NOT NULL)
             RETURNING
                 {r.RUN - state, due, rank, failures, lost, pid, started, ended, exit_code, signal, error, result, details},
-                c.state, c.due, c."rank", c.failures, c.lost, coalesce(c.pid, r.pid) AS pid,
-                coalesce(c.started, r.started) AS started, c.ended, c.exit_code, c.signal, c.error, c.result,
-                coalesce(c.details, r.details) AS details
+                c.state, coalesce(c.due, r.due) AS due, coalesce(c."rank", r."rank") AS "rank",
+                coalesce(c.failures, r.failures) AS failures, coalesce(c.lost, r.lost) AS lost,
+                coalesce(c.pid, r.pid) AS pid, coalesce(c.started, r.started) AS started, c.ended, c.exit_code,
+                c.signal, c.error, c.result, coalesce(c.details, r.details) AS details
         ), kept AS (
             INSERT INTO tokimori_history ({RUN - state, error, result}, {SETTLED}, written, state, error, result)
             SELECT
@@ -93,17 +89,13 @@ BEGIN
         IF cardinality(_going_on) > 0 THEN
             WITH moved AS (
                 UPDATE tokimori_runs r
-                SET state = c.state, due = c.due, "rank" = c."rank", failures = c.failures, lost = c.lost,
-                    started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid), exit_code = c.exit_code,
-                    signal = c.signal, error = c.error, details = coalesce(c.details, r.details), settled_by = _by,
-                    settled_token = c.token
-                FROM unnest(_ids, _incarnations, _owners, _tokens, _states, _dues, _ranks, _failures, _losts, _started,
-                        _pids, _exit_codes, _signals, _errors, _details)
-                    AS c (id, incarnation, owner, token, state, due, "rank", failures, lost, started, pid, exit_code,
-                        signal, error, details)
-                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running' AND r.node_id IS NOT DISTINCT FROM c.owner
-                AND r.token = c.token
-                    AND c.owner <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
+                SET ({MOVED}, exit_code, signal, error) = ROW ({c.MOVED}, c.exit_code, c.signal, c.error),
+                    state = c.state, started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid),
+                    details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
+                FROM unnest({_CHANGE}) AS c ({CHANGE})
+                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running'
+                    AND r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token
+                    AND c.node_id <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
                     AND c.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped')
                 RETURNING r.id
             )
@@ -126,8 +118,8 @@ BEGIN
             ON CONFLICT (run_id, attempt) DO UPDATE
             SET size = excluded.size, head = excluded.head, tail = excluded.tail, settled = true;
         END IF;
-        PERFORM tokimori_wake(CASE WHEN cardinality(applied) = cardinality(_ids) THEN _incarnations ELSE ARRAY(
-            SELECT c.incarnation FROM unnest(_ids, _incarnations) AS c (id, incarnation) WHERE c.id = ANY (applied)
+        PERFORM tokimori_wake(CASE WHEN cardinality(applied) = cardinality(_id) THEN _incarnation ELSE ARRAY(
+            SELECT c.incarnation FROM unnest(_id, _incarnation) AS c (id, incarnation) WHERE c.id = ANY (applied)
         ) END);
         IF cardinality(_keyed) > 0 THEN
             PERFORM tokimori_wake_keys(array_agg(incarnation), array_agg(concurrency_key)) FROM (
@@ -146,9 +138,9 @@ BEGIN
             PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_freed) n ORDER BY 1));
         END IF;
     END IF;
-    IF cardinality(applied) < cardinality(_ids) THEN
+    IF cardinality(applied) < cardinality(_id) THEN
         already := ARRAY(
-            SELECT c.id FROM unnest(_ids, _tokens) AS c (id, token)
+            SELECT c.id FROM unnest(_id, _token) AS c (id, token)
             LEFT JOIN tokimori_runs r ON r.id = c.id LEFT JOIN tokimori_history h ON h.id = c.id
             WHERE c.id <> ALL (applied) AND (
                 (r.settled_by = _by AND r.settled_token = c.token)
