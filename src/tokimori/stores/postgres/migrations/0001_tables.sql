@@ -53,7 +53,8 @@ CREATE TABLE tokimori_moves (
     since bigint NOT NULL
 );
 
--- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count.
+-- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count. Half of
+-- each page is for the next versions of its runs: to go to another page locks a run once more, for a tenth more log.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY,
     job_id text COLLATE "C" NOT NULL, incarnation bigint NOT NULL, origin text COLLATE "C" NOT NULL,
@@ -69,9 +70,8 @@ CREATE TABLE tokimori_runs (
     settled_by uuid,             -- with settled_token: who settled it last, for a settle whose reply was lost
     settled_token bigint
 ) WITH (
-    fillfactor = 70,
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000
 );
 -- Finished runs: what a live one knows, but for the columns that are added here.
 CREATE TABLE tokimori_history (LIKE tokimori_runs, PRIMARY KEY (id));
