@@ -67,8 +67,8 @@ class Attempt:
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._untold: Told | None = None
-        self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
-        self._acting: set[asyncio.Future[object]] = set()
+        self._acts: SignalThread | None = None
+        self._acting: set[asyncio.Future[object]] | None = None
         self.task = Task(_facts(begin, now), self.write, self._tell, hand=self._hand)
 
     # The work
@@ -165,9 +165,13 @@ class Attempt:
     def _hand(self, act: Callable[[Any], object], data: Any) -> None:
         """In the context of the function: a thread of its own, or its loop."""
         if self.coroutine is None:
+            if self._acts is None:  # here and below: few functions are told anything
+                self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
             self._acts.give(partial(copy_context().run, self._carry_out, act, data))
         else:
             acting = asyncio.ensure_future(self._wait_for(act, data))
+            if self._acting is None:
+                self._acting = set()
             self._acting.add(acting)
             acting.add_done_callback(self._acting.discard)
 
@@ -215,14 +219,16 @@ class Attempt:
             self.write(_traceback(fault))
             kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
         size, head, tail = 0, b"", b""
-        self._acts.end()
-        for acting in tuple(self._acting):
+        if self._acts is not None:
+            self._acts.end()
+        for acting in tuple(self._acting or ()):
             acting.cancel()
         with self._lock:
             self._is_over = True
             if self._output is not None:
                 size = self._output.size
                 head, tail = self._output.finish()
+        self.task.close()
         return wire.Ended(
             number=self.begin.number,
             began=self._began,

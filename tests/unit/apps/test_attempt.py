@@ -1,11 +1,13 @@
 """One attempt: what a function returns, raises, prints and says becomes what the node is told."""
 
 import asyncio
+import gc
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -161,6 +163,46 @@ def test_what_it_leaves_behind_writes_no_more(tmp_path: Path) -> None:
     print_later[0].log("two")
     assert (tmp_path / "r/1.log").read_bytes() == said.head == b"one\n"
     assert task_in_hand() is None
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Nobody looks for garbage meanwhile."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_an_attempt_that_has_ended_is_no_garbage_to_be_found(tmp_path: Path) -> None:
+    """Its task and it do not refer to each other then, and so it goes at once, whatever the function has told."""
+
+    def tells() -> None:
+        current_task().log("here")
+        current_task().progress(0.5)
+
+    with without_collector():
+        for function in (lambda: None, tells):
+            one = attempt(function, tmp_path)
+            one.run()
+            gone = ref(one)
+            del one
+            assert gone() is None
+
+
+def test_a_task_that_somebody_keeps_tells_nobody(tmp_path: Path) -> None:
+    """After the end of its attempt what is said to the task, or by it, goes nowhere, and raises nothing."""
+    kept: list[Task] = []
+    heard: list[object] = []
+    assert ended(lambda: kept.append(current_task()), tmp_path).size == 0
+    (task,) = kept
+    task.log("too late")
+    task.progress(0.5, "too late")
+    task.signal("late", "1")
+    task.on_signal("late", heard.append)
+    assert not (tmp_path / "r/1.log").exists()
+    assert heard == []
 
 
 def test_where_it_has_to_say_returning_is_not_enough(tmp_path: Path) -> None:

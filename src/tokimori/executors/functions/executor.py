@@ -145,7 +145,7 @@ class FunctionExecutor:
                 self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
     def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
-        attempt.alarms.append(asyncio.get_running_loop().call_later(seconds, act, attempt))
+        attempt.alarms += (asyncio.get_running_loop().call_later(seconds, act, attempt),)
 
     def signal(self, run_id: RunId, token: Token, signal: Signal) -> None:
         """Tell an attempt; one that does not run yet is told when it begins."""

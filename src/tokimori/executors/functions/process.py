@@ -62,13 +62,13 @@ class Attempt:
         self.began: float | None = None
         self.reason: StopReason | None = None
         self.timed_out = False
-        self.alarms: list[asyncio.TimerHandle] = []
+        self.alarms: tuple[asyncio.TimerHandle, ...] = ()
 
     def silence(self) -> None:
         """Forget what was to be done about it later."""
         for alarm in self.alarms:
             alarm.cancel()
-        self.alarms = []
+        self.alarms = ()
 
 
 class WorkerProcess:

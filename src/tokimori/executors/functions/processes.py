@@ -132,7 +132,7 @@ class Processes:
         """The process of the cell that has room and the least to do; one with newer code first."""
         best = None
         for each in self._processes.values():
-            if each.cell == cell and each.has_room and (best is None or each.goes_before(best)):
+            if each.cell == cell and (best is None or each.goes_before(best)) and each.has_room:
                 best = each
         return best
 

@@ -38,7 +38,8 @@ def by_descriptor(socket: Path) -> Iterator[str]:
         os.close(folder)
 
 
-class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="begin"):
+# Without `gc`, as in `ports.working`.
+class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
     """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
 
     `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. `log` is the file of its output,
@@ -138,7 +139,7 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
     checkpoint: Text | None = None
 
 
-class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ended"):
+class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
     `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output.
