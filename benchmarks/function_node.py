@@ -4,8 +4,9 @@ What has to be opened before, the worker processes too, is not timed: peers are 
 """
 
 import asyncio
+import gc
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
+from tokimori.ports.executor import Ended, Report
 from tokimori.ports.store import Store
 from tokimori.service.service import Service
 
@@ -46,12 +48,21 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
 
     Each process works on so many at a time, as `tokimori worker --concurrency` says.
     """
-    async with opened_store(url) as store, _node(store, folder, url, concurrency) as node, watching(url) as has_live:
+    ends = Ends()
+    async with (
+        opened_store(url) as store,
+        _node(store, folder, url, concurrency, ends) as node,
+        watching(url) as has_live,
+    ):
+        gc.collect()
+        gc.freeze()  # as `tokimori worker` does
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
-        while await has_live():  # noqa: ASYNC110  the node is watched from outside
+        while ends.number < runs:  # noqa: ASYNC110  as of peers: till then no look disturbs the server
             await asyncio.sleep(LOOK_EVERY)
+        while await has_live():  # noqa: ASYNC110  the node is watched from outside
+            await asyncio.sleep(LOOK_EVERY / 4)
         drained = watch.drained()
         node.stop()
         await task
@@ -61,8 +72,24 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     return drained
 
 
+class Ends:
+    """How many attempts have ended so far."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def counted(self, hear: Callable[[Report], None]) -> Callable[[Report], None]:
+        """The same, but that ends are counted."""
+
+        def count(report: Report) -> None:
+            self.number += isinstance(report, Ended)
+            hear(report)
+
+        return count
+
+
 @asynccontextmanager
-async def _node(store: Store, folder: Path, url: str, concurrency: int) -> AsyncIterator[Node]:
+async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: Ends) -> AsyncIterator[Node]:
     clock = SystemClock()
     environ = {**os.environ, "TOKIMORI_STORE": url, "PYTHONPATH": str(ROOT)}
     settings = AppSettings(
@@ -88,7 +115,7 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int) -> Async
         concurrency=PROCESSES * concurrency,
     )
     node = Node(store, executors, clock, os.urandom, identity)
-    await executors.open(node.hear)
+    await executors.open(ends.counted(node.hear))
     try:
         yield node
     finally:
