@@ -59,7 +59,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
-        while ends.number < runs:  # noqa: ASYNC110  as of peers: till then no look disturbs the server
+        while ends.number < runs and not task.done():  # noqa: ASYNC110  as with peers, no look disturbs the server
             await asyncio.sleep(LOOK_EVERY)
         while await has_live():  # noqa: ASYNC110  the node is watched from outside
             await asyncio.sleep(LOOK_EVERY / 4)

@@ -47,6 +47,7 @@ class Pgqueuer:
             self._called.now()
 
         worker.entrypoint("nothing")(nothing)
+        await self._done.answer()  # its session is there before the clock starts
         self._called.begin()
         task = asyncio.create_task(worker.run(batch_size=BATCH))
         yield

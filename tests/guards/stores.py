@@ -142,7 +142,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         "nobody settles what a living node owns",
         "test_nodes.py::test_a_living_nodes_run_is_never_stolen",
         _rules("settling.py", "change.owner == by or nodes.get(change.owner) is not NodeState.ALIVE", "True"),
-        _postgres("functions/*.sql", " AND c.owner <> ALL (_living)", ""),
+        _postgres("functions/*.sql", " AND c.node_id <> ALL (_living)", ""),
         _redis("settle.lua", "change.owner == ask.by or state_of(change.owner) ~= 'alive'", "true"),
     ),
     *_everywhere(

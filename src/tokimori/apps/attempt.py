@@ -165,9 +165,13 @@ class Attempt:
     def _hand(self, act: Callable[[Any], object], data: Any) -> None:
         """In the context of the function: a thread of its own, or its loop."""
         if self.coroutine is None:
-            if self._acts is None:  # here and below: few functions are told anything
-                self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
-            self._acts.give(partial(copy_context().run, self._carry_out, act, data))
+            with self._lock:
+                if self._is_over:
+                    return
+                if self._acts is None:  # made when it is needed: few functions are sent signals
+                    self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
+                acts = self._acts
+            acts.give(partial(copy_context().run, self._carry_out, act, data))
         else:
             acting = asyncio.ensure_future(self._wait_for(act, data))
             if self._acting is None:
@@ -219,15 +223,15 @@ class Attempt:
             self.write(_traceback(fault))
             kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
         size, head, tail = 0, b"", b""
-        if self._acts is not None:
-            self._acts.end()
         for acting in tuple(self._acting or ()):
             acting.cancel()
         with self._lock:
-            self._is_over = True
+            self._is_over, acts = True, self._acts
             if self._output is not None:
                 size = self._output.size
                 head, tail = self._output.finish()
+        if acts is not None:
+            acts.end()
         self.task.close()
         return wire.Ended(
             number=self.begin.number,

@@ -58,10 +58,13 @@ class SignalThread:
         self._failed = failed
         self._acts: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_over = False
 
     def give(self, act: Callable[[], object]) -> None:
         """Carry it out behind those that were given before. What the machine gives no thread for has failed."""
         if self._thread is None:
+            if self._is_over:
+                return
             thread = threading.Thread(target=self._work, name="tokimori-signals", daemon=True)
             try:
                 thread.start()
@@ -73,6 +76,7 @@ class SignalThread:
 
     def end(self) -> None:
         """Nothing more comes."""
+        self._is_over = True
         if self._thread is not None:
             self._acts.put(None)
 

@@ -191,6 +191,28 @@ def test_an_attempt_that_has_ended_is_no_garbage_to_be_found(tmp_path: Path) -> 
             assert gone() is None
 
 
+def test_what_goes_with_a_handler_may_speak_to_the_task(tmp_path: Path) -> None:
+    """The end of an attempt waits for no lock that it holds: an object that only a handler kept may say a last word."""
+
+    class Talker:
+        def __init__(self, task: Task) -> None:
+            self.task = task
+
+        def heard(self, _: object) -> None: ...
+
+        def __del__(self) -> None:
+            self.task.progress(1.0)
+
+    def listens() -> None:
+        current_task().on_signal("stop", Talker(current_task()).heard)
+
+    ends: list[wire.Ended] = []
+    thread = threading.Thread(target=lambda: ends.append(ended(listens, tmp_path)), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert [each.end for each in ends] == [wire.SUCCEEDED]
+
+
 def test_a_task_that_somebody_keeps_tells_nobody(tmp_path: Path) -> None:
     """After the end of its attempt what is said to the task, or by it, goes nowhere, and raises nothing."""
     kept: list[Task] = []

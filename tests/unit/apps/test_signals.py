@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tokimori.apps.attempt import Attempt
-from tokimori.apps.signals import Signals, carry_out
+from tokimori.apps.signals import Signals, SignalThread, carry_out
 from tokimori.executors.functions import wire
 from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
@@ -74,6 +74,15 @@ def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Pa
     ended = attempt.run()
     assert (ended.text, heard) == ('"in time"', [(1, True), (2, True), (3, True)])
     assert b"a bad signal" in ended.head
+
+
+def test_a_signal_that_comes_with_the_end_begins_no_thread() -> None:
+    """It would wait for ever for others: nobody ends it any more."""
+    before = threading.active_count()
+    thread = SignalThread(lambda _: None)
+    thread.end()
+    thread.give(lambda: None)
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize("fault", [ValueError("a bad signal"), SystemExit("a bad signal")])

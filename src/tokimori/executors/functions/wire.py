@@ -38,7 +38,7 @@ def by_descriptor(socket: Path) -> Iterator[str]:
         os.close(folder)
 
 
-# Without `gc`, as in `ports.working`.
+# Without `gc`, as `Ended` below, and what `ports.working` has.
 class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
     """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
 

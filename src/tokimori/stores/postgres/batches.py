@@ -24,10 +24,7 @@ def _detour(type_: str) -> str:
 
 
 def columns(rows: Sequence[Row], types: Sequence[str], *, once: bool = False) -> list[object]:
-    """An array for each column; None where a column holds nothing: `unnest` fills it up.
-
-    `once`: of a column that is the same in all rows there is one element.
-    """
+    """An array for each column, of one element where all are the same and `once`; None where all are None."""
     if not rows:
         return [[] if "text[]" in (type_, _detour(type_)[2:]) else "{}" for type_ in types]
     return [_array(values, type_, once) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]

@@ -37,8 +37,9 @@ def without(columns: str, others: str) -> str:
 PLANNED = without(BIRTH, "state, created, payload, parent_id, root")
 """What a plan says of its runs, one by one."""
 OWN = "id, token, started, ended, pid, exit_code, signal, error, result, details"
+"""What a change says of its own run."""
 COMMON, MOVED = "incarnation, node_id, state", 'due, "rank", failures, lost'
-"""What a change says of its run alone, what mostly is the same in all changes, and what a success leaves as it is."""
+"""What is the same in most changes that come together, and what a success leaves as it is."""
 _LISTS = {"RUN": RUN, "BIRTH": BIRTH, "PLANNED": PLANNED, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
 _LISTS |= {"CHANGE": f"{OWN}, {COMMON}, {MOVED}", "MOVED": MOVED}
 _MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")

@@ -19,7 +19,7 @@ from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row,
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _AS_READ = [f"{name}::text" if of == "uuid" else name for name, of in zip(RUN.split(", "), types_of(RUN), strict=True)]
-_OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(columns)] for columns in (OWN, COMMON, MOVED))
+_OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
 _SETTLE = f"""

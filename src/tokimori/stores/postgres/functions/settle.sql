@@ -1,6 +1,7 @@
 -- The changes that still hold are written: which were written now (`applied`), and which had been written before
 -- (`already`). Ids are distinct and ascend. `_attempts` and `_out_…` belong to some of the changes. The permits of runs
 -- go back with them; `served`: others may have waited for them. `written` is reckoned once: a run would pay half a µs.
+-- One incarnation, owner or state may stand for all. Where all succeed, due, rank, failures and lost stay as they are.
 CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],

@@ -54,7 +54,7 @@ CREATE TABLE tokimori_moves (
 );
 
 -- Live runs: few, but each goes through three versions, so that dead versions are swept early and by count. Half of
--- each page is for the next versions of its runs: to go to another page locks a run once more, for a tenth more log.
+-- each page is for the next versions of its runs: one that moves to another page is locked and logged once more.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY,
     job_id text COLLATE "C" NOT NULL, incarnation bigint NOT NULL, origin text COLLATE "C" NOT NULL,
