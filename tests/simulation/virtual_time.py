@@ -13,6 +13,8 @@ Result = TypeVar("Result")
 
 MOST_ROUNDS = 100_000
 """Of the loop in one moment; whoever needs more does not wait, but spins."""
+GOES_ON = 1_000
+"""After so many of them a nanosecond has passed: a clock goes on while somebody waits for what sums of seconds miss."""
 
 
 class Stuck(Exception):
@@ -33,8 +35,8 @@ class _Instant(selectors.SelectSelector):
             raise Stuck("everybody waits for somebody else")
         self._rounds = 0 if timeout > 0 else self._rounds + 1
         if self._rounds > MOST_ROUNDS:
-            raise Stuck(f"somebody never waits at second {self.seconds}")
-        self.seconds += max(0.0, timeout)
+            raise Stuck(f"somebody never waits at second {round(self.seconds, 6)}")
+        self.seconds += max(0.0, timeout) or (1e-9 if self._rounds % GOES_ON == GOES_ON - 1 else 0.0)
         return []
 
 
