@@ -208,7 +208,10 @@ class Loans:
         return name
 
     def give_back(self, folder: Path) -> None:
-        """Empty the folder's database for the next test. A session that a test has cut may still be at work there."""
+        """Empty the folder's database for the next test. A session that a test has cut may still be at work there.
+
+        What the server has learned of the rows goes with them: plans of the next test would differ by who came before.
+        """
         name = self._lent.pop(folder)
         server().sql(_END_SESSIONS + _EMPTY, name)
         self._free.append(name)
@@ -224,6 +227,7 @@ DO $$ BEGIN
         SELECT coalesce('TRUNCATE ' || string_agg(relname, ', '), 'SELECT 1') FROM pg_class
         WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
             AND relname !~ '(schema_migrations|function_sets)$' AND pg_relation_size(oid) > 0);
-END $$
+END $$;
+DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace);
 """
 loans = Loans()

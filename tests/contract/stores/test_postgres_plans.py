@@ -101,6 +101,21 @@ async def read(store: Store, query: str = _READ) -> int:
     return int(await store.db.value(query))  # type: ignore[attr-defined]
 
 
+async def test_a_database_that_is_lent_again_is_as_new(tmp_path: Path) -> None:
+    """The server knows nothing of the rows that an earlier test has had there: plans went by their statistics."""
+    known = "SELECT count(*) FROM pg_stats WHERE tablename = 'tokimori_runs'"
+    for expected in (True, False):
+        store = STORES["postgres"](tmp_path)
+        await store.open()
+        await store.migrate()
+        if expected:
+            await add_runs(store, await add_job(store), 30)
+        await store.db.rows("ANALYZE tokimori_runs")  # type: ignore[attr-defined]
+        assert bool(await store.db.value(known)) is expected  # type: ignore[attr-defined]
+        await store.close()
+        forget("postgres", tmp_path)
+
+
 async def test_a_batch_reads_no_more_than_its_runs(store: Store) -> None:
     """Firing, claiming, beating and settling a thousand runs reads a few rows for each, not all for each."""
     worker = await Worker.join(store)
