@@ -15,7 +15,7 @@ from tokimori.stores.rows import pulse_of
 
 
 def register(tables: Tables, node: NodeRecord) -> None:
-    tables.nodes.setdefault(node.id, node)
+    tables.nodes[node.id] = replace(tables.nodes.get(node.id, node), labels=node.labels)
 
 
 def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:

@@ -59,8 +59,8 @@ async def now(db: Sessions) -> Moment:
 
 
 async def register(transaction: Transaction, node: NodeRecord) -> None:
-    same = "ON DUPLICATE KEY UPDATE tokimori_nodes.id = tokimori_nodes.id"
-    added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], same)
+    known = "ON DUPLICATE KEY UPDATE labels = VALUES(labels)"
+    added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], known)
     beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
         WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""
     await transaction.commit(*added, sql(beats, node.id), MAKE_GATE)

@@ -20,7 +20,7 @@ def _moment(seconds: str, microseconds: str) -> Moment:
 
 
 async def register(db: Connections, node: NodeRecord) -> None:
-    await db.run("register", id=node.id, started=node.started, row=node_hash(node))
+    await db.run("register", id=node.id, started=node.started, labels=node.labels, row=node_hash(node))
 
 
 async def tick(db: Connections, beat: Beat) -> Pulse | None:

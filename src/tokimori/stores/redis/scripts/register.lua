@@ -1,6 +1,6 @@
--- Add a living node, unless it is known.
+-- Add a living node; one that is known says its labels anew.
 local key = P .. 'node:' .. ask.id
-if call('EXISTS', key) == 0 then
+if call('HSET', key, 'labels', cjson.encode(ask.labels)) == 1 then
     call('HSET', key, unpack(ask.row))
     call('ZADD', P .. 'alive', ask.started, ask.id)
 end
