@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ from tokimori.cli.output import STDOUT, announce, is_for_one_reader
 from tokimori.cli.session import Absent, in_service, load
 
 if TYPE_CHECKING:
-    from tokimori.config.settings import Settings
+    from tokimori.config.settings import Loaded, Settings
 
 
 @click.command(cls=Command)
@@ -60,7 +61,8 @@ def serve(
 
     TERM or INT (Ctrl-C) stops it; runs get time to finish. A second one ends them at once.
     """
-    settings = load(
+    read = partial(
+        load,
         {
             "http.enabled": False if no_http else None,
             "http.port": port,
@@ -77,13 +79,14 @@ def serve(
             "app.load": app,
             "app.processes": processes,
             "app.concurrency": concurrency,
-        }
-    ).settings
+        },
+    )
+    settings = read().settings
     make_folders(settings)
     if not daemon:
-        return run_node(settings, announce)
+        return run_node(settings, announce, read)
     _check_store()
-    return detach(settings.state_dir / "tokimori.log", lambda ready: run_node(settings, ready))
+    return detach(settings.state_dir / "tokimori.log", lambda ready: run_node(settings, ready, read))
 
 
 def make_folders(settings: "Settings") -> None:
@@ -95,8 +98,8 @@ def make_folders(settings: "Settings") -> None:
         make_state_dir(settings.log.file.parent)
 
 
-def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
-    """Run a node until it is stopped; the exit code. `tell` tells a person one line."""
+def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
+    """Run a node until it is stopped; the exit code. `tell` tells a person one line, `read` reads settings anew."""
     from tokimori.clock import SystemClock
     from tokimori.logs.rotation import Rotation
     from tokimori.logs.setup import STANDARD_ERROR, start_logging
@@ -132,6 +135,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None]) -> int:
                     joined,
                     tells_secret=is_for_one_reader(STDOUT),
                     hide=log.hide,
+                    again=lambda: read().settings,
                 )
             )
     finally:

@@ -1,5 +1,7 @@
 """`tokimori worker`"""
 
+from functools import partial
+
 import click
 
 from tokimori.cli.command import Command
@@ -33,9 +35,10 @@ def worker(
     """Run a node for the functions of an app alone: it runs no commands, and does not answer over HTTP.
 
     The app is MODULE:NAME, or FILE.py:NAME. TERM, INT or QUIT stops it, and a second one ends its runs at once; USR1 or
-    HUP lets new worker processes with the code of now take over; USR2 opens the log file anew.
+    HUP lets new worker processes take over, with the code and settings of now; USR2 opens the log file anew.
     """
-    settings = load(
+    read = partial(
+        load,
         {
             "http.enabled": False,
             "app.load": app,
@@ -48,7 +51,8 @@ def worker(
             "node.max_load": max_load,
             "app.most_runs": most_runs,
             "app.most_memory": most_memory,
-        }
-    ).settings
+        },
+    )
+    settings = read().settings
     make_folders(settings)
-    return run_node(settings, announce)
+    return run_node(settings, announce, read)

@@ -31,15 +31,15 @@ FORGOTTEN = 90
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """For how many days entries of a kind are kept, and how many of one topic."""
+    """For how many days entries of a kind are kept, and how many of one topic; by default those of messages."""
 
-    kind: str
-    days: int
-    most: int
+    kind: str = message.KIND
+    days: int = 7
+    most: int = 10_000
 
 
 class Trimmer:
-    """Goes through all topics, round by round, and through subscribers. `messages`: days and most; others are fixed."""
+    """Goes through all topics, round by round, and through subscribers. `messages`: how those of channels are kept."""
 
     def __init__(
         self,
@@ -47,15 +47,13 @@ class Trimmer:
         at: float,
         chance: Callable[[], float],
         random: RandomBytes,
-        *,
-        days: int,
-        most: int,
+        messages: Kept,
     ) -> None:
         self._store = store
         self._chance = chance
         self._random = random
         self._kinds = (
-            Kept(kind=message.KIND, days=days, most=most),
+            messages,
             Kept(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
         )
         self._place: tuple[int, str] = (0, "")

@@ -15,6 +15,8 @@ HANDLERS_LABEL = "tokimori:handlers"
 
 ONLY_LABEL = "tokimori:only"
 """The label that shows people that a node runs nothing but what its handlers are for. No lane asks for it."""
+UNABLE_LABEL = "tokimori:unable"
+"""The label that shows people why a node can start no function now. No lane asks for it."""
 
 
 def lane_of(definition: Definition) -> Lane:

@@ -3,18 +3,22 @@
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
+from tokimori.engine.trim import Kept
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, handler_of, serves
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL, handler_of, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
+
+MOST_WORDS = 200
+"""Characters of why a node can start no function that others are shown."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
-    `only_handlers`: it runs nothing but what these are for. While its machine has a load above `max_load`, it claims
-    nothing (None: it always does). `audit_kept`: it deletes entries of the audit log older than so many days; 0: none.
-    Messages are deleted that are older than `messages_kept` days, or behind the newest `most_messages` of their topic.
+    `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
+    While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
+    entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
     """
 
     host: str
@@ -24,12 +28,12 @@ class Identity(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = field(default_factory=dict)
     handlers: tuple[Handler, ...] = ()
     only_handlers: bool = False
+    unable: str = ""
     concurrency: int = 32
     max_load: float | None = None
     stop_grace: float = 30.0
     audit_kept: int = 0
-    messages_kept: int = 7
-    most_messages: int = 10_000
+    messages: Kept = Kept()
 
     def serves(self, lane: Lane) -> bool:
         """Whether this node may run what waits in the lane."""
@@ -39,6 +43,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         """With what it joins the store."""
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
+        told |= {UNABLE_LABEL: self.unable.partition("\n")[0][:MOST_WORDS]} if self.unable else {}
         return NodeRecord(
             id=node_id,
             host=self.host,

@@ -142,14 +142,7 @@ class Node:
             self._overdue,
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
             self._messenger,
-            Trimmer(
-                self._store,
-                at,
-                self._chance,
-                self._random,
-                days=self.identity.messages_kept,
-                most=self.identity.most_messages,
-            ),
+            Trimmer(self._store, at, self._chance, self._random, self.identity.messages),
         )
 
     @property
@@ -212,6 +205,13 @@ class Node:
         self._messenger.wake(self._clock.monotonic())
         if self._clock.monotonic() >= self._deaf_until:
             self._alarm.ring()
+
+    def become(self, identity: Identity) -> None:
+        """From now on claim what these handlers are for, and say so with the next beat."""
+        if identity != self.identity:
+            self.identity = identity
+            self._membership.become(identity)
+        self.wake()
 
     def hear(self, report: Report) -> None:
         """What the executors tell. A place that becomes free is filled at once, while the store may still be busy."""

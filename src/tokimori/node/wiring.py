@@ -4,33 +4,32 @@ import asyncio
 import gc
 import logging
 import os
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tokimori.api.connections import most_connections
 from tokimori.client.opening import make_state_dir, semaphore_store_of, this_program
 from tokimori.clock import Clock
-from tokimori.config.secrets import VARIABLE, keyring_of
+from tokimori.config.secrets import keyring_of
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
+from tokimori.engine.trim import Kept
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
-from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.locks.session import Session
-from tokimori.model.ids import RandomBytes
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
-from tokimori.node.code_watch import told_of_changes
+from tokimori.node.functions import Functions, declare_jobs, handlers_of
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.patience import answered
@@ -45,7 +44,6 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
 from tokimori.service.claim_place import MOST_WAITING, Place
-from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
@@ -61,8 +59,6 @@ log = logging.getLogger(__name__)
 
 _LOOK = 0.1
 """Seconds between two looks of a node that stops at what workers elsewhere still have in hand."""
-_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""A file that is saved twice in a second at the same size is not told from its bytecode of before."""
 Announce = Callable[[str], None]
 """Tells the person who started the node one line."""
 
@@ -79,15 +75,17 @@ async def serve(
     *,
     tells_secret: bool = False,
     hide: Hide = _hides_nothing,
+    again: Callable[[], Settings] | None = None,
 ) -> int:
     """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
 
     A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when it
-    takes part, and `hide` what its log must not show. `tells_secret`: the announced address carries the secret.
+    takes part, `hide` what its log must not show, and `again` reads the settings anew when new code takes over.
+    `tells_secret`: the announced address carries the secret.
     """
     note_signals()
     make_state_dir(settings.state_dir)
-    functions, callbacks = functions_of(settings, clock, os.urandom), Callbacks()
+    functions, callbacks = Functions(settings, clock, os.urandom, again or (lambda: settings)), Callbacks()
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
@@ -106,15 +104,14 @@ async def serve(
         node = Node(
             store, executor, clock, random, identity, rhythm=rhythm, source=source, stopping=stopping, meter=meter
         )
-        node.signalling, node.able = functions.signal, functions.able
+        _introduce(node, functions.executor)
         await executor.open(node.hear)
-        functions.tell(gone=node.stop, able=node.wake)
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.
-            await _declare(app, service, store, os.urandom)
+            await declare_jobs(app, service, store, os.urandom)
             async with (
-                _reloading(settings, functions),
+                functions.followed(partial(_have, node, service, store)),
                 _door_of(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
@@ -137,18 +134,34 @@ def _warn(store: Store) -> None:
         log.warning("%s", fault)
 
 
-async def _loaded(functions: FunctionExecutor) -> Hello | None:
+async def _loaded(functions: Functions) -> Hello | None:
     """The app that the settings name. A signal loads its code anew."""
-    app = await functions.load()
+    app = await functions.executor.load()
     if app is not None:
         reload_by_signals(functions.reload)
     return app
 
 
+def _introduce(node: Node, functions: FunctionExecutor) -> None:
+    """A node asks whether functions can be started, and is told when that may have changed."""
+
+    def able() -> None:
+        node.become(replace(node.identity, unable=functions.unable()))
+
+    node.signalling, node.able = functions.signal, functions.able
+    functions.tell(gone=node.stop, able=able)
+
+
+async def _have(node: Node, service: Service, store: Store, app: Hello) -> None:
+    """From now on a node has the handlers and jobs of this app."""
+    node.become(replace(node.identity, handlers=tuple(handlers_of(app))))
+    await declare_jobs(app, service, store, os.urandom)
+
+
 def _executors(
     settings: Settings,
     clock: Clock,
-    functions: FunctionExecutor,
+    functions: Functions,
     callbacks: Callbacks,
     store: Store,
     *,
@@ -157,53 +170,8 @@ def _executors(
 ) -> Executor:
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
     builds, tasks_dir = Builds(store, os.urandom), settings.tasks_dir
-    inner = executors_of(clock, settings.state_dir, functions, requests, builds=builds, tasks_dir=tasks_dir)
+    inner = executors_of(clock, settings.state_dir, functions.executor, requests, builds=builds, tasks_dir=tasks_dir)
     return traced(SecretExecutor(inner, Vault(service.secrets), clock, hide))
-
-
-def _reloading(settings: Settings, functions: FunctionExecutor) -> AbstractAsyncContextManager[None]:
-    """For development: the code of an app is loaded anew whenever a file of it changes."""
-    if not settings.app.reload:
-        return nullcontext()
-    return told_of_changes([Path.cwd(), *map(Path, settings.app.include)], functions.reload)
-
-
-def functions_of(settings: Settings, clock: Clock, random: RandomBytes) -> FunctionExecutor:
-    """What runs the functions of the app that the settings name. Its code gets the store's address: it may enqueue."""
-    said = settings.app
-    app = None
-    if said.load is not None or said.attached is not None or said.stored:
-        app = AppSettings(
-            app=said.load or "",
-            secret=said.attached or random(16).hex(),
-            attached=said.attached is not None,
-            state_dir=settings.state_dir,
-            runs_dir=settings.state_dir / "runs",
-            environ=environ_of(settings, os.environ),
-            include=said.include,
-            require=said.require,
-            stored=said.stored,
-            processes=said.processes,
-            concurrency=said.concurrency,
-            most_runs=said.most_runs,
-            most_memory=None if said.most_memory is None else said.most_memory * 2**20,
-        )
-    return FunctionExecutor(clock, app)
-
-
-def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """What functions find in their environment: that of the node with its store, and without the keys of secrets."""
-    own = {name: text for name, text in environ.items() if name != VARIABLE}
-    return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
-
-
-async def _declare(app: Hello | None, service: Service, store: Store, random: RandomBytes) -> None:
-    """Put the jobs of the app, if there is one, in the store, and say what became of them."""
-    if app is None:
-        return
-    said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
-    for line in await declare(service.acting_as(f"app {app.app}"), store, random, said):
-        log.warning("%s", line)
 
 
 def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, clock: Clock) -> Stock:
@@ -324,7 +292,6 @@ def service_of(
 
 def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
     """Who this process is, with the handlers of its app. Every node carries the label `host`."""
-    patterns = () if app is None else tuple(re.compile(pattern) for pattern in app.patterns)
     program = this_program({})
     apart = {} if settings.semaphore_store is None else {APART_LABEL: "yes"}
     return Identity(
@@ -333,14 +300,13 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         pid=program.pid,
         version=program.version,
         labels={"host": program.host, **settings.node.labels, **apart},
-        handlers=() if app is None else (*app.handlers, *patterns),
+        handlers=tuple(handlers_of(app)),
         only_handlers=settings.app.only,
         concurrency=settings.node.concurrency,
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
         audit_kept=settings.audit.keep,
-        messages_kept=settings.channels.keep,
-        most_messages=settings.channels.most,
+        messages=Kept(days=settings.channels.keep, most=settings.channels.most),
     )
 
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import lru_cache
 
 from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
@@ -27,9 +26,6 @@ log = logging.getLogger(__name__)
 
 HARDLY = MILLISECOND // 10
 """By less than this a machine's clock is not behind: what it tells stays as it is. A start must not seem too early."""
-
-MOST_LANES = 10_000
-"""Of so many lanes it is remembered whether they are served: of a thousand, for as many functions, it took 40 ms."""
 
 Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
 """Is told what the store has judged."""
@@ -71,7 +67,6 @@ class Worker:
         self._timed = timed
         self._settled = settled
         self._able = able
-        self._serves = lru_cache(maxsize=MOST_LANES)(membership.identity.serves)  # each claim asks it of all
         self._reports: list[Report] = []
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self.work = Work(membership.identity.concurrency)
@@ -194,7 +189,7 @@ class Worker:
         )
 
     def _served_lanes(self) -> Iterator[Lane]:
-        serves, able = self._serves, self._able()
+        serves, able = self._membership.serves, self._able()
         return (lane for lane in self._lookout.survey.lanes if serves(lane) and (able or not handler_of(lane)))
 
     # What the store says of it

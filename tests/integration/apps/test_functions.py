@@ -125,6 +125,43 @@ def test_new_code_takes_over_while_old_code_finishes(program: AppProgram) -> Non
     assert stop(node) == 0
 
 
+FRESH = """
+@app.job()
+def fresh() -> str:
+    return "here"
+
+@app.handler("late")
+def late() -> str:
+    return "known"
+"""
+
+
+def test_new_code_brings_its_jobs_handlers_and_settings(program: AppProgram) -> None:
+    """With a HUP the node has all that a new one would have; settings that are none change nothing, and are told."""
+    node = program.work()
+    program("job", "add", "by-hand", "--function", "late")
+    waiting = program.json("job", "trigger", "by-hand")["id"]
+    assert "handler of the function 'late'" in program("run", "why", waiting)
+    program.app.write_text(APP + FRESH)
+    (program.home / "beside.py").write_text("import pathlib\npathlib.Path('required').touch()")
+    settings = program.home / "tokimori.toml"
+    settings.write_text("[app]\nconcurrency = 0\n")
+    node.send_signal(signal.SIGHUP)
+    until(lambda: "the settings of before go on to count" in program.log.read_text())
+    settings.unlink()
+    until(lambda: program.json("run", "show", waiting)["state"] == "succeeded")
+    until(lambda: "fresh" in {job["id"] for job in program.json("job", "list")})
+    assert program.outcome("fresh")["result"] == '"here"'
+    (known,) = program.json("node", "list")
+    assert {"late", "jobs.fresh"} <= set(known["labels"]["tokimori:handlers"].split())
+    assert not (program.home / "required").exists()
+    settings.write_text('[app]\nrequire = ["beside"]\n\n[node]\nstop_grace = 7\n')
+    node.send_signal(signal.SIGHUP)
+    until((program.home / "required").exists)
+    until(lambda: "settings have changed that are not of the app" in program.log.read_text())
+    assert stop(node) == 0
+
+
 def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) -> None:
     """Each process is replaced by one whose file is broken: that is said once, and mended by the file alone."""
     node = program.work("--processes", "1", "--most-runs", "1")
@@ -134,6 +171,7 @@ def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) ->
     run = program.json("job", "trigger", "version")["id"]
     time.sleep(1.5)
     assert program.json("run", "show", run)["state"] == "ready"
+    assert "can start none now (app: 'jobs:app' can't be loaded" in program("run", "why", run)
     program.app.write_text(APP.replace('"one"', '"two"'))
     until(lambda: program.json("run", "show", run)["state"] == "succeeded")
     told = program.log.read_text()

@@ -1,14 +1,16 @@
 """Which functions a node claims: those that it serves, and while its app can be loaded."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.node.world import World
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import Lane
-from tokimori.model.lanes import serves
+from tokimori.model.lanes import HANDLERS_LABEL, UNABLE_LABEL, serves
 from tokimori.model.target import Function, Noop
 from tokimori.model.transitions import RunState
 from tokimori.node import identity
+from tokimori.ports.nodes import NodeState
 
 
 async def test_a_node_that_can_start_no_function_claims_none() -> None:
@@ -45,3 +47,51 @@ async def test_whether_a_lane_is_served_is_asked_once(monkeypatch: pytest.Monkey
         await world.trigger(await world.add(f"j{n}", target=Function(name=f"f{n}"), schedule=None))
         await world.pass_time(3)
     assert sorted(asked) == [f"default|f{n}|" for n in range(10)]
+
+
+async def test_a_node_takes_other_handlers_while_it_works() -> None:
+    """Those that are new count from then on, those that have gone no more; the store knows with the next beat."""
+    world = World()
+    jobs = {name: await world.add(name, target=Function(name=name), schedule=None) for name in ("old", "new")}
+    member = await world.join(handlers=("old",))
+    (waiting,) = await world.trigger(jobs["new"])
+    await world.pass_time(3)
+    assert member.executor.running == []
+    member.node.become(replace(member.node.identity, handlers=("new",)))
+    await world.pass_time(0.1)
+    assert member.executor.running == [waiting]
+    (left,) = await world.trigger(jobs["old"])
+    await world.pass_time(3)
+    assert (await world.run(left)).state is RunState.READY
+    (record,) = await world.store.list_nodes()
+    assert (record.id, record.labels) == (member.node.id, {HANDLERS_LABEL: "new"})
+    calls = member.link.calls["register"]
+    await world.pass_time(10)
+    assert member.link.calls["register"] == calls == 2
+
+
+@pytest.mark.parametrize(("refuses", "known"), [(False, "new"), (True, "old")])
+async def test_a_store_that_does_not_hear_of_other_handlers_costs_no_beat(refuses: bool, known: str) -> None:
+    """One that was away hears of them with the first beat that it answers; where it refuses them the node goes on."""
+    world = World()
+    job = await world.add("new", target=Function(name="new"), schedule=None)
+    member = await world.join(handlers=("old",))
+    member.link.lose_call["register"] = 0 if refuses else 2
+    member.link.refuses = lambda name, _: refuses and name == "register"
+    member.node.become(replace(member.node.identity, handlers=("new",)))
+    (waiting,) = await world.trigger(job)
+    await world.pass_time(20)
+    (record,) = await world.store.list_nodes()
+    assert (record.labels, record.state, member.node.id) == ({HANDLERS_LABEL: known}, NodeState.ALIVE, record.id)
+    assert (member.executor.running, member.node.healthy) == ([waiting], True)
+
+
+async def test_why_no_function_can_be_started_is_shown() -> None:
+    """The first line of it, and not for longer than it holds."""
+    world = World()
+    member = await world.join(handlers=("f",))
+    for unable, shown in (("app: no\nmore", {UNABLE_LABEL: "app: no"}), ("", {})):
+        member.node.become(replace(member.node.identity, unable=unable))
+        await world.pass_time(3)
+        (record,) = await world.store.list_nodes()
+        assert record.labels == {HANDLERS_LABEL: "f", **shown}

@@ -16,7 +16,7 @@ from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId
 from tokimori.model.job import JobState
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Wish
@@ -153,6 +153,19 @@ async def test_no_node_with_its_function(world: World) -> None:
     for node, handlers in (("one", "reports.nightl"), ("two", r"mails /reports\..*/")):
         assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == waits
         await world.register(node, {HANDLERS_LABEL: handlers})
+    assert [*await of_run(world, run.id)] == [Cause.NEXT]
+
+
+async def test_no_node_that_can_start_its_function(world: World) -> None:
+    """Why the one that has its handler can't, until it can or another one runs."""
+    await world.add({"function": "f"}, "f")
+    run = await world.trigger("f")
+    await world.register("one", {HANDLERS_LABEL: "f", UNABLE_LABEL: "app: no module named shop"})
+    assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]) == (
+        "it waits for the node one on h, which has a handler of the function 'f' and can start none now (app: no module"
+        " named shop): mend its app; the node tries again by itself, and at once after `kill -HUP 1` there"
+    )
+    await world.register("two", {HANDLERS_LABEL: "f"})
     assert [*await of_run(world, run.id)] == [Cause.NEXT]
 
 

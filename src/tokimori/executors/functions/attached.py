@@ -40,7 +40,7 @@ class Attached:
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
         self.gone: Callable[[], object] = _nobody
-        self.able = True
+        self.able, self.unable = True, ""
 
     async def open(self) -> Hello:
         """Wait until the program has said what it has. Raises `Refused`."""
@@ -51,7 +51,7 @@ class Attached:
         except TimeoutError:
             raise Refused(f"app: the program that this node works for did not come within {WITHIN:g} s") from None
 
-    def reload(self) -> None:
+    def reload(self, app: AppSettings | None = None) -> None:
         """Its code is the program's own affair."""
 
     async def close(self) -> None:

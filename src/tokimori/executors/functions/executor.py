@@ -38,10 +38,13 @@ TELL_STARTS = 0.05
 class FunctionExecutor:
     """Runs each function in a worker process, never in this one: user code holds up no lease.
 
-    A node without an app has none of them, and is given nothing to run.
+    A node without an app has none of them, and is given nothing to run. `changed` gets what the app declares when new
+    code has taken over that declares something else.
     """
 
-    def __init__(self, clock: Clock, app: AppSettings | None = None) -> None:
+    def __init__(
+        self, clock: Clock, app: AppSettings | None = None, changed: Callable[[wire.Hello], object] | None = None
+    ) -> None:
         self._clock = clock
         self._report: Callable[[Report], None] | None = None
         self._attempts: dict[tuple[RunId, Token], Attempt] = {}
@@ -52,9 +55,12 @@ class FunctionExecutor:
         self._begun: list[Attempt] = []
         self._able: Callable[[], object] = _nobody_waits
         self._processes: Processes | Attached | None = None
-        if app is not None:
-            kind = Attached if app.attached else Processes
-            self._processes = kind(app, heard=self._heard, ready=self._get_on, died=self._died)
+        if app is not None and app.attached:
+            self._processes = Attached(app, heard=self._heard, ready=self._get_on, died=self._died)
+        elif app is not None:
+            self._processes = Processes(
+                app, heard=self._heard, ready=self._get_on, died=self._died, changed=changed or _nobody_told
+            )
 
     async def load(self) -> wire.Hello | None:
         """Start the worker processes, and what the first of them says of the app. Raises `Refused`."""
@@ -74,10 +80,14 @@ class FunctionExecutor:
         """Whether a function can be started here: not while no process is left and the app can't be loaded."""
         return self._processes is None or self._processes.able
 
-    def reload(self) -> None:
-        """Let new processes with the code of now take over; the old ones finish what they have."""
+    def unable(self) -> str:
+        """Why none can be, as the log has said it; empty: they can."""
+        return "" if self._processes is None else self._processes.unable
+
+    def reload(self, app: AppSettings | None = None) -> None:
+        """Let new processes with the code of now, and with these settings, take over; the old finish what they have."""
         if self._processes is not None:
-            self._processes.reload()
+            self._processes.reload(app)
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Begin these attempts, or have them wait for a place in a process."""
@@ -301,6 +311,10 @@ class FunctionExecutor:
 
 def _nobody_waits() -> None:
     """Before `tell`, nobody is told."""
+
+
+def _nobody_told(_: wire.Hello) -> None:
+    """Where nobody wants to know what the app declares."""
 
 
 def _moment(at: float, boot: Moment) -> Moment:

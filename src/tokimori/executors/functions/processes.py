@@ -1,20 +1,17 @@
 """The worker processes of a node: they are started, replaced, reloaded and killed through a keeper."""
 
 import asyncio
-import json
 import logging
-import os
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.backoff import Backoff
 from tokimori.executors.functions.last_words import how_it_ended, last_words, said
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.start import start_of
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
@@ -43,9 +40,10 @@ class Processes:
     """The worker processes of an app.
 
     `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
-    processes ended together, how, and whether they did so by themselves. The keepers of these processes are their own,
-    one for each cell: they kill them with the lease, and when this process dies. Who ends a keeper takes along what is
-    in its cell alone.
+    processes ended together, how, and whether they did so by themselves, `changed` what new code declares, when that
+    is something else than before and no older code is given anything more. The keepers of these processes are their
+    own, one for each cell: they kill them with the lease, and when this process dies. Who ends a keeper takes along
+    what is in its cell alone.
     """
 
     def __init__(
@@ -55,6 +53,7 @@ class Processes:
         heard: Callable[[WorkerProcess, FromWorker], None],
         ready: Callable[[], None],
         died: Callable[[Sequence[WorkerProcess], str, bool], None],
+        changed: Callable[[Hello], object],
     ) -> None:
         self._app = app
         self._settings = KeeperSettings(
@@ -77,7 +76,11 @@ class Processes:
         self._last = 0
         self._backoff = Backoff()
         self._told_in: int | None = None
-        self._compared_in = 0
+        self.unable = ""
+        """Why no function is started here, as people were told."""
+        self._declared: Hello | None = None
+        self._declared_in = 0
+        self._changed = changed
         self._closing = False
         self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -98,8 +101,9 @@ class Processes:
             await self.close()
             raise
 
-    def reload(self) -> None:
-        """Let processes with the code of now take over; each old one leaves when a new one is ready."""
+    def reload(self, app: AppSettings | None = None) -> None:
+        """Let processes with the code of now (and these settings) take over; old ones leave as new ones come."""
+        self._app = app or self._app
         self._generation += 1
         self._backoff = Backoff()
         for process in self._processes.values():
@@ -149,7 +153,8 @@ class Processes:
     def look_at(self, process: WorkerProcess) -> None:
         """It has ended a run: replace it if it has done enough. Those of suspects end when they have nothing to do."""
         self._backoff.worked()
-        self._tell_able()
+        if self._tell_able():
+            self._ready()
         most = self._app.most_runs
         if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
             self._retire(process)
@@ -216,29 +221,7 @@ class Processes:
 
     def _order(self, process: WorkerProcess) -> None:
         process.since = boottime()
-        told = {
-            "address": str(self._listener.address),
-            "number": process.number,
-            "app": self._app.app,
-            "concurrency": self._app.concurrency,
-            "include": self._app.include,
-            "require": self._app.require,
-            "stored": self._app.stored,
-            "runs_dir": str(self._settings.runs_dir.absolute()),
-        }
-        start = keeper_wire.Start(
-            number=process.number,
-            argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],
-            env=dict(self._app.environ),
-            cwd=str(Path.cwd()),
-            log=f"workers/{os.getpid()}-{process.number}.log",
-            account=None,
-            stdin=None,
-            timeout=None,
-            grace=0.0,
-            lease_bound=False,
-        )
-        self._send(process, start)
+        self._send(process, start_of(self._app, process.number, self._listener.address))
 
     # What is heard
 
@@ -251,25 +234,30 @@ class Processes:
         self._tell_able()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
-        self._compare(hello)
+            self._declared, self._declared_in = hello, self._generation
         if process.generation < self._generation:
             self._retire(process)
-        else:
-            self._retire_older(process)
+        elif process.cell == COMMON:
+            self._take_over(hello)
         self._ready()
         return True
 
-    def _compare(self, hello: Hello) -> None:
-        """Tell once for each code that it declares something else: that was taken over when the node started."""
-        first = None if self._hello is None or self._refused() else self._hello.result()
-        if first is not None and self._compared_in != self._generation and hello.differs(first):
-            log.warning("the app declares other jobs or handlers than before: they count when the node is started anew")
-        self._compared_in = self._generation
+    def _take_over(self, hello: Hello) -> None:
+        """One of before leaves for each that has come, and with the last one all: then what the code declares counts.
 
-    def _retire_older(self, fresh: WorkerProcess) -> None:
-        older = [p for p in self._processes.values() if p.phase is Phase.READY and p.generation < fresh.generation]
-        for process in older[:1]:
+        That is told once for each code: one that declares something else at each start does not count again and again.
+        """
+        ready = [each for each in self._processes.values() if each.phase is Phase.READY]
+        older = [each for each in ready if each.generation < self._generation]
+        come = sum(each.cell == COMMON and each.generation == self._generation for each in ready)
+        is_last = come >= self._app.processes
+        for process in older if is_last else older[:1]:
             self._retire(process)
+        if is_last and self._declared_in != self._generation:
+            self._declared_in = self._generation
+            if self._declared is not None and hello.differs(self._declared):
+                self._changed(hello)
+            self._declared = hello
 
     def _hear(self, number: int, message: FromWorker) -> None:
         process = self._processes.get(number)
@@ -361,14 +349,16 @@ class Processes:
     def _tell_unable(self, why: str) -> None:
         """Once for each code. What waits for a process goes back then."""
         if not self.able and self._told_in != self._generation:
-            self._told_in = self._generation
+            self._told_in, self.unable = self._generation, why
             log.error("no function is started here, and none is claimed, until a process of the app lives: %s", why)
             self._ready()
 
-    def _tell_able(self) -> None:
-        if self._told_in is not None and self._has_ready() and not self._backoff.pause:
-            self._told_in = None
+    def _tell_able(self) -> bool:
+        again = self._told_in is not None and self._has_ready() and not self._backoff.pause
+        if again:
+            self._told_in, self.unable = None, ""
             log.warning("functions are started again, and claimed")
+        return again
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

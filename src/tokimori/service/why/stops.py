@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, handler_of, lacking
+from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL, handler_of, lacking
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.target import Unreadable
 from tokimori.ports.nodes import NodeRecord
@@ -76,7 +76,7 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     able = [node for node in there if _can_run(function, node)]
     if not able:
         return (
-            _no_such_function(function)
+            _no_such_function(function, there)
             if function
             else _no_such_node(
                 "it waits for a node that runs more than the functions of its app, and none runs",
@@ -94,7 +94,13 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
 
 
-def _no_such_function(function: str) -> Reason:
+def _no_such_function(function: str, nodes: Iterable[NodeRecord]) -> Reason:
+    unable = next((node for node in nodes if _has_handler(function, node)), None)
+    if unable is not None:
+        which = f"the node {unable.id} on {unable.host}, which has a handler of the function {function!r}"
+        text = f"it waits for {which} and can start none now ({unable.labels.get(UNABLE_LABEL)})"
+        mend = f"mend its app; the node tries again by itself, and at once after `kill -HUP {unable.pid}` there"
+        return _no_such_node(text, mend)
     text = f"it waits for a node with a handler of the function {function!r}, and none that runs now has one"
     return _no_such_node(text, how_to_allow(function) or "`tokimori serve --app MODULE:NAME` runs the app that has it")
 
@@ -110,4 +116,10 @@ def takers(lane: Lane, nodes: Iterable[NodeRecord]) -> list[NodeRecord]:
 
 
 def _can_run(function: str, node: NodeRecord) -> bool:
-    return is_told(function, node.labels.get(HANDLERS_LABEL, "")) if function else ONLY_LABEL not in node.labels
+    if not function:
+        return ONLY_LABEL not in node.labels
+    return UNABLE_LABEL not in node.labels and _has_handler(function, node)
+
+
+def _has_handler(function: str, node: NodeRecord) -> bool:
+    return is_told(function, node.labels.get(HANDLERS_LABEL, ""))

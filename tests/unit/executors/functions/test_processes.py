@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
@@ -44,7 +45,13 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
 
     async def scenario() -> None:
         app = AppSettings(app="a", secret="s", state_dir=tmp_path, runs_dir=tmp_path, environ={})
-        pool = Processes(app, heard=lambda _, said: told.append(type(said).__name__), ready=lambda: None, died=died)
+        pool = Processes(
+            app,
+            heard=lambda _, said: told.append(type(said).__name__),
+            ready=lambda: None,
+            died=died,
+            changed=lambda _: None,
+        )
         process = pool._processes[1] = WorkerProcess(1, CELL, 1, 1)
         process.connect(cast(asyncio.WriteTransport, OpenLine()), 7)
         pool._told(cast(KeeperPost, None), EXIT)
@@ -78,11 +85,16 @@ class Pool:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.keeper, self.got_on, self.ended = Keeper(), 0, set[int]()
-        app = AppSettings(app="a", secret="s", state_dir=folder, runs_dir=folder, environ={}, processes=1, **settings)
-        self.pool = Processes(app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None)
+        self.declared = list[wire.Hello]()
+        known = {"app": "a", "secret": "s", "environ": {}, "processes": 1, **settings}
+        app = AppSettings(state_dir=folder, runs_dir=folder, **known)
+        self.pool = Processes(
+            app, heard=lambda *_: None, ready=self._ready, died=lambda *_: None, changed=self.declared.append
+        )
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
         self.pool._hello = asyncio.get_running_loop().create_future()
         self.pool._hello.set_result(hello(0))
+        self.pool._declared = hello(0)
         self.pool.reload()
 
     def _ready(self) -> None:
@@ -93,11 +105,19 @@ class Pool:
         """The process that was started last."""
         return self.keeper.starts[-1][1]
 
-    def says_hello(self, *handlers: str) -> int:
-        """The newest one, which is ready then; its app has these handlers."""
-        line = SimpleNamespace(transport=OpenLine())
-        assert self.pool._greet(cast(Connection, line), hello(self.newest, *handlers))
-        return self.newest
+    def both_started(self) -> tuple[int, int]:
+        """The two that were started last."""
+        return self.newest - 1, self.newest
+
+    def both_say_hello(self, *handlers: str) -> tuple[int, ...]:
+        """The two that were started last, which are ready then."""
+        return tuple(self.says_hello(*handlers, number=number) for number in self.both_started())
+
+    def says_hello(self, *handlers: str, number: int | None = None) -> int:
+        """The newest one, or this one, which is ready then; its app has these handlers."""
+        line, number = SimpleNamespace(transport=OpenLine()), number or self.newest
+        assert self.pool._greet(cast(Connection, line), hello(number, *handlers))
+        return number
 
     def can_not_load(self) -> None:
         """Nor can the newest one."""
@@ -196,18 +216,39 @@ def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> 
     run_virtually(scenario())
 
 
-def test_code_that_declares_something_else_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A node has the jobs and handlers of its start: whoever waits for a new one is told what it needs."""
+def test_what_new_code_declares_counts_when_all_of_it_is_there(tmp_path: Path) -> None:
+    """While one with older code is given runs, what it does not know can't be; it is told once for each code."""
 
     async def scenario() -> None:
-        pool = Pool(tmp_path)
-        pool.ends(pool.says_hello())
-        assert caplog.messages[1:] == []
+        pool = Pool(tmp_path, processes=2)
+        pool.both_say_hello()
+        assert pool.declared == []
         pool.pool.reload()
-        pool.ends(pool.says_hello("f"))
+        first, second = pool.both_started()
+        pool.says_hello("f", number=first)
+        assert pool.declared == []
+        pool.says_hello("f", number=second)
+        assert [each.handlers for each in pool.declared] == [["f"]]
+        pool.ends(first)
         await let_pass(5)
-        pool.says_hello("f")
-        assert [each for each in caplog.messages if "declares other jobs" in each] == caplog.messages[1:2]
+        pool.says_hello("g")
+        pool.pool.reload()
+        pool.both_say_hello("f")
+        assert len(pool.declared) == 1
+
+    run_virtually(scenario())
+
+
+def test_new_settings_count_with_new_code(tmp_path: Path) -> None:
+    """Where fewer processes are wanted all of before leave with the last one that comes."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, processes=2)
+        before = pool.both_say_hello()
+        pool.pool.reload(replace(pool.pool._app, processes=1, concurrency=3))
+        one = pool.pool._processes[pool.says_hello()]
+        assert {pool.pool._processes[number].phase for number in before} == {Phase.LEAVING}
+        assert (one.phase, one._concurrency, len(pool.keeper.starts)) == (Phase.READY, 3, 3)
 
     run_virtually(scenario())
 

@@ -1,0 +1,35 @@
+"""How a worker process is started: what its keeper is told, and what it is told itself."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tokimori.executors.functions.process import AppSettings
+from tokimori.executors.keeper.wire import Start
+
+
+def start_of(app: AppSettings, number: int, address: Path) -> Start:
+    """The order to start one; it comes to the socket at `address` and says its number."""
+    told = {
+        "address": str(address),
+        "number": number,
+        "app": app.app,
+        "concurrency": app.concurrency,
+        "include": app.include,
+        "require": app.require,
+        "stored": app.stored,
+        "runs_dir": str(app.runs_dir.absolute()),
+    }
+    return Start(
+        number=number,
+        argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],
+        env=dict(app.environ),
+        cwd=str(Path.cwd()),
+        log=f"workers/{os.getpid()}-{number}.log",
+        account=None,
+        stdin=None,
+        timeout=None,
+        grace=0.0,
+        lease_bound=False,
+    )

@@ -1,0 +1,145 @@
+"""The functions of a node: its app, how new code and settings of that take over, and what it declares then."""
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock
+from tokimori.config.secrets import VARIABLE
+from tokimori.config.settings import Settings
+from tokimori.errors import TokimoriError
+from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.process import AppSettings
+from tokimori.executors.functions.wire import Hello
+from tokimori.model.handlers import Handler
+from tokimori.model.ids import RandomBytes
+from tokimori.node.code_watch import told_of_changes
+from tokimori.node.patience import answered
+from tokimori.ports.store import Store
+from tokimori.service.declared import Declared, check_vanished, declare
+from tokimori.service.service import Service
+
+log = logging.getLogger(__name__)
+
+_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""A file that is saved twice in a second at the same size is not told from its bytecode of before."""
+
+
+class Functions:
+    """What runs the functions of the app that the settings name.
+
+    `again` reads the settings anew. Raises `TokimoriError`.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock, random: RandomBytes, again: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._again = again
+        self._secret = settings.app.attached or random(16).hex()
+        self._changes = Changes()
+        self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
+
+    def reload(self) -> None:
+        """Let new processes take over, with the code and the app's settings of now. Other settings stay as they are."""
+        try:
+            settings = self._again()
+        except TokimoriError as fault:
+            log.error("the settings of before go on to count: %s", fault)  # noqa: TRY400  what it says is enough
+            self.executor.reload()
+            return
+        known = replace(self._settings, app=settings.app)
+        if known != settings:
+            log.warning("settings have changed that are not of the app: they count when the node is started anew")
+        self.executor.reload(_app_of(known, self._secret))
+
+    @asynccontextmanager
+    async def followed(self, follow: Callable[[Hello], Awaitable[object]]) -> AsyncIterator[None]:
+        """Within it `follow` makes count what new code declares. For development, files that change are new code."""
+        async with self._watched(), self._changes.followed(follow):
+            yield
+
+    def _watched(self) -> AbstractAsyncContextManager[None]:
+        said = self._settings.app
+        if not said.reload:
+            return nullcontext()
+        return told_of_changes([Path.cwd(), *map(Path, said.include)], self.executor.reload)
+
+
+def _app_of(settings: Settings, secret: str) -> AppSettings | None:
+    """Its code gets the store's address: it may enqueue."""
+    said = settings.app
+    if said.load is None and said.attached is None and not said.stored:
+        return None
+    return AppSettings(
+        app=said.load or "",
+        secret=secret,
+        attached=said.attached is not None,
+        state_dir=settings.state_dir,
+        runs_dir=settings.state_dir / "runs",
+        environ=environ_of(settings, os.environ),
+        include=said.include,
+        require=said.require,
+        stored=said.stored,
+        processes=said.processes,
+        concurrency=said.concurrency,
+        most_runs=said.most_runs,
+        most_memory=None if said.most_memory is None else said.most_memory * 2**20,
+    )
+
+
+def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """What functions find in their environment: that of the node with its store, and without the keys of secrets."""
+    own = {name: text for name, text in environ.items() if name != VARIABLE}
+    return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
+
+
+def handlers_of(app: Hello | None) -> Sequence[Handler]:
+    """The handlers of an app."""
+    return () if app is None else (*app.handlers, *(re.compile(pattern) for pattern in app.patterns))
+
+
+async def declare_jobs(app: Hello | None, service: Service, store: Store, random: RandomBytes) -> None:
+    """Put the jobs of the app, if there is one, in the store, and say what became of them."""
+    if app is None:
+        return
+    said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
+    for line in await declare(service.acting_as(f"app {app.app}"), store, random, said):
+        log.warning("%s", line)
+
+
+class Changes:
+    """What new code declares, until it counts."""
+
+    def __init__(self) -> None:
+        self._come = asyncio.Queue[Hello]()
+
+    def hear(self, app: Hello) -> None:
+        """New code has taken over and declares something else."""
+        log.warning("the app declares other jobs or handlers than before: they count from now on")
+        self._come.put_nowait(app)
+
+    @asynccontextmanager
+    async def followed(self, follow: Callable[[Hello], Awaitable[object]]) -> AsyncIterator[None]:
+        """Within it `follow` makes each count, one after the other. What the store refuses ends no node."""
+        following = asyncio.create_task(self._follow(follow))
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, follow: Callable[[Hello], Awaitable[object]]) -> None:
+        while True:
+            app = await self._come.get()
+            try:
+                await answered(partial(follow, app))
+            except TokimoriError as fault:
+                log.error("what the app declares now does not all count: %s", fault)  # noqa: TRY400  it says enough
+            except Exception:
+                log.exception("what the app declares now does not all count")

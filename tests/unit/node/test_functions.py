@@ -1,0 +1,108 @@
+"""The functions of a node: which settings count for them, and since when."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+from msgspec.structs import replace
+
+from tests.simulation.virtual_time import let_pass, run_virtually
+from tokimori.config.secrets import VARIABLE
+from tokimori.config.settings import Settings, load_settings
+from tokimori.errors import InvalidConfig, InvalidInput, StoreUnavailable
+from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.process import AppSettings
+from tokimori.executors.functions.wire import Hello
+from tokimori.node.functions import Changes, Functions, environ_of, handlers_of
+from tokimori.testing.clock import VirtualClock
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Those of a node with an app."""
+    given = {"store": "memory:", "app.load": "shop:app", "app.processes": 2}
+    return load_settings(given, {"HOME": str(tmp_path)}, cwd=tmp_path).settings
+
+
+class Executor:
+    """Notes with which settings the code is loaded anew."""
+
+    def __init__(self) -> None:
+        self.reloads: list[AppSettings | None] = []
+
+    def reload(self, app: AppSettings | None = None) -> None:
+        """See `FunctionExecutor`."""
+        self.reloads.append(app)
+
+
+def an_app(*handlers: str) -> Hello:
+    """What an app with these handlers says."""
+    return Hello(number=1, pid=1, app="a", handlers=list(handlers), patterns=["m.*"], jobs=[])
+
+
+def test_functions_get_no_key_of_secrets(settings: Settings) -> None:
+    """They have the environment of the node, with its store, but for the keys."""
+    found = environ_of(settings, {VARIABLE: "a key", "MORE": "of it"})
+    assert found == {"MORE": "of it", "TOKIMORI_STORE": "memory:"}
+
+
+def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of the node stay as they are, its store among them: who changed these is told when they count."""
+    new = replace(settings, app=replace(settings.app, processes=7))
+    elsewhere, executor = replace(new, state_dir=Path("/elsewhere")), Executor()
+    said = iter([new, elsewhere])
+    functions = Functions(settings, VirtualClock(), os.urandom, lambda: next(said))
+    functions.executor = cast(FunctionExecutor, executor)
+    for told in ([], ["settings have changed that are not of the app: they count when the node is started anew"]):
+        functions.reload()
+        assert caplog.messages == told
+    first, second = executor.reloads
+    assert first is not None
+    assert (first.processes, first.state_dir, first) == (7, settings.state_dir, second)
+
+
+def test_settings_that_are_none_leave_those_of_before(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """The new code takes over all the same; the log says what is wrong with them."""
+
+    def fails() -> Settings:
+        raise InvalidConfig(["app.processes: 0 is not allowed"])
+
+    executor = Executor()
+    functions = Functions(settings, VirtualClock(), os.urandom, fails)
+    functions.executor = cast(FunctionExecutor, executor)
+    functions.reload()
+    assert executor.reloads == [None]
+    assert caplog.messages == ["the settings of before go on to count: app.processes: 0 is not allowed"]
+
+
+def test_what_new_code_declares_is_followed_until_it_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """One after the other: the store is waited for, what it refuses is told, and the next one counts all the same."""
+    asked: list[str] = []
+
+    async def follow(app: Hello) -> None:
+        asked.append(app.handlers[0])
+        if asked == ["a"]:
+            raise StoreUnavailable("away")
+        if app.handlers == ["b"]:
+            raise InvalidInput("schedule: never", field="schedule")
+
+    async def scenario() -> None:
+        changes = Changes()
+        async with changes.followed(follow):
+            for name in "abc":
+                changes.hear(an_app(name))
+            await let_pass(1)
+        assert asked == ["a", "a", "b", "c"]
+        assert [each.levelname for each in caplog.records].count("ERROR") == 1
+        assert "what the app declares now does not all count: schedule: never" in caplog.messages
+        assert len(asyncio.all_tasks()) == 1
+
+    run_virtually(scenario())
+
+
+def test_an_app_has_names_and_patterns() -> None:
+    """A node without an app has no handlers."""
+    assert [getattr(each, "pattern", each) for each in handlers_of(an_app("f"))] == ["f", "m.*"]
+    assert handlers_of(None) == ()
