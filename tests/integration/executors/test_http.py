@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -244,6 +245,28 @@ async def test_a_name_that_changes_its_address_leads_nowhere(monkeypatch: pytest
         next(said)
         outcome = (await found.ask(url=f"http://rebind.example:{port}/")).outcome
     assert isinstance(outcome, Failed) and outcome.final and "127.0.0.1" in outcome.error
+
+
+async def test_names_that_nobody_answers_for_hold_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many of them as a node on two cores has runs at a time, but for one."""
+    answers, look_up = threading.Event(), sessions._look_up
+
+    def looked_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, int, str]]:
+        if host.endswith(".silent"):
+            answers.wait(30)
+            raise OSError("no answer")
+        return look_up(host, port, family)
+
+    monkeypatch.setattr(sessions, "_look_up", looked_up)
+    async with office(answering(200)) as found:
+        for n in range(31):
+            found.start(f"r{n}", url=f"http://n{n}.silent/")
+        found.start(url=found.url.replace("127.0.0.1", "localhost"))
+        try:
+            assert (await found.end(patience=5)).outcome == Succeeded(None, None)
+        finally:
+            answers.set()
+        assert {type((await found.end(f"r{n}")).outcome) for n in range(31)} == {Failed}
 
 
 async def test_of_a_large_answer_the_ends_are_kept() -> None:

@@ -25,8 +25,9 @@ KEPT_OPEN = 10.0
 """Seconds for which a connection without a request is kept."""
 LONGEST_READING = 0.01
 """Seconds of one step of the loop in which is read what services have answered."""
-_RESOLVING = 8
-"""So many names are looked up at a time, in threads of their own: a silent server of names holds up nobody else."""
+RESOLVING = 64
+"""So many names are looked up at a time, in threads of their own: more than a node with two cores has runs at a time by
+default, so that names to which nobody answers, for ten seconds each, hold up no others."""
 _AddrInfo = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 
 
@@ -114,7 +115,7 @@ class Resolver(AbstractResolver):
     """Looks names up as the system does."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_RESOLVING, "tokimori-names")
+        self._threads = ThreadPoolExecutor(RESOLVING, "tokimori-names")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
