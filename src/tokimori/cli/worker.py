@@ -35,7 +35,7 @@ def worker(
     """Run a node for the functions of an app alone: it runs no commands, and does not answer over HTTP.
 
     The app is MODULE:NAME, or FILE.py:NAME. TERM, INT or QUIT stops it, and a second one ends its runs at once; USR1 or
-    HUP lets new worker processes take over, with the code and settings of now; USR2 opens the log file anew.
+    HUP lets new worker processes take over, with the code and the app.* settings of now; USR2 opens the log file anew.
     """
     read = partial(
         load,

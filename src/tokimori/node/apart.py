@@ -41,10 +41,13 @@ class ApartSource:
         self._random = random
         self._moved = moved
         self._moving: set[JobId] = set()
+        self._id: NodeId | None = None
 
     async def register(self, node: NodeRecord) -> None:
         """See `WorkSource`. A node that comes under a new id has lost what it had under the old one."""
-        self._stock.free_idle()
+        if node.id != self._id:
+            self._id = node.id
+            self._stock.free_idle()
         await self._store.register(node)
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:

@@ -46,22 +46,26 @@ class Functions:
         self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
 
     def reload(self) -> None:
-        """Let new processes take over, with the code and the app's settings of now. Other settings stay as they are."""
+        """Let new processes take over, with the code and the settings `app.*` of now. Others stay as they are."""
         try:
             settings = self._again()
-        except TokimoriError as fault:
+        except (TokimoriError, OSError) as fault:  # the folder that the node was started in may have gone
             log.error("the settings of before go on to count: %s", fault)  # noqa: TRY400  what it says is enough
             self.executor.reload()
             return
-        known = replace(self._settings, app=settings.app)
+        mine = self._settings.app
+        app = replace(settings.app, only=mine.only, reload=mine.reload, attached=mine.attached)
+        known = replace(self._settings, app=app)
         if known != settings:
-            log.warning("settings have changed that are not of the app: they count when the node is started anew")
+            log.warning("settings have changed that count only when the node is started anew: all but those of app.*")
         self.executor.reload(_app_of(known, self._secret))
 
     @asynccontextmanager
-    async def followed(self, follow: Callable[[Hello], Awaitable[object]]) -> AsyncIterator[None]:
-        """Within it `follow` makes count what new code declares. For development, files that change are new code."""
-        async with self._watched(), self._changes.followed(follow):
+    async def followed(
+        self, take: Callable[[Hello], object], declare: Callable[[Hello], Awaitable[object]]
+    ) -> AsyncIterator[None]:
+        """Within it new code counts, see `Changes`. For development, files that change are new code."""
+        async with self._watched(), self._changes.followed(take, declare):
             yield
 
     def _watched(self) -> AbstractAsyncContextManager[None]:
@@ -104,7 +108,7 @@ def handlers_of(app: Hello | None) -> Sequence[Handler]:
     return () if app is None else (*app.handlers, *(re.compile(pattern) for pattern in app.patterns))
 
 
-async def declare_jobs(app: Hello | None, service: Service, store: Store, random: RandomBytes) -> None:
+async def declare_jobs(service: Service, store: Store, random: RandomBytes, app: Hello | None) -> None:
     """Put the jobs of the app, if there is one, in the store, and say what became of them."""
     if app is None:
         return
@@ -114,32 +118,52 @@ async def declare_jobs(app: Hello | None, service: Service, store: Store, random
 
 
 class Changes:
-    """What new code declares, until it counts."""
+    """What new code declares: its handlers are taken at once, its jobs when the store has them. The newest counts."""
 
     def __init__(self) -> None:
-        self._come = asyncio.Queue[Hello]()
+        self._newest: Hello | None = None
+        self._come = asyncio.Event()
+        self._take: Callable[[Hello], object] = _nobody_takes
 
     def hear(self, app: Hello) -> None:
-        """New code has taken over and declares something else."""
-        log.warning("the app declares other jobs or handlers than before: they count from now on")
-        self._come.put_nowait(app)
+        """New code is given runs, and older code is not."""
+        self._newest = app
+        self._take(app)
+        self._come.set()
 
     @asynccontextmanager
-    async def followed(self, follow: Callable[[Hello], Awaitable[object]]) -> AsyncIterator[None]:
-        """Within it `follow` makes each count, one after the other. What the store refuses ends no node."""
-        following = asyncio.create_task(self._follow(follow))
+    async def followed(
+        self, take: Callable[[Hello], object], declare: Callable[[Hello], Awaitable[object]]
+    ) -> AsyncIterator[None]:
+        """Within it `take` gets all that has come or comes, and `declare` puts the jobs of the newest in the store."""
+        self._take = take
+        if self._newest is not None:
+            take(self._newest)
+        declaring = asyncio.create_task(self._declare(declare))
         try:
             yield
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            declaring.cancel()
+            await asyncio.gather(declaring, return_exceptions=True)
 
-    async def _follow(self, follow: Callable[[Hello], Awaitable[object]]) -> None:
+    async def _declare(self, declare: Callable[[Hello], Awaitable[object]]) -> None:
+        """What the store refuses ends no node."""
         while True:
-            app = await self._come.get()
+            await self._come.wait()
+            self._come.clear()
+            if (app := self._newest) is None:
+                continue
             try:
-                await answered(partial(follow, app))
+                if await answered(partial(declare, app), wanted=partial(self._is_newest, app)):
+                    log.warning("the new code counts now, with the jobs and handlers that it declares")
             except TokimoriError as fault:
-                log.error("what the app declares now does not all count: %s", fault)  # noqa: TRY400  it says enough
+                log.error("not all jobs of the new code count; mend them and send HUP: %s", fault)  # noqa: TRY400
             except Exception:
-                log.exception("what the app declares now does not all count")
+                log.exception("not all jobs of the new code count")
+
+    def _is_newest(self, app: Hello) -> bool:
+        return app is self._newest
+
+
+def _nobody_takes(_: Hello) -> None:
+    """What comes before the node is there, it gets when it is."""

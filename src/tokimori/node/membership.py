@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Collection
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from tokimori.clock import Clock, Moment
 from tokimori.engine.refusals import refuses_for_good, tell
+from tokimori.errors import StoreError
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
@@ -47,14 +49,29 @@ class Membership:
         self._timeline = Timeline(now, at)
         self._watch = Watch()
         self._unbroken = False
-        self._told: Identity | None = None
         self.become(identity)
+        self.next_at = inf
 
     def become(self, identity: Identity) -> None:
-        """Have other handlers; the next beat tells the store."""
+        """Claim by what this one serves. To tell the store so is a duty, `next_at` when it is due."""
         self.identity = identity
         self.serves = lru_cache(maxsize=MOST_LANES)(identity.serves)  # each claim asks it of all
-        self.tick_at = self._clock.monotonic()
+        self.next_at = self._clock.monotonic()
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """Tell the store what this node is now. Until it has heard that, others are shown what it was before."""
+        self.next_at = inf
+        try:
+            await self.register()
+        except StoreError as fault:
+            if refuses_for_good(fault):
+                tell(log, f"the store refused to note what this node can run now: {fault}", fault)
+            else:
+                self.next_at = at + TICK_IDLE
+        return False
 
     @property
     def now(self) -> Moment:
@@ -83,17 +100,13 @@ class Membership:
 
     async def register(self) -> None:
         """Join the store, or tell it what has changed."""
-        told = self.identity
-        await self._source.register(told.record(self.id, self._clock.now()))
-        self._told = told
+        await self._source.register(self.identity.record(self.id, self._clock.now()))
 
     async def tick(self, started: tuple[StartedRun, ...], *, busy: bool) -> Heard | None:
-        """Beat, and tell of what `started`, and of other handlers. None: the store has declared this node dead.
+        """Beat, and tell of what `started`. None: the store has declared this node dead.
 
         Late and failed ticks break the watch over the others. A `busy` node beats again sooner.
         """
-        if self._told is not None and self._told is not self.identity:
-            await self._tell_change()
         sent = self._clock.monotonic()
         on_time = sent - self.tick_at <= LATE_TICK
         unbroken, self._unbroken = self._unbroken and on_time, False
@@ -111,16 +124,6 @@ class Membership:
             log.warning("the clock of the store and that of this node %s", _DOUBTS if trusted else "agree again")
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken)
         return Heard(pulse, sent, overdue(self._watch, at), unbroken)
-
-    async def _tell_change(self) -> None:
-        """Where the store refuses it, others know the handlers of before; this node claims by those of now."""
-        try:
-            await self.register()
-        except Exception as fault:
-            if not refuses_for_good(fault):
-                raise
-            self._told = self.identity
-            tell(log, f"the store refused to note which handlers this node has now: {fault}", fault)
 
     async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
         """Where the store refuses to note a process, the node says only that it lives: ends tell of processes again."""

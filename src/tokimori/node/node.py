@@ -140,6 +140,7 @@ class Node:
             Reckoner(self._store, self._schedules),
             Pruner(self._store, at, self._chance, self._executor.forget),
             self._overdue,
+            self._membership,
             AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
             self._messenger,
             Trimmer(self._store, at, self._chance, self._random, self.identity.messages),
@@ -207,10 +208,10 @@ class Node:
             self._alarm.ring()
 
     def become(self, identity: Identity) -> None:
-        """From now on claim what these handlers are for, and say so with the next beat."""
+        """From now on claim what this one serves."""
         if identity != self.identity:
             self.identity = identity
-            self._membership.become(identity)
+            self._worker.become(identity)
         self.wake()
 
     def hear(self, report: Report) -> None:
@@ -395,6 +396,5 @@ class Node:
         return max(0, min(moments) - at)
 
     def _next_fire(self, at: float) -> float:
-        now = self.now
-        moment = self._firing.next_moment(now) if self._membership.trusts_its_time else None
-        return float("inf") if moment is None else at + max(0, moment - now) / SECOND
+        moment = self._firing.next_moment(self.now) if self._membership.trusts_its_time else None
+        return float("inf") if moment is None else at + max(0, moment - self.now) / SECOND

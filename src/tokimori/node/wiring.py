@@ -109,9 +109,9 @@ async def serve(
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.
-            await declare_jobs(app, service, store, os.urandom)
+            await declare_jobs(service, store, os.urandom, app)
             async with (
-                functions.followed(partial(_have, node, service, store)),
+                functions.followed(partial(_take, node), partial(declare_jobs, service, store, os.urandom)),
                 _door_of(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
@@ -146,16 +146,15 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
     """A node asks whether functions can be started, and is told when that may have changed."""
 
     def able() -> None:
-        node.become(replace(node.identity, unable=functions.unable()))
+        node.become(replace(node.identity, unable="" if functions.able() else functions.unable()))
 
     node.signalling, node.able = functions.signal, functions.able
     functions.tell(gone=node.stop, able=able)
 
 
-async def _have(node: Node, service: Service, store: Store, app: Hello) -> None:
-    """From now on a node has the handlers and jobs of this app."""
+def _take(node: Node, app: Hello) -> None:
+    """From now on a node has the handlers of this app."""
     node.become(replace(node.identity, handlers=tuple(handlers_of(app))))
-    await declare_jobs(app, service, store, os.urandom)
 
 
 def _executors(

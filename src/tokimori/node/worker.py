@@ -13,6 +13,7 @@ from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
+from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Membership
 from tokimori.node.stopping import Stopping
@@ -171,6 +172,11 @@ class Worker:
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
         await self._settled(changes, verdicts)
         return len(changes)
+
+    def become(self, identity: Identity) -> None:
+        """Claim by what this one serves. What was claimed before, and has not begun, goes back."""
+        self._membership.become(identity)
+        self.work.hand_back_backlog(self._membership.id, self._membership.now, "its node runs other functions now")
 
     def hand_back_backlog(self) -> None:
         """Give back, unpenalised, what has not begun."""

@@ -509,6 +509,22 @@ async def test_a_node_that_was_declared_dead_gives_its_units_back(world: World) 
 
 
 @virtually
+async def test_a_node_that_says_its_labels_anew_keeps_its_units(world: World) -> None:
+    """What it has claimed and not begun begins with them, and nothing else does meanwhile."""
+    await world.add("a", "table", nap=1)
+    member = await world.stand_by()
+    await world.trigger("a", 2)
+    while not (tasks := await member.claim(world)):
+        await let_pass(0.1)
+    await member.node._membership.register()
+    await let_pass(1)
+    member.apart.start([*tasks, *await member.claim(world)])
+    await let_pass(0.5)
+    assert world.held == {"table": 1}
+    await let_pass(1)
+
+
+@virtually
 async def test_a_command_knows_what_its_run_holds(world: World) -> None:
     """A program within the run enters the semaphore of its run at once, and is told the token of the grant."""
     await world.add("a", "table", nap=5)

@@ -49,13 +49,13 @@ def test_functions_get_no_key_of_secrets(settings: Settings) -> None:
 
 
 def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
-    """Those of the node stay as they are, its store among them: who changed these is told when they count."""
+    """Those of the node stay as they are, its state folder among them: who changed these is told when they count."""
     new = replace(settings, app=replace(settings.app, processes=7))
     elsewhere, executor = replace(new, state_dir=Path("/elsewhere")), Executor()
     said = iter([new, elsewhere])
     functions = Functions(settings, VirtualClock(), os.urandom, lambda: next(said))
     functions.executor = cast(FunctionExecutor, executor)
-    for told in ([], ["settings have changed that are not of the app: they count when the node is started anew"]):
+    for told in ([], ["settings have changed that count only when the node is started anew: all but those of app.*"]):
         functions.reload()
         assert caplog.messages == told
     first, second = executor.reloads
@@ -77,11 +77,11 @@ def test_settings_that_are_none_leave_those_of_before(settings: Settings, caplog
     assert caplog.messages == ["the settings of before go on to count: app.processes: 0 is not allowed"]
 
 
-def test_what_new_code_declares_is_followed_until_it_counts(caplog: pytest.LogCaptureFixture) -> None:
-    """One after the other: the store is waited for, what it refuses is told, and the next one counts all the same."""
-    asked: list[str] = []
+def test_what_new_code_declares_is_put_in_the_store(caplog: pytest.LogCaptureFixture) -> None:
+    """The store is waited for; what it refuses is told, and the next code counts all the same."""
+    taken, asked = list[str](), list[str]()
 
-    async def follow(app: Hello) -> None:
+    async def declare(app: Hello) -> None:
         asked.append(app.handlers[0])
         if asked == ["a"]:
             raise StoreUnavailable("away")
@@ -90,14 +90,42 @@ def test_what_new_code_declares_is_followed_until_it_counts(caplog: pytest.LogCa
 
     async def scenario() -> None:
         changes = Changes()
-        async with changes.followed(follow):
-            for name in "abc":
-                changes.hear(an_app(name))
+        changes.hear(an_app("a"))  # before the node is there
+        async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
+            assert taken == ["a"]
             await let_pass(1)
-        assert asked == ["a", "a", "b", "c"]
-        assert [each.levelname for each in caplog.records].count("ERROR") == 1
-        assert "what the app declares now does not all count: schedule: never" in caplog.messages
+            for name in "bc":
+                changes.hear(an_app(name))
+                await let_pass(1)
+        assert (asked, taken) == (["a", "a", "b", "c"], ["a", "b", "c"])
+        assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == [
+            "not all jobs of the new code count; mend them and send HUP: schedule: never"
+        ]
+        assert caplog.text.count("the new code counts now") == 2
         assert len(asyncio.all_tasks()) == 1
+
+    run_virtually(scenario())
+
+
+def test_handlers_do_not_wait_for_jobs() -> None:
+    """While the store is away newer code has its handlers at once, and the jobs of the older are forgotten."""
+    taken, asked = list[str](), list[str]()
+
+    async def declare(app: Hello) -> None:
+        asked.append(app.handlers[0])
+        if "b" not in asked:
+            raise StoreUnavailable("away")
+
+    async def scenario() -> None:
+        changes = Changes()
+        async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
+            changes.hear(an_app("a"))
+            await let_pass(5)
+            changes.hear(an_app("b"))
+            assert taken == ["a", "b"]
+            await let_pass(5)
+            assert asked[-1] == "b"
+            assert asked.count("b") == 1
 
     run_virtually(scenario())
 

@@ -112,12 +112,6 @@ class WorkerProcess:
         """Whether it can be told anything, and may still be heard."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def goes_before(self, other: "WorkerProcess") -> bool:
-        """Whether a run had better be given to this one of the two."""
-        if self.generation != other.generation:
-            return self.generation > other.generation
-        return len(self.attempts) < len(other.attempts)
-
     @property
     def has_worked(self) -> bool:
         """Whether it was given anything yet."""

@@ -40,8 +40,8 @@ class Processes:
     """The worker processes of an app.
 
     `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
-    processes ended together, how, and whether they did so by themselves, `changed` what new code declares, when that
-    is something else than before and no older code is given anything more. The keepers of these processes are their
+    processes ended together, how, and whether they did so by themselves, `changed` what new code declares, when it is
+    given runs and older code is not. The keepers of these processes are their
     own, one for each cell: they kill them with the lease, and when this process dies. Who ends a keeper takes along
     what is in its cell alone.
     """
@@ -78,8 +78,8 @@ class Processes:
         self._told_in: int | None = None
         self.unable = ""
         """Why no function is started here, as people were told."""
-        self._declared: Hello | None = None
-        self._declared_in = 0
+        self._given_to = 1
+        self._newest: Hello | None = None
         self._changed = changed
         self._closing = False
         self._farewells: dict[int, Callable[[], None]] = {}
@@ -102,7 +102,7 @@ class Processes:
             raise
 
     def reload(self, app: AppSettings | None = None) -> None:
-        """Let processes with the code of now (and these settings) take over; old ones leave as new ones come."""
+        """Let processes with the code of now (and these settings) take over; the old ones leave when all are there."""
         self._app = app or self._app
         self._generation += 1
         self._backoff = Backoff()
@@ -133,10 +133,11 @@ class Processes:
         return any(each.cell == COMMON and each.phase is Phase.READY for each in self._processes.values())
 
     def place(self, cell: int) -> WorkerProcess | None:
-        """The process of the cell that has room and the least to do; one with newer code first."""
+        """The process of the cell that has room and the least to do, of those whose code counts."""
         best = None
         for each in self._processes.values():
-            if each.cell == cell and (best is None or each.goes_before(best)) and each.has_room:
+            counts = each.cell == cell and each.generation <= self._given_to
+            if counts and (best is None or len(each.attempts) < len(best.attempts)) and each.has_room:
                 best = each
         return best
 
@@ -200,6 +201,7 @@ class Processes:
             process.leave()
             if process.cell == COMMON:
                 self._replenish()
+                self._take_over()
 
     def _start(self, cell: int, pause: float) -> None:
         self._last += 1
@@ -234,30 +236,29 @@ class Processes:
         self._tell_able()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
-            self._declared, self._declared_in = hello, self._generation
-        if process.generation < self._generation:
+        elif process.generation == self._generation:
+            self._newest = hello
+        if process.generation < self._given_to:
             self._retire(process)
-        elif process.cell == COMMON:
-            self._take_over(hello)
+        self._take_over()
         self._ready()
         return True
 
-    def _take_over(self, hello: Hello) -> None:
-        """One of before leaves for each that has come, and with the last one all: then what the code declares counts.
+    def _take_over(self) -> None:
+        """Runs go to the newest code once as many processes have it as are wanted, or none has older code.
 
-        That is told once for each code: one that declares something else at each start does not count again and again.
+        Those with older code leave then, and what the new code declares counts: none is given what it does not know.
         """
-        ready = [each for each in self._processes.values() if each.phase is Phase.READY]
+        ready = [each for each in self._processes.values() if each.phase is Phase.READY and each.cell == COMMON]
         older = [each for each in ready if each.generation < self._generation]
-        come = sum(each.cell == COMMON and each.generation == self._generation for each in ready)
-        is_last = come >= self._app.processes
-        for process in older if is_last else older[:1]:
+        come = len(ready) - len(older)
+        if self._given_to == self._generation or not come or (older and come < self._app.processes):
+            return
+        self._given_to = self._generation
+        for process in [each for each in self._processes.values() if each.generation < self._generation]:
             self._retire(process)
-        if is_last and self._declared_in != self._generation:
-            self._declared_in = self._generation
-            if self._declared is not None and hello.differs(self._declared):
-                self._changed(hello)
-            self._declared = hello
+        if self._newest is not None:
+            self._changed(self._newest)
 
     def _hear(self, number: int, message: FromWorker) -> None:
         process = self._processes.get(number)
@@ -316,9 +317,9 @@ class Processes:
             if phase is Phase.STARTING:
                 self._never_ready(process, f"app: {self._app.app!r} can't be loaded ({ending})\n{words}".rstrip())
             elif phase in (Phase.READY, Phase.CUT_OFF) and process.blamed is None:
-                told = f"worker process {process.number} (pid {process.pid}) died ({ending}): {words or 'no output'}"
-                log.log(logging.WARNING if phase is Phase.READY else logging.DEBUG, "%s", told)
-                self._note_death(process, told)
+                how = f"worker process {process.number} (pid {process.pid}) died ({ending})"
+                log.log(logging.WARNING if phase is Phase.READY else logging.DEBUG, "%s: %s", how, words or "no output")
+                self._note_death(process, how, words or "no output")
         self._died(found, ending, unasked)
         self._tidy(found[0].cell)
 
@@ -327,6 +328,7 @@ class Processes:
         if cell == COMMON:
             if not self._refused():
                 self._replenish()
+                self._take_over()
         elif cell in self._posts and not any(each.cell == cell for each in self._processes.values()):
             self._see_to(self._posts.pop(cell).close(), self._ending)
 
@@ -340,17 +342,20 @@ class Processes:
                 log.error("no new code is taken over, the processes with the code of before go on: %s", message)
             self._tell_unable(message)
 
-    def _note_death(self, process: WorkerProcess, told: str) -> None:
+    def _note_death(self, process: WorkerProcess, how: str, words: str) -> None:
         """Who dies as soon as it has come would do so again and again. Where runs were in it, these are judged."""
         if process.cell == COMMON and not process.has_worked:
             self._backoff.died_idle(process.since, boottime())
-            self._tell_unable(told)
+            self._tell_unable(how, words)
 
-    def _tell_unable(self, why: str) -> None:
-        """Once for each code. What waits for a process goes back then."""
+    def _tell_unable(self, why: str, words: str = "") -> None:
+        """Once for each code. What waits for a process goes back then. What a process wrote is for the log alone."""
         if not self.able and self._told_in != self._generation:
             self._told_in, self.unable = self._generation, why
-            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", why)
+            log.error(
+                "no function is started here, and none is claimed, until a process of the app lives: %s",
+                f"{why}: {words}" if words else why,
+            )
             self._ready()
 
     def _tell_able(self) -> bool:

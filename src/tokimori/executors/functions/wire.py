@@ -109,10 +109,6 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     jobs: list[Declared]
     vanished: str = "report"
 
-    def differs(self, other: "Hello") -> bool:
-        """Whether its app declares something else."""
-        return (self.handlers, self.patterns, self.jobs) != (other.handlers, other.patterns, other.jobs)
-
 
 class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
     """In place of a hello: the app can't be loaded. `message` says why, `allowed` what could stand there instead."""

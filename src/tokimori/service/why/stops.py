@@ -76,7 +76,7 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     able = [node for node in there if _can_run(function, node)]
     if not able:
         return (
-            _no_such_function(function, there)
+            _no_such_function(lane, there)
             if function
             else _no_such_node(
                 "it waits for a node that runs more than the functions of its app, and none runs",
@@ -94,8 +94,10 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
 
 
-def _no_such_function(function: str, nodes: Iterable[NodeRecord]) -> Reason:
-    unable = next((node for node in nodes if _has_handler(function, node)), None)
+def _no_such_function(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason:
+    function = handler_of(lane)
+    fitting = (node for node in nodes if _has_handler(function, node) and not lacking(node.labels, lane))
+    unable = next(fitting, None)
     if unable is not None:
         which = f"the node {unable.id} on {unable.host}, which has a handler of the function {function!r}"
         text = f"it waits for {which} and can start none now ({unable.labels.get(UNABLE_LABEL)})"

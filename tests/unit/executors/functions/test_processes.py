@@ -94,7 +94,6 @@ class Pool:
         self.pool._posts[COMMON] = cast(KeeperPost, self.keeper)
         self.pool._hello = asyncio.get_running_loop().create_future()
         self.pool._hello.set_result(hello(0))
-        self.pool._declared = hello(0)
         self.pool.reload()
 
     def _ready(self) -> None:
@@ -104,6 +103,15 @@ class Pool:
     def newest(self) -> int:
         """The process that was started last."""
         return self.keeper.starts[-1][1]
+
+    def given(self) -> int | None:
+        """Which process would be given a run."""
+        process = self.pool.place(COMMON)
+        return None if process is None else process.number
+
+    def phases(self, numbers: Sequence[int]) -> set[Phase]:
+        """How far these are."""
+        return {self.pool._processes[number].phase for number in numbers}
 
     def both_started(self) -> tuple[int, int]:
         """The two that were started last."""
@@ -216,39 +224,59 @@ def test_an_app_that_is_imported_for_ever_starts_no_function(tmp_path: Path) -> 
     run_virtually(scenario())
 
 
-def test_what_new_code_declares_counts_when_all_of_it_is_there(tmp_path: Path) -> None:
-    """While one with older code is given runs, what it does not know can't be; it is told once for each code."""
+def test_new_code_is_given_runs_when_all_of_it_is_there(tmp_path: Path) -> None:
+    """Old and new code are never given runs at the same time: each may have handlers that the other does not know."""
 
     async def scenario() -> None:
         pool = Pool(tmp_path, processes=2)
-        pool.both_say_hello()
-        assert pool.declared == []
+        old = pool.both_say_hello()
+        pool.declared.clear()
         pool.pool.reload()
         first, second = pool.both_started()
         pool.says_hello("f", number=first)
-        assert pool.declared == []
+        assert pool.given() in old
+        assert (pool.declared, pool.phases(old)) == ([], {Phase.READY})
         pool.says_hello("f", number=second)
         assert [each.handlers for each in pool.declared] == [["f"]]
+        assert (pool.given() in (first, second), pool.phases(old)) == (True, {Phase.LEAVING})
         pool.ends(first)
         await let_pass(5)
         pool.says_hello("g")
-        pool.pool.reload()
-        pool.both_say_hello("f")
         assert len(pool.declared) == 1
 
     run_virtually(scenario())
 
 
-def test_new_settings_count_with_new_code(tmp_path: Path) -> None:
-    """Where fewer processes are wanted all of before leave with the last one that comes."""
+@pytest.mark.parametrize("leaves", [True, False])
+def test_new_code_takes_over_from_nobody(tmp_path: Path, leaves: bool) -> None:
+    """Where all with older code have gone, or have done enough, one with newer code is given runs."""
 
     async def scenario() -> None:
         pool = Pool(tmp_path, processes=2)
-        before = pool.both_say_hello()
+        old = pool.both_say_hello()
+        pool.pool.reload()
+        one, _ = pool.both_started()
+        pool.says_hello(number=one)
+        for number in old:
+            assert pool.given() != one
+            if leaves:
+                pool.pool._retire(pool.pool._processes[number])
+            else:
+                pool.ends(number)
+        assert pool.given() == one
+
+    run_virtually(scenario())
+
+
+def test_new_settings_count_with_new_code(tmp_path: Path) -> None:
+    """All with older code leave, also where fewer are wanted."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, processes=2)
+        old = pool.both_say_hello()
         pool.pool.reload(replace(pool.pool._app, processes=1, concurrency=3))
         one = pool.pool._processes[pool.says_hello()]
-        assert {pool.pool._processes[number].phase for number in before} == {Phase.LEAVING}
-        assert (one.phase, one._concurrency, len(pool.keeper.starts)) == (Phase.READY, 3, 3)
+        assert (pool.phases(old), one.phase, one._concurrency) == ({Phase.LEAVING}, Phase.READY, 3)
 
     run_virtually(scenario())
 
