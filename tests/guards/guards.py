@@ -248,6 +248,14 @@ GUARDS: tuple[Guard, ...] = (
     ),
     Guard(
         LIMIT,
+        "a node that tells its store what it can run now keeps the units of what has not begun",
+        "node/apart.py",
+        "if node.id != self._id:",
+        "if True:",
+        "tests/unit/node/test_apart.py::test_a_node_that_says_its_labels_anew_keeps_its_units",
+    ),
+    Guard(
+        LIMIT,
         "who counts the places of a job is alone",
         SQL,
         "FOR NO KEY UPDATE OF j SKIP LOCKED",

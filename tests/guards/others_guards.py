@@ -123,7 +123,7 @@ OTHERS_GUARDS = (
     Guard(
         NOBODY_IN,
         "modules in the working folder take the place of none of ours",
-        "executors/functions/processes.py",
+        "executors/functions/start.py",
         'argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],',
         'argv=[sys.executable, "-m", "tokimori.apps.worker_process", json.dumps(told)],',
         "tests/integration/apps/test_foreign_folder.py::test_a_folder_of_ours_is_looked_at_after_our_own_modules",

@@ -74,10 +74,10 @@ SECRET_GUARDS = (
     Guard(
         SHOWN_NOWHERE,
         "functions get no key",
-        "node/wiring.py",
+        "node/functions.py",
         " if name != VARIABLE",
         "",
-        "tests/unit/node/test_wiring.py::test_functions_get_no_key_of_secrets",
+        "tests/unit/node/test_functions.py::test_functions_get_no_key_of_secrets",
     ),
 )
 """What would be taken out, and the test that fails then."""

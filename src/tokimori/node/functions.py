@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import os
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from tokimori.errors import TokimoriError
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
-from tokimori.model.handlers import Handler
 from tokimori.model.ids import RandomBytes
 from tokimori.node.code_watch import told_of_changes
 from tokimori.node.patience import answered
@@ -57,8 +55,10 @@ class Functions:
         app = replace(settings.app, only=mine.only, reload=mine.reload, attached=mine.attached)
         known = replace(self._settings, app=app)
         if known != settings:
-            log.warning("settings have changed that count only when the node is started anew: all but those of app.*")
-        self.executor.reload(_app_of(known, self._secret))
+            log.warning("settings beside app.* have changed, or app.only, or app.reload: these count at the next start")
+        if (found := _app_of(known, self._secret)) is None:
+            log.warning("the settings name no app any more: the code of the one of before is loaded anew")
+        self.executor.reload(found)
 
     @asynccontextmanager
     async def followed(
@@ -101,11 +101,6 @@ def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, s
     """What functions find in their environment: that of the node with its store, and without the keys of secrets."""
     own = {name: text for name, text in environ.items() if name != VARIABLE}
     return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
-
-
-def handlers_of(app: Hello | None) -> Sequence[Handler]:
-    """The handlers of an app."""
-    return () if app is None else (*app.handlers, *(re.compile(pattern) for pattern in app.patterns))
 
 
 async def declare_jobs(service: Service, store: Store, random: RandomBytes, app: Hello | None) -> None:

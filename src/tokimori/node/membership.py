@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from tokimori.clock import Clock, Moment
 from tokimori.engine.refusals import refuses_for_good, tell
-from tokimori.errors import StoreError
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
 from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
 from tokimori.model.timeline import Timeline, follow
@@ -66,7 +65,7 @@ class Membership:
         self.next_at = inf
         try:
             await self.register()
-        except StoreError as fault:
+        except Exception as fault:
             if refuses_for_good(fault):
                 tell(log, f"the store refused to note what this node can run now: {fault}", fault)
             else:

@@ -20,7 +20,7 @@ from tokimori.engine.rhythm import Rhythm
 from tokimori.engine.trim import Kept
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.executors import executors_of
-from tokimori.executors.functions.executor import FunctionExecutor
+from tokimori.executors.functions.executor import FunctionExecutor, handlers_of
 from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
@@ -29,7 +29,7 @@ from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.locks.session import Session
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
-from tokimori.node.functions import Functions, declare_jobs, handlers_of
+from tokimori.node.functions import Functions, declare_jobs
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.patience import answered
@@ -299,7 +299,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         pid=program.pid,
         version=program.version,
         labels={"host": program.host, **settings.node.labels, **apart},
-        handlers=tuple(handlers_of(app)),
+        handlers=() if app is None else tuple(handlers_of(app)),
         only_handlers=settings.app.only,
         concurrency=settings.node.concurrency,
         max_load=settings.node.max_load,

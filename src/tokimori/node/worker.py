@@ -11,6 +11,7 @@ from tokimori.engine.refused_runs import Asked, RefusedRuns
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
+from tokimori.model.handlers import Handler
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
 from tokimori.node.identity import Identity
@@ -118,13 +119,14 @@ class Worker:
         limit = self.work.room()
         if self._stopping.drained or self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
             return False
-        node = self._membership.id
+        node, handlers = self._membership.id, self._membership.identity.handlers
         asked = self._refused.next(lanes, limit, self._clock.monotonic())
         claimed = await self._claim(asked)
         if claimed is None:
             return False
         self._meter.claimed(claimed)
         self.work.accept(claimed, node, self._membership.now)
+        self._hand_back_unless(handlers)
         self.start_tasks()  # the store may still be busy with what ended before
         may_be_more = len(claimed) == asked.limit or is_cut(claimed)
         if not may_be_more:
@@ -174,9 +176,16 @@ class Worker:
         return len(changes)
 
     def become(self, identity: Identity) -> None:
-        """Claim by what this one serves. What was claimed before, and has not begun, goes back."""
+        """Claim by what this one serves. With other handlers, what was claimed before and has not begun goes back."""
+        handlers = self._membership.identity.handlers
         self._membership.become(identity)
-        self.work.hand_back_backlog(self._membership.id, self._membership.now, "its node runs other functions now")
+        self._hand_back_unless(handlers)
+
+    def _hand_back_unless(self, handlers: Sequence[Handler]) -> None:
+        """What was claimed with these handlers goes back, where the node has others now: new code may not know it."""
+        member = self._membership
+        if member.identity.handlers is not handlers:
+            self.work.hand_back_backlog(member.id, member.now, "the code of its node's app has changed")
 
     def hand_back_backlog(self) -> None:
         """Give back, unpenalised, what has not begun."""

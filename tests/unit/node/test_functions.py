@@ -15,7 +15,7 @@ from tokimori.errors import InvalidConfig, InvalidInput, StoreUnavailable
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
-from tokimori.node.functions import Changes, Functions, environ_of, handlers_of
+from tokimori.node.functions import Changes, Functions, environ_of
 from tokimori.testing.clock import VirtualClock
 
 
@@ -55,7 +55,10 @@ def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytes
     said = iter([new, elsewhere])
     functions = Functions(settings, VirtualClock(), os.urandom, lambda: next(said))
     functions.executor = cast(FunctionExecutor, executor)
-    for told in ([], ["settings have changed that count only when the node is started anew: all but those of app.*"]):
+    for told in (
+        [],
+        ["settings beside app.* have changed, or app.only, or app.reload: these count at the next start"],
+    ):
         functions.reload()
         assert caplog.messages == told
     first, second = executor.reloads
@@ -128,9 +131,3 @@ def test_handlers_do_not_wait_for_jobs() -> None:
             assert asked.count("b") == 1
 
     run_virtually(scenario())
-
-
-def test_an_app_has_names_and_patterns() -> None:
-    """A node without an app has no handlers."""
-    assert [getattr(each, "pattern", each) for each in handlers_of(an_app("f"))] == ["f", "m.*"]
-    assert handlers_of(None) == ()

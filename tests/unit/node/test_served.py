@@ -71,7 +71,7 @@ async def test_a_node_takes_other_handlers_while_it_works() -> None:
 
 @pytest.mark.parametrize("refuses", [False, True])
 async def test_a_store_that_does_not_hear_of_other_handlers_costs_no_beat(refuses: bool) -> None:
-    """The node goes on under its id, and claims by what it has. It tells a store that was away, once that is back."""
+    """The node goes on under its id and claims by what it has; it tells a store that was away once that is back."""
     world = World()
     job = await world.add("new", target=Function(name="new"), schedule=None)
     member = await world.join(handlers=("old",))
@@ -101,6 +101,25 @@ async def test_what_was_claimed_for_other_handlers_goes_back() -> None:
     await world.pass_time(0.1)
     assert {(await world.run(run)).state for run in others} == {RunState.READY}
     assert (member.executor.running, (await world.run(begun)).state) == ([begun], RunState.RUNNING)
+
+
+async def test_what_a_claim_brings_for_other_handlers_goes_back() -> None:
+    """New code took over while the store was asked."""
+    world = World()
+    job = await world.add("old", target=Function(name="old"), schedule=None)
+    member = await world.join(handlers=("old",))
+    (run,) = await world.trigger(job)
+
+    def takes_over(asked: str, _: object) -> bool:
+        if asked == "claim":
+            member.node.become(replace(member.node.identity, handlers=("new",)))
+        return False
+
+    member.link.refuses = takes_over
+    await world.pass_time(3)
+    assert member.link.calls["claim"] == 1
+    found = await world.run(run)
+    assert (member.executor.running, found.state, found.attempt) == ([], RunState.READY, 1)
 
 
 async def test_why_no_function_can_be_started_is_shown() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,6 +16,7 @@ from tokimori.executors.functions.process import AppSettings, Attempt, WorkerPro
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.outcomes import stopped
+from tokimori.model.handlers import Handler, handles
 from tokimori.model.ids import RunId, Token
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
@@ -38,8 +40,8 @@ TELL_STARTS = 0.05
 class FunctionExecutor:
     """Runs each function in a worker process, never in this one: user code holds up no lease.
 
-    A node without an app has none of them, and is given nothing to run. `changed` gets what the app declares when new
-    code has taken over that declares something else.
+    A node without an app has none of them, and is given nothing to run. `changed` gets what new code declares, when it
+    takes over.
     """
 
     def __init__(
@@ -54,12 +56,13 @@ class FunctionExecutor:
         self._last = 0
         self._begun: list[Attempt] = []
         self._able: Callable[[], object] = _nobody_waits
+        self._changed = changed or _nobody_told
         self._processes: Processes | Attached | None = None
         if app is not None and app.attached:
             self._processes = Attached(app, heard=self._heard, ready=self._get_on, died=self._died)
         elif app is not None:
             self._processes = Processes(
-                app, heard=self._heard, ready=self._get_on, died=self._died, changed=changed or _nobody_told
+                app, heard=self._heard, ready=self._get_on, died=self._died, changed=self._take_over
             )
 
     async def load(self) -> wire.Hello | None:
@@ -96,6 +99,15 @@ class FunctionExecutor:
             attempt = self._attempts[task.run_id, task.token] = Attempt(task, self._last)
             self._waiting.append(attempt)
         self._fill()
+
+    def _take_over(self, app: wire.Hello) -> None:
+        """From now on runs go to this code. What waits for a place, and is not known there, goes back."""
+        handlers, now = handlers_of(app), boottime()
+        for attempt in list(self._waiting):
+            if not handles(handlers, handler_in(attempt.task)):
+                self._waiting.remove(attempt)
+                self._end(attempt, Released("the code of its node's app has changed"), now)
+        self._changed(app)
 
     def _get_on(self) -> None:
         """There is room, or there will be none for a while."""
@@ -331,11 +343,9 @@ def _cut_off(attempt: Attempt) -> Outcome | None:
 
 def begin_of(task: Task, number: int, now: float) -> wire.Begin:
     """What a worker process is told of an attempt that begins `now`, in seconds since the boot. Raises `Bug`."""
-    if not isinstance(task.target, Function):
-        raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
     return wire.Begin(
         number=number,
-        handler=task.target.name,
+        handler=handler_in(task),
         run_id=task.run_id,
         job_id=task.job_id,
         attempt=task.attempt,
@@ -351,3 +361,15 @@ def begin_of(task: Task, number: int, now: float) -> wire.Begin:
         returning_succeeds=task.auto_complete_success,
         traceparent=task.traceparent,
     )
+
+
+def handler_in(task: Task) -> str:
+    """The handler that a task names. Raises `Bug`."""
+    if not isinstance(task.target, Function):
+        raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
+    return task.target.name
+
+
+def handlers_of(app: wire.Hello) -> Sequence[Handler]:
+    """The handlers that an app has."""
+    return (*app.handlers, *map(re.compile, app.patterns))

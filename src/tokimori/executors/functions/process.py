@@ -101,11 +101,14 @@ class WorkerProcess:
         return len(self.attempts)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether it has said hello, lives, and is not to leave."""
+        return self.phase is Phase.READY and self.is_on_line and not self.exited
+
+    @property
     def has_room(self) -> bool:
         """Whether it may be given one more."""
-        if self.phase is not Phase.READY or len(self.attempts) >= self._concurrency or self.blamed is not None:
-            return False
-        return self.is_on_line and not self.exited
+        return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready
 
     @property
     def is_on_line(self) -> bool:

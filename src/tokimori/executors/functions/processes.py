@@ -12,6 +12,7 @@ from tokimori.executors.functions.last_words import how_it_ended, last_words, sa
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.start import start_of
+from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
@@ -32,18 +33,15 @@ LEAVES_WITHIN = 1.0
 """Seconds in which a process that has left the line to its node ends by itself; then it is killed."""
 LAST_WORDS = 0.5
 """Seconds for which is read what a process said that has exited: a child of it may hold the line for ever."""
-SLOW_IMPORT = 10.0
-"""Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
 
 
 class Processes:
     """The worker processes of an app.
 
     `heard` is told what a process says, `ready` that there is room, or that none will be for a while, `died` which
-    processes ended together, how, and whether they did so by themselves, `changed` what new code declares, when it is
-    given runs and older code is not. The keepers of these processes are their
-    own, one for each cell: they kill them with the lease, and when this process dies. Who ends a keeper takes along
-    what is in its cell alone.
+    processes ended together, how, and whether they did so by themselves, `changed` what new code declares, as soon as
+    runs go to that code alone. The keepers of these processes are their own, one for each cell: they kill them with
+    the lease, and when this process dies. Who ends a keeper takes along what is in its cell alone.
     """
 
     def __init__(
@@ -75,9 +73,7 @@ class Processes:
         self._generation = 1
         self._last = 0
         self._backoff = Backoff()
-        self._told_in: int | None = None
-        self.unable = ""
-        """Why no function is started here, as people were told."""
+        self._telling = Telling()
         self._given_to = 1
         self._newest: Hello | None = None
         self._changed = changed
@@ -110,6 +106,8 @@ class Processes:
             if process.phase is Phase.STARTING and process.cell == COMMON:
                 process.phase = Phase.LEAVING  # else each file that is saved starts some more beside those
                 self.kill(process)
+            elif not self._counts(process):
+                process.leave()
         self._replenish()
 
     async def close(self) -> None:
@@ -125,19 +123,30 @@ class Processes:
     @property
     def able(self) -> bool:
         """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
+        return self._has_ready() or not (self._backoff.pause or self._hangs())
+
+    @property
+    def unable(self) -> str:
+        """Why not, as the log has said it; empty: it does."""
+        return self._telling.unable
+
+    def _hangs(self) -> bool:
         coming = [each.since for each in self._processes.values() if each.phase is Phase.STARTING and each.since]
-        hangs = bool(coming) and max(coming) < boottime() - SLOW_IMPORT
-        return self._has_ready() or not (self._backoff.pause or hangs)
+        return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
 
     def _has_ready(self) -> bool:
-        return any(each.cell == COMMON and each.phase is Phase.READY for each in self._processes.values())
+        return any(each.is_ready and each.cell == COMMON and self._counts(each) for each in self._processes.values())
+
+    def _counts(self, process: WorkerProcess) -> bool:
+        """Whether it may be given runs: of a suspect at once, else when all with its code are there."""
+        return process.cell != COMMON or process.generation <= self._given_to
 
     def place(self, cell: int) -> WorkerProcess | None:
         """The process of the cell that has room and the least to do, of those whose code counts."""
         best = None
         for each in self._processes.values():
-            counts = each.cell == cell and each.generation <= self._given_to
-            if counts and (best is None or len(each.attempts) < len(best.attempts)) and each.has_room:
+            goes_first = best is None or len(each.attempts) < len(best.attempts)
+            if each.cell == cell and goes_first and each.has_room and self._counts(each):
                 best = each
         return best
 
@@ -153,7 +162,8 @@ class Processes:
 
     def look_at(self, process: WorkerProcess) -> None:
         """It has ended a run: replace it if it has done enough. Those of suspects end when they have nothing to do."""
-        self._backoff.worked()
+        if process.generation == self._generation:
+            self._backoff.worked()
         if self._tell_able():
             self._ready()
         most = self._app.most_runs
@@ -176,7 +186,9 @@ class Processes:
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
         for post in self._posts.values():
             post.send([], self._lease)
-        self._tell_unable(f"the app {self._app.app!r} is still being imported")
+        if self._hangs():
+            self._telling.imports(self._app.app, self._generation, others=self._given_to < self._generation)
+        self._tell_unable()
         if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
             for process in [each for each in self._processes.values() if each.has_worked and each.memory > most]:
                 self._retire(process)
@@ -195,13 +207,14 @@ class Processes:
         found = [each for each in self._alive() if each.cell == COMMON and each.generation == self._generation]
         for _ in range(self._app.processes - len(found)):
             self._start(COMMON, self._backoff.pause)
+        if self._take_over():
+            self._ready()
 
     def _retire(self, process: WorkerProcess) -> None:
         if process.phase is Phase.READY:
             process.leave()
             if process.cell == COMMON:
                 self._replenish()
-                self._take_over()
 
     def _start(self, cell: int, pause: float) -> None:
         self._last += 1
@@ -233,7 +246,6 @@ class Processes:
             return False
         process.connect(connection.transport, hello.pid)
         self._backoff.loaded()
-        self._tell_able()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
         elif process.generation == self._generation:
@@ -241,24 +253,26 @@ class Processes:
         if process.generation < self._given_to:
             self._retire(process)
         self._take_over()
+        self._tell_able()
         self._ready()
         return True
 
-    def _take_over(self) -> None:
-        """Runs go to the newest code once as many processes have it as are wanted, or none has older code.
+    def _take_over(self) -> bool:
+        """Whether runs go to the newest code from now on: when all with it are there, or none with older code is left.
 
         Those with older code leave then, and what the new code declares counts: none is given what it does not know.
         """
-        ready = [each for each in self._processes.values() if each.phase is Phase.READY and each.cell == COMMON]
+        ready = [each for each in self._processes.values() if each.is_ready and each.cell == COMMON]
         older = [each for each in ready if each.generation < self._generation]
         come = len(ready) - len(older)
         if self._given_to == self._generation or not come or (older and come < self._app.processes):
-            return
+            return False
         self._given_to = self._generation
         for process in [each for each in self._processes.values() if each.generation < self._generation]:
             self._retire(process)
         if self._newest is not None:
             self._changed(self._newest)
+        return True
 
     def _hear(self, number: int, message: FromWorker) -> None:
         process = self._processes.get(number)
@@ -328,7 +342,6 @@ class Processes:
         if cell == COMMON:
             if not self._refused():
                 self._replenish()
-                self._take_over()
         elif cell in self._posts and not any(each.cell == cell for each in self._processes.values()):
             self._see_to(self._posts.pop(cell).close(), self._ending)
 
@@ -348,22 +361,14 @@ class Processes:
             self._backoff.died_idle(process.since, boottime())
             self._tell_unable(how, words)
 
-    def _tell_unable(self, why: str, words: str = "") -> None:
-        """Once for each code. What waits for a process goes back then. What a process wrote is for the log alone."""
-        if not self.able and self._told_in != self._generation:
-            self._told_in, self.unable = self._generation, why
-            log.error(
-                "no function is started here, and none is claimed, until a process of the app lives: %s",
-                f"{why}: {words}" if words else why,
-            )
+    def _tell_unable(self, *found: str) -> None:
+        """What waits for a process goes back then. `found` is why, where that is known now."""
+        self._telling.found(*found)
+        if not self.able and self._telling.cannot(self._generation):
             self._ready()
 
     def _tell_able(self) -> bool:
-        again = self._told_in is not None and self._has_ready() and not self._backoff.pause
-        if again:
-            self._told_in, self.unable = None, ""
-            log.warning("functions are started again, and claimed")
-        return again
+        return self._has_ready() and not self._backoff.pause and self._telling.can()
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

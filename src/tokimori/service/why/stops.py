@@ -96,8 +96,8 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
 
 def _no_such_function(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason:
     function = handler_of(lane)
-    fitting = (node for node in nodes if _has_handler(function, node) and not lacking(node.labels, lane))
-    unable = next(fitting, None)
+    having = [node for node in nodes if _has_handler(function, node)]
+    unable = min(having, key=lambda node: len(lacking(node.labels, lane)), default=None)
     if unable is not None:
         which = f"the node {unable.id} on {unable.host}, which has a handler of the function {function!r}"
         text = f"it waits for {which} and can start none now ({unable.labels.get(UNABLE_LABEL)})"

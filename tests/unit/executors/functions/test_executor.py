@@ -90,6 +90,23 @@ async def test_what_can_not_be_started_goes_back() -> None:
     assert not executor.able()
 
 
+async def test_what_new_code_does_not_know_goes_back() -> None:
+    """Of what waits for a place; all else is given to that code."""
+    declared, told = list[wire.Hello](), list[Report]()
+    executor, pool = FunctionExecutor(VirtualClock(), changed=declared.append), OneProcess(9)
+    executor._processes = cast(Processes, pool)
+    await executor.open(told.append)
+    for name in ("f", "gone", "mails.old"):
+        executor.start([msgspec.structs.replace(TASK, run_id=RunId(name), target=Function(name=name))])
+    hello = wire.Hello(number=1, pid=7, app="a", handlers=["f"], patterns=["mails.*"], jobs=[])
+    executor._take_over(hello)
+    assert [(each.run_id, type(each.outcome)) for each in told if isinstance(each, Ended)] == [("gone", Released)]
+    assert declared == [hello]
+    pool.get_ready()
+    executor._get_on()
+    assert pool.process.load == 2
+
+
 async def test_who_waits_is_not_looked_at_while_all_is_full() -> None:
     """An end gives its place to the next one, and costs nothing for all others that wait."""
     executor, pool = FunctionExecutor(VirtualClock()), OneProcess()

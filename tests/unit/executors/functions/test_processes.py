@@ -13,7 +13,8 @@ from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import Connection
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
-from tokimori.executors.functions.processes import LAST_WORDS, SLOW_IMPORT, Processes
+from tokimori.executors.functions.processes import LAST_WORDS, Processes
+from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON
@@ -264,6 +265,86 @@ def test_new_code_takes_over_from_nobody(tmp_path: Path, leaves: bool) -> None:
             else:
                 pool.ends(number)
         assert pool.given() == one
+
+    run_virtually(scenario())
+
+
+def test_code_that_never_took_over_leaves_when_there_is_newer(tmp_path: Path) -> None:
+    """It is given no runs, and does not pass for a process that could be: what waits goes back."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, processes=2)
+        old = pool.both_say_hello()
+        pool.pool.reload()
+        middle, _ = pool.both_started()
+        pool.says_hello(number=middle)
+        pool.pool.reload()
+        assert pool.phases([middle]) == {Phase.LEAVING}
+        for _ in range(4):
+            pool.can_not_load()
+            await let_pass(40)
+        for number in old:
+            pool.pool._retire(pool.pool._processes[number])
+        assert (pool.given(), pool.pool.able) == (None, False)
+        pool.says_hello()
+        assert (pool.given(), pool.pool.able) == (pool.newest, True)
+
+    run_virtually(scenario())
+
+
+def test_new_code_that_dies_is_not_started_all_the_time(tmp_path: Path) -> None:
+    """However much those with older code still do."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, processes=2)
+        old, _ = pool.both_say_hello()
+        pool.pool.reload()
+        began = len(pool.keeper.starts)
+        for _ in range(60):
+            alive = [each for each in pool.pool._processes.values() if each.generation == pool.pool._generation]
+            for each in alive:
+                if each.since and each.phase is Phase.STARTING:
+                    pool.ends(pool.says_hello(number=each.number))
+                    break
+            pool.pool.look_at(pool.pool._processes[old])
+            await let_pass(1)
+        assert pool.phases([old]) == {Phase.READY}
+        assert len(pool.keeper.starts) - began < 12
+
+    run_virtually(scenario())
+
+
+def test_new_code_that_is_imported_for_long_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each code, while that of before goes on."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        pool.says_hello()
+        pool.pool.reload()
+        pool.pool._processes[pool.newest].since -= SLOW_IMPORT
+        for _ in range(2):
+            pool.pool.renew(0)
+        assert caplog.messages == ["the new code is still being imported; the processes with the code of before go on"]
+        assert pool.pool.able
+
+    run_virtually(scenario())
+
+
+def test_the_reason_why_no_function_starts_is_that_of_now(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says it once for each code; whoever asks is told what was found last."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path)
+        for _ in range(3):
+            last = pool.says_hello()
+            pool.ends(last)
+            await let_pass(40)
+        assert pool.pool.unable == f"worker process {last} (pid 7) died (exit code 0)"
+        for _ in range(3):
+            pool.can_not_load()
+            await let_pass(40)
+        assert pool.pool.unable == "app: no"
+        assert [record.levelname for record in caplog.records].count("ERROR") == 1
 
     run_virtually(scenario())
 

@@ -1,0 +1,51 @@
+"""What the log says of the code of an app: once for each code, however often it is found out."""
+
+import logging
+
+log = logging.getLogger(__name__)
+
+SLOW_IMPORT = 10.0
+"""Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
+
+
+class Telling:
+    """What was said so far. `unable`: why no function is started now, empty where they are.
+
+    `generation` is that of the newest code.
+    """
+
+    def __init__(self) -> None:
+        self.unable = ""
+        self._found: tuple[str, ...] = ()
+        self._told_in: int | None = None
+        self._slow_in: int | None = None
+
+    def found(self, *found: str) -> None:
+        """Why the last process came to nothing, and what it wrote, which is for the log alone."""
+        self._found = found or self._found
+
+    def cannot(self, generation: int) -> bool:
+        """No function is started; whether that, or why, is new."""
+        why = self._found[0] if self._found else ""
+        if (generation, why) == (self._told_in, self.unable):
+            return False
+        if generation != self._told_in:
+            said = ": ".join(self._found)
+            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", said)
+        self._told_in, self.unable = generation, why
+        return True
+
+    def can(self) -> bool:
+        """They are started; whether that is new."""
+        if self._told_in is None:
+            return False
+        self._told_in, self.unable = None, ""
+        log.warning("functions are started again, and claimed")
+        return True
+
+    def imports(self, app: str, generation: int, *, others: bool) -> None:
+        """The newest code is being imported for long; `others`: processes with the code of before go on meanwhile."""
+        self.found(f"the app {app!r} is still being imported")
+        if others and generation != self._slow_in:
+            self._slow_in = generation
+            log.warning("the new code is still being imported; the processes with the code of before go on")
