@@ -106,7 +106,7 @@ class Processes:
             if process.phase is Phase.STARTING and process.cell == COMMON:
                 process.phase = Phase.LEAVING  # else each file that is saved starts some more beside those
                 self.kill(process)
-            elif not self._counts(process):
+            elif process.cell == COMMON and process.generation > self._given_to:
                 process.leave()
         self._replenish()
 
@@ -135,18 +135,15 @@ class Processes:
         return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
 
     def _has_ready(self) -> bool:
-        return any(each.is_ready and each.cell == COMMON and self._counts(each) for each in self._processes.values())
-
-    def _counts(self, process: WorkerProcess) -> bool:
-        """Whether it may be given runs: of a suspect at once, else when all with its code are there."""
-        return process.cell != COMMON or process.generation <= self._given_to
+        common = (each for each in self._processes.values() if each.cell == COMMON)
+        return any(each.is_ready and each.generation <= self._given_to for each in common)
 
     def place(self, cell: int) -> WorkerProcess | None:
-        """The process of the cell that has room and the least to do, of those whose code counts."""
-        best = None
+        """The process of the cell that has room and the least to do. Those of suspects do not wait for a takeover."""
+        best, newest = None, self._given_to if cell == COMMON else self._generation
         for each in self._processes.values():
-            goes_first = best is None or len(each.attempts) < len(best.attempts)
-            if each.cell == cell and goes_first and each.has_room and self._counts(each):
+            counts = each.cell == cell and each.generation <= newest
+            if counts and (best is None or len(each.attempts) < len(best.attempts)) and each.has_room:
                 best = each
         return best
 
@@ -368,7 +365,9 @@ class Processes:
             self._ready()
 
     def _tell_able(self) -> bool:
-        return self._has_ready() and not self._backoff.pause and self._telling.can()
+        # Each end of a run asks this: the answer is mostly in its first word.
+        told = self._telling.told_in is not None
+        return told and self._has_ready() and not self._backoff.pause and self._telling.can()
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

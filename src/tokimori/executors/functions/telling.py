@@ -11,13 +11,13 @@ SLOW_IMPORT = 10.0
 class Telling:
     """What was said so far. `unable`: why no function is started now, empty where they are.
 
-    `generation` is that of the newest code.
+    `generation` is that of the newest code, `told_in` that of the code of which was said that none is started.
     """
 
     def __init__(self) -> None:
         self.unable = ""
         self._found: tuple[str, ...] = ()
-        self._told_in: int | None = None
+        self.told_in: int | None = None
         self._slow_in: int | None = None
 
     def found(self, *found: str) -> None:
@@ -27,19 +27,19 @@ class Telling:
     def cannot(self, generation: int) -> bool:
         """No function is started; whether that, or why, is new."""
         why = self._found[0] if self._found else ""
-        if (generation, why) == (self._told_in, self.unable):
+        if (generation, why) == (self.told_in, self.unable):
             return False
-        if generation != self._told_in:
+        if generation != self.told_in:
             said = ": ".join(self._found)
             log.error("no function is started here, and none is claimed, until a process of the app lives: %s", said)
-        self._told_in, self.unable = generation, why
+        self.told_in, self.unable = generation, why
         return True
 
     def can(self) -> bool:
         """They are started; whether that is new."""
-        if self._told_in is None:
+        if self.told_in is None:
             return False
-        self._told_in, self.unable = None, ""
+        self.told_in, self.unable = None, ""
         log.warning("functions are started again, and claimed")
         return True
 
