@@ -122,6 +122,12 @@ class Pool:
         """The two that were started last, which are ready then."""
         return tuple(self.says_hello(*handlers, number=number) for number in self.both_started())
 
+    def half_renewed(self) -> tuple[Sequence[int], int]:
+        """Two with older code, and the first with newer: the other one has not come yet."""
+        old = self.both_say_hello()
+        self.pool.reload()
+        return old, self.says_hello(number=self.newest - 1)
+
     def says_hello(self, *handlers: str, number: int | None = None) -> int:
         """The newest one, or this one, which is ready then; its app has these handlers."""
         line, number = SimpleNamespace(transport=OpenLine()), number or self.newest
@@ -254,10 +260,7 @@ def test_new_code_takes_over_from_nobody(tmp_path: Path, leaves: bool) -> None:
 
     async def scenario() -> None:
         pool = Pool(tmp_path, processes=2)
-        old = pool.both_say_hello()
-        pool.pool.reload()
-        one, _ = pool.both_started()
-        pool.says_hello(number=one)
+        old, one = pool.half_renewed()
         for number in old:
             assert pool.given() != one
             if leaves:
@@ -274,10 +277,7 @@ def test_code_that_never_took_over_leaves_when_there_is_newer(tmp_path: Path) ->
 
     async def scenario() -> None:
         pool = Pool(tmp_path, processes=2)
-        old = pool.both_say_hello()
-        pool.pool.reload()
-        middle, _ = pool.both_started()
-        pool.says_hello(number=middle)
+        old, middle = pool.half_renewed()
         pool.pool.reload()
         assert pool.phases([middle]) == {Phase.LEAVING}
         for _ in range(4):
