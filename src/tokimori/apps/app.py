@@ -42,6 +42,8 @@ _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any])
 Vanished = Literal["report", "pause", "delete"]
 """What becomes of jobs that an app has declared once, and does not any more."""
+MOST_JOBS = 10_000
+"""So many jobs an app may declare: what the store keeps of them has room for as many, with the longest ids."""
 
 
 class DeclaredArguments(JobArguments, total=False):
@@ -110,6 +112,13 @@ class App:
             if job_id in self._jobs:
                 raise InvalidInput(
                     f"id: the app {self.name!r} has two jobs {job_id!r}", field="id", value=job_id, allowed="another id"
+                )
+            if len(self._jobs) == MOST_JOBS:
+                raise InvalidInput(
+                    f"id: the app {self.name!r} declares {MOST_JOBS} jobs, and {job_id!r} is one more",
+                    field="id",
+                    value=job_id,
+                    allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
             handler = f"{self.name}.{job_id}"
             made = JobFunction(function, job_id, lambda: self.client)

@@ -1,6 +1,7 @@
 """Jobs that an app declares in its code: they are put in the store, and follow the code, but never an edit by hand."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Literal, cast
 
 import msgspec
@@ -21,7 +22,7 @@ Vanished = Literal["report", "pause", "delete"]
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """What an app has declared so far: for each job a digest of what was declared last."""
+    """What an app has declared so far, or a part of that: for each job a digest of what was declared last."""
 
     jobs: dict[str, str]
 
@@ -48,45 +49,51 @@ async def declare(service: JobService, store: DocumentStore, random: RandomBytes
     and `InvalidInput` for a job that can't be added.
     """
     documents = Documents(store, APPS, random)
-    known = await _known(documents, declared.app)
+    parts = await documents.list(f"{declared.app}/")
+    known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
     lines: list[str] = []
-    now_known = dict(known.jobs)
+    now_known = dict(known)
     for job_id, fields in declared.jobs.items():
         said = {"owner": declared.app, **fields}
         wanted = digest_of(definition_from(without_count(said), time_zone=service.time_zone))
-        line = await _put(service, job_id, said, wanted, known.jobs.get(job_id))
+        line = await _put(service, job_id, said, wanted, known.get(job_id))
         if line is None:
             now_known[job_id] = wanted
         else:
             lines.append(line)
-    gone = [job_id for job_id in known.jobs if job_id not in declared.jobs]
+    gone = [job_id for job_id in known if job_id not in declared.jobs]
     lines += [line for job_id in gone if (line := await _vanish(service, job_id, declared, now_known)) is not None]
-    if now_known != known.jobs:
-        await _remember(documents, declared.app, now_known, gone)
+    changed = {job_id for job_id in {*known, *now_known} if known.get(job_id) != now_known.get(job_id)}
+    await _remember(documents, declared.app, {job_id: now_known.get(job_id) for job_id in sorted(changed)})
     return lines
 
 
-async def _known(documents: Documents[Known], app: str) -> Known:
+async def _remember(documents: Documents[Known], app: str, changes: Mapping[str, str | None]) -> None:
+    """Keep what was declared, and forget what is None; what another node has declared meanwhile stays known."""
+    parts: dict[str, dict[str, str | None]] = {}
+    for job_id, digest in changes.items():
+        parts.setdefault(_part_of(app, job_id), {})[job_id] = digest
+    for part, its in parts.items():
+        await _change(documents, part, its)
+
+
+def _part_of(app: str, job_id: str) -> str:
+    """The document that has the job: one of sixteen, since a single one has no room for all jobs of a large app."""
+    return f"{app}/{sha256(job_id.encode()).hexdigest()[0]}"
+
+
+async def _change(documents: Documents[Known], part: str, changes: Mapping[str, str | None]) -> None:
+    def changed(known: Known) -> Known:
+        now = {**known.jobs, **changes}
+        return Known(jobs={job_id: digest for job_id, digest in now.items() if digest is not None})
+
     try:
-        return await documents.get(app)
-    except NotFound:
-        return Known(jobs={})
-
-
-async def _remember(documents: Documents[Known], app: str, jobs: Mapping[str, str], gone: Iterable[str]) -> None:
-    """Keep what was declared; what another node of the app has declared meanwhile stays known."""
-    forgotten = {job_id for job_id in gone if job_id not in jobs}
-
-    def merged(known: Known) -> Known:
-        return Known(jobs={**{key: value for key, value in known.jobs.items() if key not in forgotten}, **jobs})
-
-    try:
-        await documents.change(app, merged)
+        await documents.change(part, changed)
     except NotFound:
         try:
-            await documents.add(app, Known(jobs=dict(jobs)))
+            await documents.add(part, changed(Known(jobs={})))
         except AlreadyExists:
-            await documents.change(app, merged)
+            await documents.change(part, changed)
 
 
 async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted: str, known: str | None) -> str | None:

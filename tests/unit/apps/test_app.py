@@ -48,6 +48,20 @@ def test_a_zone_that_is_not_said_is_that_of_the_node() -> None:
     assert app.hello(1, 2).jobs[0].fields == {"function": "a.job", "schedule": "@daily", "runs_remaining": 3}
 
 
+def test_an_app_declares_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more is refused, and the error says what else puts jobs in the store."""
+    monkeypatch.setattr("tokimori.apps.app.MOST_JOBS", 2)
+    app = App("a")
+
+    def tick() -> None: ...
+
+    for job_id in ("one", "two"):
+        app.job(id=job_id)(tick)
+    with pytest.raises(InvalidInput, match="declares 2 jobs, and 'three' is one more") as found:
+        app.job(id="three")(tick)
+    assert "`tokimori apply FILE` puts others" in str(found.value.allowed)
+
+
 def test_handlers_are_names_and_patterns() -> None:
     """A node says both, so that lanes find it."""
     app = App("a", prune="pause")

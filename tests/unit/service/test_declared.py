@@ -87,6 +87,16 @@ async def test_a_job_deleted_by_hand_comes_back(world: World) -> None:
     assert (await world.service.get("nightly")).definition.owner == "app"
 
 
+async def test_a_large_app_follows_its_code(world: World) -> None:
+    """What is known of its jobs has more room than one document has, and what others have declared meanwhile stays."""
+    jobs = {f"{n:0255}": {"noop": True} for n in range(1_000)}
+    assert await declared(world, jobs) == []
+    changed = {job_id: {"noop": True, "priority": 1} for job_id in jobs}
+    assert await declared(world, {**changed, "one-more": NIGHTLY}) == []
+    assert (await world.service.get(f"{999:0255}")).definition.priority == 1
+    assert len(await declared(world, {"one-more": NIGHTLY})) == len(jobs)
+
+
 async def test_a_count_of_runs_is_said_once(world: World) -> None:
     """`runs_remaining` counts down from the first start, and no later start sets it back."""
     await declared(world, {"nightly": {**NIGHTLY, "runs_remaining": 5}})
