@@ -7,15 +7,18 @@ product's. A test that calls the product a thousand times in a row holds the loo
 """
 
 import asyncio
+import faulthandler
 import gc
+import os
+import re
 import signal
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 MOST = 0.050
 """Seconds of the processor that the product may take in one step. In production a node warns of 0.25 s on the wall."""
@@ -23,9 +26,15 @@ _SAMPLE, _USUAL = 20_000, 0.0025
 """So many numbers become a text in so many seconds of the processor, on machines as MOST is meant for."""
 EVERY = 0.005
 """Seconds of the processor between two looks."""
+SHORT = 2 * EVERY
+"""Seconds of the processor that a step of another thread may take before anybody looks: a look there costs more."""
 _NOT_IN_A_NODE = ("/jinja2/compiler.py", "/jinja2/environment.py", "/copying.py")
 """Templates are compiled before a node listens; what copies a store is a program of its own."""
+_LINE = re.compile(r'  File "(.*)", line \d+ in (.*)')
+"""A call as `faulthandler` tells it."""
 _PRODUCT, _TESTS = (f"{Path(__file__).parents[1] / part}/" for part in ("src/tokimori", "tests"))
+
+Call = TypeVar("Call")
 
 
 def slowness() -> float:
@@ -42,19 +51,19 @@ class _Step:
         self.since = since
         """Seconds of the processor that its thread had when it was known."""
         self.looks, self.of_call, self.most, self.stack = 0, 0, 0, ""
-        self.call: FrameType | None = None
+        self.call: object = None
         self.collected = 0.0
 
-    def look(self, frame: FrameType | None) -> None:
-        """Note whose code runs."""
+    def look(self, call: object, stack: Callable[[], str]) -> None:
+        """Note whose code runs: the product's call, if it is the product's, and how it came to that."""
         self.looks += 1
-        if (call := _product_call(frame)) is None:
+        if call is None:
             return
-        self.of_call = self.of_call + 1 if call is self.call else 1
-        self.call = call  # held, so that no later frame has its place
+        self.of_call = self.of_call + 1 if call == self.call else 1
+        self.call = call  # a frame is held, so that no later one has its place
         if self.of_call > self.most:
             self.most = self.of_call
-            self.stack = "".join(traceback.format_stack(frame)[-12:])
+            self.stack = stack()
 
 
 class Watchdog:
@@ -72,6 +81,7 @@ class Watchdog:
         """Of the main thread, as soon as somebody has looked."""
         self._found: list[str] = []
         self._collecting = 0.0
+        self._text = os.memfd_create("stacks")
 
     def begin(self) -> None:
         """Watch from now on. For the main thread."""
@@ -109,6 +119,7 @@ class Watchdog:
     def end(self) -> None:
         """Take the timer away, which would outlive what handles it."""
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        os.close(self._text)
 
     def found(self) -> list[str]:
         """What held a loop since this was asked, with its stack."""
@@ -125,9 +136,20 @@ class Watchdog:
     def _look(self, _: int, frame: FrameType | None) -> None:
         if self._is_in_step:
             self._step = self._step or _Step(time.thread_time())
-            self._step.look(frame)
+            call = _product_call((each.f_code.co_filename, each) for each in _callers(frame))
+            self._step.look(call, lambda: "".join(traceback.format_stack(frame)[-12:]))
         for thread, step in self._steps.copy().items():  # at once: other threads begin steps meanwhile
-            step.look(sys._current_frames().get(thread))
+            if time.clock_gettime(time.pthread_getcpuclockid(thread)) - step.since > SHORT:
+                step.look(*self._elsewhere(thread))
+
+    def _elsewhere(self, thread: int) -> tuple[object, Callable[[], str]]:
+        """The product's call in another thread, and its stack, as text: frames of Python 3.11 may vanish meanwhile."""
+        os.ftruncate(self._text, 0)
+        os.lseek(self._text, 0, os.SEEK_SET)
+        faulthandler.dump_traceback(self._text)
+        text = os.pread(self._text, 1 << 20, 0).decode(errors="replace")
+        stack = text.partition(f"Thread 0x{thread:016x} ")[2].partition("\n\n")[0]
+        return _product_call((file, (file, name)) for file, name in _LINE.findall(stack)), lambda: stack
 
     def _collect(self, phase: str, _: Mapping[str, int]) -> None:
         if phase == "start":
@@ -139,15 +161,22 @@ class Watchdog:
             step.collected += time.thread_time() - self._collecting
 
 
-def _product_call(frame: FrameType | None) -> FrameType | None:
-    """The call into the product in which its code runs, or what it calls; none while a module is loaded."""
-    call, of_tests = None, False
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
-        file = frame.f_code.co_filename
+        yield frame
+        frame = frame.f_back
+
+
+def _product_call(calls: Iterable[tuple[str, Call]]) -> Call | None:
+    """The call into the product in which its code runs, or what it calls; none while a module is loaded.
+
+    `calls` are those of a thread with their files, the innermost first.
+    """
+    found, of_tests = None, False
+    for file, call in calls:
         if file.startswith("<frozen importlib") or file.endswith(_NOT_IN_A_NODE):
             return None
         of_tests = of_tests or file.startswith(_TESTS)
         if not of_tests and file.startswith(_PRODUCT):
-            call = frame
-        frame = frame.f_back
-    return call
+            found = call
+    return found

@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import threading
 import time
 import weakref
+from functools import partial
 
 import pytest
 
@@ -58,6 +60,23 @@ async def test_a_slow_machine_is_not_the_products_fault(watchdog: Watchdog, monk
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert watchdog.found() == []
+
+
+def test_a_loop_of_another_thread_is_watched_too(watchdog: Watchdog) -> None:
+    """What holds it is told with its stack; what tests compute there is not."""
+
+    async def take() -> None:
+        for work in (count_up, partial(look_for_moments, SECONDS * slowness())):
+            asyncio.get_running_loop().call_soon(work)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    thread = threading.Thread(target=lambda: asyncio.run(take()))
+    thread.start()
+    while thread.is_alive():
+        thread.join(EVERY)
+    (told,) = watchdog.found()
+    assert "next_moments" in told
 
 
 async def test_what_tests_compute_is_not_the_products_fault(watchdog: Watchdog) -> None:
