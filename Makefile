@@ -28,16 +28,13 @@ test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
 
-# Some proofs only reckon, for an hour and more, and wait for nothing; the others have bounds of seconds. So these have
-# the cores first, and what they leave is the reckoners'. Those say what they found when the others have ended.
-RECKONERS := tests/simulation tests/prove tests/unit
+# Some proofs only compute, for the better part of an hour; others have bounds of seconds, and fail beside those.
+COMPUTED := tests/simulation tests/prove tests/unit
 prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
-	@said=$$(mktemp); failed=0; \
-	nice -n 10 $(BIN)/pytest -q -n $$(nproc) --dist worksteal -m prove --timeout 3600 $(RECKONERS) > $$said 2>&1 & others=$$!; \
-	trap "kill $$others" INT TERM HUP; \
-	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m prove --timeout 1800 $(addprefix --ignore ,$(RECKONERS)) || failed=1; \
-	wait $$others || failed=1; \
-	cat $$said; rm $$said; exit $$failed
+	@failed=0; \
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m prove --timeout 1800 $(addprefix --ignore ,$(COMPUTED)) || failed=1; \
+	$(BIN)/pytest -n $$(nproc) --dist worksteal -m prove --timeout 1800 $(COMPUTED) || failed=1; \
+	exit $$failed
 
 # What it has found stays in mutants/, so that a run which its hour has ended is gone on with by the next one. A name of
 # `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.retry.*'
