@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -53,6 +54,8 @@ class _Step:
         self.looks, self.of_call, self.most, self.stack = 0, 0, 0, ""
         self.call: object = None
         self.collected = 0.0
+        self.clock = time.pthread_getcpuclockid(threading.get_ident())
+        """The processor time of its thread, which others may ask for: where the thread has gone, that is an error."""
 
     def look(self, call: object, stack: Callable[[], str]) -> None:
         """Note whose code runs: the product's call, if it is the product's, and how it came to that."""
@@ -139,8 +142,9 @@ class Watchdog:
             call = _product_call((each.f_code.co_filename, each) for each in _callers(frame))
             self._step.look(call, lambda: "".join(traceback.format_stack(frame)[-12:]))
         for thread, step in self._steps.copy().items():  # at once: other threads begin steps meanwhile
-            if time.clock_gettime(time.pthread_getcpuclockid(thread)) - step.since > SHORT:
-                step.look(*self._elsewhere(thread))
+            with suppress(OSError):  # the thread has gone meanwhile
+                if time.clock_gettime(step.clock) - step.since > SHORT:
+                    step.look(*self._elsewhere(thread))
 
     def _elsewhere(self, thread: int) -> tuple[object, Callable[[], str]]:
         """The product's call in another thread, and its stack, as text: frames of Python 3.11 may vanish meanwhile."""
