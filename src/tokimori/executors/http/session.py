@@ -23,8 +23,9 @@ from tokimori.turns import Reading
 
 KEPT_OPEN = 10.0
 """Seconds for which a connection without a request is kept."""
-LONGEST_READING = 0.01
-"""Seconds of one step of the loop in which is read what services have answered."""
+LONGEST_READING = 0.005
+"""Seconds of one step of the loop in which is read what services have answered. Where it came in small pieces, the
+attempts that take them up take twice as long again, all in the next step."""
 RESOLVING = 64
 """So many names are looked up at a time, in threads of their own: more than a node with two cores has runs at a time by
 default, so that names to which nobody answers, for ten seconds each, hold up no others."""
