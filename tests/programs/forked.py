@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import NoReturn
+from typing import IO, NoReturn, TextIO
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("tokimori")
@@ -47,11 +48,15 @@ LOADED = (
             "context",
             "events",
             "remote",
+            "serve",
+            "worker",
         )
     ),
     "tokimori.cli.config",
     "tokimori.client.over_http",
+    "tokimori.node.http_door",
     "tokimori.node.wiring",
+    "tokimori.metrics.metrics",
     "tokimori.stores.sqlite.store",
     "tokimori.stores.postgres.store",
 )
@@ -72,6 +77,75 @@ def run(
         code = _await(ours, arguments, timeout)
         printed = [os.pread(each, os.fstat(each).st_size, 0).decode() for each in outputs]
     return subprocess.CompletedProcess([str(PROGRAM), *arguments], code, *printed)
+
+
+class Started:
+    """The program at work, to be used as a `subprocess.Popen[str]` is.
+
+    `stdout` is `PIPE`, `DEVNULL` or a file; `stderr` is `None` (this process's own), `DEVNULL` or a file.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int | IO[str],
+        stderr: int | IO[str] | None = None,
+    ) -> None:
+        self.stdout: TextIO | None = None
+        self.returncode: int | None = None
+        connection, theirs = socket.socketpair()
+        self._answers = connection.makefile("r")
+        with contextlib.ExitStack() as stack, connection:
+            stack.enter_context(theirs)
+            outputs = [self._output(stack, stdout), self._output(stack, 2 if stderr is None else stderr)]
+            _starter().start([arguments, str(cwd), dict(env)], [theirs.fileno(), *outputs])
+        self.pid = int(self._answers.readline())
+
+    def _output(self, stack: contextlib.ExitStack, wanted: int | IO[str]) -> int:
+        """A descriptor for what it prints."""
+        if wanted == subprocess.PIPE:
+            ours, theirs = os.pipe()
+            self.stdout = os.fdopen(ours)
+        elif wanted == subprocess.DEVNULL:
+            theirs = os.open(os.devnull, os.O_WRONLY)
+        else:
+            return wanted if isinstance(wanted, int) else wanted.fileno()
+        stack.callback(os.close, theirs)
+        return theirs
+
+    def poll(self) -> int | None:
+        """The exit code, once it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, when it has ended. Raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None:
+            ready, _, _ = select.select([self._answers], [], [], timeout)
+            if not ready:
+                raise subprocess.TimeoutExpired(str(PROGRAM), timeout or 0)
+            self.returncode = int(self._answers.readline())
+            self._answers.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> None:
+        """Wait until it has ended; what it still printed is thrown away."""
+        self.wait(timeout)
+        if self.stdout is not None:
+            self.stdout.close()
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
 
 
 def _await(connection: socket.socket, arguments: Sequence[str], timeout: float) -> int:

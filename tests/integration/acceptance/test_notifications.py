@@ -7,7 +7,6 @@ import hmac
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -21,6 +20,7 @@ import pytest
 
 from tests.integration.cli.conftest import Program, stop
 from tests.integration.http.test_secrets import given
+from tests.programs.forked import Started
 from tests.servers.post_office import PostOffice
 
 PATIENCE = 60.0
@@ -140,7 +140,7 @@ def _signature(headers: dict[str, str], body: bytes) -> str:
 @pytest.mark.prove
 def test_nodes_that_are_killed_amid_notifying_lose_nothing_and_tell_nothing_twice(program: Program) -> None:
     """Each failure has one id, whatever came twice; a receiver that looks at it has heard of each once."""
-    node: list[subprocess.Popen[str]] = []
+    node: list[Started] = []
 
     def killed(number: int) -> None:
         """Before it has the answer."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.conftest import Program, stop
-from tests.programs.forked import PROGRAM
+from tests.programs.forked import Started
 
 APP = """
 import asyncio, ctypes, logging, os, subprocess, sys, time, warnings
@@ -99,15 +99,10 @@ class AppProgram(Program):
         self.log = home / "node.log"
         self.environment |= {"TOKIMORI_LOG_FILE": str(self.log)}
 
-    def work(self, *options: str) -> "subprocess.Popen[str]":
+    def work(self, *options: str) -> Started:
         """A worker of the app, at work when this returns."""
-        node = subprocess.Popen(
-            [str(PROGRAM), "worker", "jobs:app", "--processes", "2", *options],
-            cwd=self.home,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-        )
+        words = ["worker", "jobs:app", "--processes", "2", *options]
+        node = Started(words, cwd=self.home, env=self.environment, stdout=subprocess.PIPE)
         assert node.stdout is not None
         assert "runs jobs" in node.stdout.readline()
         return node

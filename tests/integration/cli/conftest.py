@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.programs import forked
-from tests.programs.forked import PROGRAM
+from tests.programs.forked import Started
 
 
 class Program:
@@ -38,16 +38,10 @@ class Program:
         """However it ends."""
         return forked.run(arguments, cwd=self.home, env=self.environment, timeout=60)
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+    def start(self, *arguments: str) -> Started:
         """The program at work; nobody reads what it prints."""
-        return subprocess.Popen(
-            [str(PROGRAM), *arguments],
-            cwd=self.home,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        nobody = subprocess.DEVNULL
+        return Started(arguments, cwd=self.home, env=self.environment, stdout=nobody, stderr=nobody)
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         """What it prints as JSON."""
@@ -71,29 +65,23 @@ class Program:
         finally:
             connection.close()
 
-    def serve(self) -> "subprocess.Popen[str]":
+    def serve(self) -> Started:
         """A node without HTTP, at work when this returns."""
-        node = subprocess.Popen(
-            [str(PROGRAM), "serve", "--no-http"],
-            cwd=self.home,
-            env=self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-        )
+        node = Started(["serve", "--no-http"], cwd=self.home, env=self.environment, stdout=subprocess.PIPE)
         assert node.stdout is not None
         assert node.stdout.readline()
         return node
 
 
-def stop(node: "subprocess.Popen[str]") -> int:
+def stop(node: "Started | subprocess.Popen[str]") -> int:
     """End the node politely; its exit code."""
     node.send_signal(signal.SIGTERM)
     try:
         node.communicate(timeout=30)
     finally:
         node.kill()
-        node.wait()
-    return node.returncode
+        code = node.wait()
+    return code
 
 
 @pytest.fixture

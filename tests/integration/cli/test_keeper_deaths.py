@@ -1,5 +1,6 @@
 """A job whose command kills its keeper, and its neighbours, on a real node."""
 
+import signal
 import time
 
 from tests.integration.cli.conftest import Program, stop
@@ -32,6 +33,6 @@ def test_a_run_that_kills_its_keeper_fails_and_its_neighbours_live_on(program: P
     ] * 2
     assert f"lost with it: run {run['id']} of bad" in log.read_text()
     assert "only job bad ran when keeper" in log.read_text()
-    node.terminate()
+    node.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     assert stop(node) == 0

@@ -10,7 +10,7 @@ import pytest
 
 import tokimori
 from tests.integration.cli.conftest import Program, stop
-from tests.programs.forked import PROGRAM
+from tests.programs.forked import PROGRAM, Started
 
 PATIENCE = 30.0
 """Seconds after which a test gives up."""
@@ -25,7 +25,7 @@ def apart(program: Program) -> Program:
 
 
 @pytest.fixture
-def node(apart: Program) -> Iterator["subprocess.Popen[str]"]:
+def node(apart: Program) -> Iterator[Started]:
     """A node at work."""
     serving = apart.serve()
     yield serving

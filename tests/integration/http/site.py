@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.integration.cli.conftest import Program, stop
-from tests.programs.forked import PROGRAM
+from tests.programs.forked import Started
 
 
 class Site:
@@ -14,11 +14,10 @@ class Site:
     def __init__(self, program: Program, *options: str) -> None:
         self._log = program.home / "node.log"
         with self._log.open("w") as log:
-            self.node = subprocess.Popen(
-                [str(PROGRAM), "serve", "-p", "0", *options],
+            self.node: Started | subprocess.Popen[str] = Started(
+                ["serve", "-p", "0", *options],
                 cwd=program.home,
                 env=program.environment,
-                text=True,
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
