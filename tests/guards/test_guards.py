@@ -65,6 +65,8 @@ def test_a_test_fails_without_the_guard(guard: Guard, tmp_path: Path) -> None:
             "no:unraisableexception",  # told while a traceback is made, they end that with a SystemError
             "-p",
             "no:schemathesis",  # no guard's test uses it, and it takes as long to load as hypothesis
+            "--hypothesis-profile",
+            "prove",
             guard.test,
             *only,
             "--basetemp",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, Worker, a_job, a_node, a_request, later
+from tests.laws import examples
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
 from tokimori.model.ids import JobId, RunId, uuid7
@@ -127,7 +128,7 @@ class Terms(NamedTuple):
     limit: int
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     past=PASTS,
     skips=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=6, unique_by=lambda pair: pair[0]),

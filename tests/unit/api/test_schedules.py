@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import door_of
 from tests.unit.schedules.texts import anchors, edges, texts, zones
@@ -54,7 +55,7 @@ async def test_bad_questions_name_the_field(door: Asker, query: dict[str, str], 
     assert answer.error["allowed"]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(texts, st.one_of(edges, edges, anchors), zones, st.integers(1, 30))
 async def test_no_moment_is_beyond_the_door(text: str, after: Moment, zone: str, n: int) -> None:
     """Whatever is explained from whatever moment of the years 1 to 9999 is answered, or refused with a reason."""

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
+from tests.laws import examples
 from tests.unit.api.asgi import BEARER, SECRET, Answer, Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
@@ -222,7 +223,7 @@ async def test_who_brings_nothing_is_no_line_in_the_log(stranger: Asker, caplog:
     assert caplog.records == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0")))
 async def test_no_header_is_a_bug(text: str) -> None:
     """Whatever stands in a header or in the address, the answer is a refusal."""

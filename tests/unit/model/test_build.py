@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from tests.laws import examples
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.build import (
     LARGEST,
@@ -33,7 +34,7 @@ BUILD = frozen({}, Manifest(task="t"))
 NAMES = some.text("abc/._é", min_size=1, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(files=some.dictionaries(NAMES, some.binary(max_size=50), max_size=6), order=some.randoms(use_true_random=False))
 def test_the_same_files_are_the_same_build(files: dict[str, bytes], order: Random) -> None:
     """Whatever the order in which they are given, all bytes of it are the same."""

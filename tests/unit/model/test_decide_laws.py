@@ -7,6 +7,7 @@ from itertools import count, pairwise
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, seconds
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.model.decide import MOST_CATCHING_UP, Due, Plan, decide, skip_all
@@ -77,7 +78,7 @@ def by_hand(definition: Definition, active: int, occurrences: list[Moment], now:
     return list(rows.items())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(DEFINITIONS, st.integers(0, 6), SCHEDULES, st.integers(-100, 3_000))
 def test_decide_is_what_the_design_says(definition: Definition, active: int, schedule: Schedule, now: int) -> None:
     """For any policies and any schedule, `decide` agrees with the rules applied one by one."""
@@ -91,7 +92,7 @@ def test_decide_is_what_the_design_says(definition: Definition, active: int, sch
     assert rows == by_hand(definition, active, occurrences, seconds(now))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(DEFINITIONS, SCHEDULES, st.integers(-100, 3_000), st.integers(0, 5))
 def test_pieces_are_the_whole(definition: Definition, schedule: Schedule, now: int, patience: int) -> None:
     """Decided a few occurrences at a time, the runs of each piece active in the next, all is what one call decides."""
@@ -128,7 +129,7 @@ LOOKS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(DEFINITIONS, SCHEDULES, st.integers(0, 10 * DAY // SECOND), LOOKS)
 def test_counts_balance(definition: Definition, schedule: Schedule, start: int, looks: list[Look]) -> None:
     """The ledger: every occurrence up to `fired_through` is one run or in one skip, and none is anything else.

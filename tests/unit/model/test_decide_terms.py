@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.laws import examples
 from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, seconds
 from tests.unit.model.test_decide_laws import DEFINITIONS, SCHEDULES, decided
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
@@ -110,7 +111,7 @@ def test_what_was_skipped_or_replaced_is_not_counted() -> None:
     assert (paused.runs_remaining, paused.state) == (1, JobState.ENABLED)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     DEFINITIONS, SCHEDULES, st.integers(1, 12), st.lists(st.tuples(st.integers(0, 900), st.integers(0, 3)), max_size=12)
 )
@@ -132,7 +133,7 @@ def test_a_job_makes_exactly_its_runs(
             break
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(DEFINITIONS, SCHEDULES, st.sampled_from([1, 30, 61, 4_000]), st.integers(0, 3_000), st.integers(0, 3))
 def test_a_delay_moves_every_decision(
     definition: Definition, schedule: Schedule, delay: int, now: int, active: int

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.node.world import Member, World
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import TokimoriError
@@ -108,7 +109,7 @@ class Played:
         return await self.service.why_run(run_id)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.lists(steps, min_size=4, max_size=40), st.integers(1, 4), st.integers(0, 99))
 async def test_what_does_not_start_always_has_a_reason(steps: list[tuple[Any, ...]], places: int, seed: int) -> None:
     """Whatever people do: what is not started 10 s later has another reason than that it is about to.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples, one_in
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.test_zones import ALL_ZONES
 from tests.unit.schedules.texts import Mode, coarse, edges, modes
@@ -152,7 +153,7 @@ zones = st.sampled_from(["UTC", PARIS, "Australia/Lord_Howe", "Africa/Cairo", "A
 days = st.dates(date(2005, 9, 1), date(2011, 9, 1)).map(lambda day: (day - EPOCH).days)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(coarse, zones, modes, st.sets(st.sampled_from(["sun", "mon", "sat"])), st.sampled_from([None, *Shift]), edges)
 def test_the_first_and_the_last_days_of_time_are_days(  # noqa: PLR0917
     text: str, zone: str, mode: Mode, weekdays: set[str], shift: Shift | None, start: Moment
@@ -198,7 +199,7 @@ def business_days(draw: st.DrawFn) -> tuple[BusinessDays, Moment]:
     return schedule, start
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(business_days(), st.integers(1, 5 * 24))
 def test_it_equals_a_walk_that_moves_every_moment(drawn: tuple[BusinessDays, Moment], hours: int) -> None:
     """Forward, backward and counted, in zones whose clocks jump at odd times."""
@@ -281,7 +282,7 @@ def assert_neighbours(schedule: Schedule, start: Moment, stop: Moment) -> None:
         before = after
 
 
-@pytest.mark.parametrize("zone", JUMPY)
+@pytest.mark.parametrize("zone", one_in(3, JUMPY))
 def test_neighbours_agree_around_transitions(zone: str) -> None:
     """The moment before the next one is the one where the search began, with days off that move what is on them."""
     assert neighbours_agree(zone, 2006, 2012) + neighbours_agree(zone, 2023, 2026) > 0

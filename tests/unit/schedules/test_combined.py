@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import crons, edges, modes, single, zones
 from tokimori.clock import DAY, Moment
@@ -13,7 +14,7 @@ from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
 
 moments = st.one_of(*[st.integers(800_000_000_000_000, 2_000_000_000_000_000).map(Moment)] * 3, edges)
-law = settings(deadline=None, max_examples=200)
+law = settings(deadline=None, max_examples=examples(200))
 
 
 def merged(schedules: list[Schedule], start: Moment, n: int) -> list[Moment]:
@@ -98,7 +99,7 @@ dense = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.lists(dense, min_size=1, max_size=3),
     st.one_of(st.none(), dense),

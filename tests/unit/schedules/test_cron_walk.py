@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.laws import one_in
 from tests.unit.schedules import walk
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
@@ -49,8 +50,8 @@ def check_transition(zone: str, transition: int, rng: random.Random, *, days: in
             assert fault.field == "day of month", text
 
 
-@pytest.mark.parametrize("expressions", [8, pytest.param(25, marks=pytest.mark.prove)])
-@pytest.mark.parametrize("zone", walk.ODD_ZONES)
+@pytest.mark.parametrize("expressions", [3, pytest.param(25, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("zone", one_in(4, walk.ODD_ZONES))
 def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str, expressions: int) -> None:
     """Random (expression, zone, start) have the moments of the walk, whatever the rules for gaps and folds."""
     rng = random.Random(zone)
@@ -58,10 +59,10 @@ def test_it_equals_a_walk_over_every_minute_around_a_transition(zone: str, expre
     check_transition(zone, rng.choice(transitions), rng, days=4, expressions=expressions)
 
 
-@pytest.mark.parametrize("one_of", [3, pytest.param(1, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("one_of", [7, pytest.param(1, marks=pytest.mark.prove)])
 @pytest.mark.parametrize("zone", [*walk.ODD_ZONES, "Europe/Istanbul"])  # once wrong in 1991
 def test_a_time_that_is_shown_twice_comes_once_or_twice_as_told(zone: str, one_of: int) -> None:
-    """At each fold since 1973 (every third one), from any moment around it, forward, backward and counted."""
+    """At each fold since 1973 (every seventh one), from any moment around it, forward, backward and counted."""
     info = zone_info(zone)
     for transition, size in list(folds(zone))[::one_of]:
         second = Moment(transition * SECOND + size // 2 // MINUTE * MINUTE)

@@ -3,12 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.schedules.texts import Mode, anchors, edges, modes, schedules, texts, zones
 from tokimori.clock import DAY, HOUR, Moment
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Schedule, next_moments
 
-law = settings(deadline=None, max_examples=200)  # the machine may be busy
+law = settings(deadline=None, max_examples=examples(200))  # the machine may be busy
 moments = st.one_of(*[st.integers(0, 4_000_000_000_000_000).map(Moment)] * 3, edges)
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import modes, zones
 from tokimori.clock import DAY, Moment
@@ -14,7 +15,7 @@ from tokimori.schedules.days_off import parse_days_off
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
 
-law = settings(deadline=None, max_examples=150)
+law = settings(deadline=None, max_examples=examples(150))
 
 BASES = (
     *("0 0 * * *", "0 9 * * 1", "0 9 * * 1-5; 30 2 1 * *", "*/10 9-17 * * *", "30 2 * * *", "0 0 29 2 *"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.schedules import walk
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import crons, modes, single, zones
@@ -132,7 +133,7 @@ def test_counting_with_days_off_holds_no_year_in_memory() -> None:
         tracemalloc.stop()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(single, st.one_of(st.none(), crons), zones, modes, moments)
 def test_any_expression_is_searched_in_bounds(
     text: str, excluded: str | None, zone: str, mode: tuple[Gap, Fold], start: Moment

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.schedules.test_cron_vectors import at
 from tests.unit.schedules.texts import crons
 from tokimori.clock import DAY, Moment
@@ -28,7 +29,7 @@ def clock_of(text: str) -> WallClock:
     return cron.moments.times
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(crons, min_size=2, max_size=5), st.integers(0, 40_000 * DAY), st.integers(1, 40 * DAY))
 def test_times_that_overlap_are_those_of_pieces_that_do_not(texts: list[str], low: int, length: int) -> None:
     """Searched forward and backward, and counted."""

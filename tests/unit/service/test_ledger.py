@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.laws import examples
 from tests.unit.service.world import World, every_minute
 from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.errors import InvalidInput
@@ -239,7 +240,7 @@ async def test_many_occurrences_are_reckoned_aside(world: World) -> None:
     assert asked not in threads
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.sampled_from(["minute", "late", "day", "pause", "resume", "edit", "backfill", "trigger"]), max_size=8)
 )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
+from tests.laws import examples
 from tests.unit.service.test_definitions import definitions
 from tests.unit.service.world import World
 from tokimori.errors import InvalidFile
@@ -56,7 +57,7 @@ PAUSES = st.dictionaries(
 LIMITS = st.dictionaries(st.sampled_from(["printer", "a.b", "1"]), st.fixed_dictionaries({"limit": st.integers(2, 9)}))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(CALENDARS, PAUSES, LIMITS)
 def test_a_round_trip_of_resources_is_empty(calendars: Any, queues: Any, semaphores: Any) -> None:
     """What `export` writes of calendars, pauses and limits is theirs in each format, and changes none of them."""
@@ -104,7 +105,7 @@ def test_all_formats_say_the_same(text: str) -> None:
 SCHEDULES = st.sampled_from(["0 3 * * *", "every 10 minutes", "on friday at 10:00PM", None])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.builds(lambda d, s: (d, s), definitions(), SCHEDULES), min_size=1, max_size=3))
 def test_a_round_trip_is_empty(made: list[tuple[Definition, str | None]]) -> None:
     """What `export` writes of any jobs, in each format, changes none of them."""

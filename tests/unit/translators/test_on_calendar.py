@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tokimori.clock import from_datetime, to_datetime
 from tokimori.errors import InvalidInput
 from tokimori.schedules.parse import parse_schedule
@@ -99,7 +100,7 @@ def test_the_end_of_a_step_is_written_out() -> None:
 
 @pytest.mark.prove
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(expressions(), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
 @example("0/5:0 UTC", datetime(2026, 1, 31, 5))
 def test_it_names_the_moments_that_systemd_names(expression: str, base: datetime) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tokimori.errors import Bug
 from tokimori.translators.toml_export import write_toml
 
@@ -46,7 +47,7 @@ def test_no_jobs_are_an_empty_file() -> None:
     assert write_toml([]) == ""
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.dictionaries(_texts, _values, min_size=1)))
 def test_what_is_written_is_what_is_read(jobs: list[dict[str, object]]) -> None:
     """Whatever the texts hold."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.examples import NEW_YEAR, a_task
 from tokimori.errors import InvalidInput
 from tokimori.executors.email.letter import letter_of
@@ -31,7 +32,7 @@ def content(subject: str, text: str = "text") -> bytes:
     return letter_of(task, target, NEW_YEAR).content
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(PIECES, max_size=30).map("".join), st.text(max_size=50))
 @example("=??=,     )(@.     )><\x1b,\\\\é\\", "")
 def test_any_subject_can_be_sent(subject: str, text: str) -> None:

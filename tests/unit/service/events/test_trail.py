@@ -5,6 +5,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws import examples
 from tests.unit.service.world import SetClock
 from tokimori.clock import SECOND, Moment
 from tokimori.model.audit import KIND, Entry, encode_entry, name_of
@@ -44,7 +45,7 @@ async def read_all(trail: Trail, place: Place, limit: int = 500) -> list[Changed
 MOMENTS = st.lists(st.one_of(st.integers(0, 10), st.integers(0, 10**6), st.integers(0, 86_400 * SECOND)), max_size=200)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(moments=MOMENTS, begin=st.integers(0, 10**6), limit=st.sampled_from([1, 3, 500]))
 async def test_each_entry_behind_a_moment_is_read_once(moments: list[int], begin: int, limit: int) -> None:
     """In the order of their moments, however they lie, and whatever is read at once."""
