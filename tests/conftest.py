@@ -7,29 +7,28 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
+from tests.laws import register_profiles
 from tests.servers import mariadb, postgres, redis
 from tests.watchdog import Watchdog
 
-settings.register_profile("tokimori", deadline=None, print_blob=True)
-settings.load_profile("tokimori")
+register_profiles()
 
 
 ALWAYS: dict[str, frozenset[str]] = {
     "contract/stores/test_crashes.py": frozenset({"memory", "sqlite"}),
-    "contract/stores/test_fights.py": frozenset({"memory", "sqlite", "postgres"}),
-    "contract/stores/test_struggles.py": frozenset({"memory", "sqlite", "postgres"}),
+    "contract/stores/test_fights.py": frozenset({"sqlite", "postgres"}),
+    "contract/stores/test_struggles.py": frozenset({"sqlite", "postgres"}),
     "contract/stores/test_families.py": frozenset({"memory", "sqlite", "mariadb"}),
     "cluster/test_cancel.py": frozenset({"sqlite"}),
     "cluster/test_two_versions.py": frozenset(),
-    "cluster/test_all_faults.py": frozenset({"redis"}),
+    "cluster/test_all_faults.py": frozenset(),
     "cluster/test_three_nodes.py": frozenset({"sqlite"}),
     "integration/locks/test_exclusion.py": frozenset({"sqlite"}),
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 TESTS = Path(__file__).parent
-LONG = ("koyomi", "three_nodes", "readme", "all_faults", "the_only_node", "trouble", "keiji", "the_store_away")
+LONG = ("three_nodes", "readme", "the_only_node", "the_store_away", "frozen_in_a_transaction", "exclusion", "functions")
 EARLY = {f"test_{name}": n / 2 / len(LONG) for n, name in enumerate(LONG)}
 """Where the files that take longest stand, from 0 to 1: in the first half, not all at once, since they mostly wait."""
 STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})
@@ -78,8 +77,15 @@ def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 @pytest.hookimpl
+def pytest_configure() -> None:
+    """Look for no garbage among the tests while they are found."""
+    gc.disable()
+
+
+@pytest.hookimpl
 def pytest_collection_finish() -> None:
     """Let each collection of garbage pass what stays: ten thousand tests."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # else a tenth of the processor's time goes there

@@ -22,6 +22,7 @@ def check(proof: Proof, record: Record) -> None:
     assert list(proof.left_over) == []
 
 
+@pytest.mark.prove
 def test_wrong_and_jumping_clocks_and_ended_sessions_lose_and_double_nothing(
     tmp_path: Path, record_property: Record
 ) -> None:

@@ -109,7 +109,7 @@ def _read(ours: int) -> Iterator[bytes]:
         yield part
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
     """A home without anything, and whatever is left of a node in it is ended."""
     store = None
@@ -126,6 +126,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
         postgres.server().drop(name)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_the_page_of_keiji(terminal: Terminal) -> None:
     """Its twelve steps work here as there, and what its user sees is in Keiji's words."""

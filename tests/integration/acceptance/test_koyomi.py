@@ -97,7 +97,7 @@ class Koyomi:
             time.sleep(1)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.prove)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def koyomi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Koyomi]:
     """A home without anything; what is left of workers is ended."""
     program, name = Program(tmp_path), f"koyomi_{os.getpid()}"
@@ -117,6 +117,7 @@ def koyomi(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Koyomi]:
         postgres.server().drop(name)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_the_page_of_koyomi(koyomi: Koyomi) -> None:
     """Its settings come in, two workers share one datastore, and a job is added, changed and deleted as there."""

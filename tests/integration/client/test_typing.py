@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 from datetime import UTC, datetime, timedelta
 import tokimori
@@ -25,6 +27,7 @@ tokimori.opne  # line 17
 WRONG = [7, 8, 13, 14, 17]
 
 
+@pytest.mark.prove  # mypy reads the whole package
 def test_a_misspelt_keyword_is_an_error_of_types(tmp_path: Path) -> None:
     """In both clients, on the lines where one stands and on no other: everything else is seen and typed."""
     program = tmp_path / "program.py"

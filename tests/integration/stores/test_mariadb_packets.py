@@ -42,7 +42,12 @@ async def store(server: Server) -> AsyncIterator[Store]:
 
 @pytest.mark.holds_its_loop("a node's engine settles 4 MB at once, this all 50 MB")
 @pytest.mark.parametrize(
-    ("number", "size"), [(20, 900_000), (150, 40_000), pytest.param(500, 40_000, marks=pytest.mark.prove)]
+    ("number", "size"),
+    [
+        pytest.param(20, 900_000, marks=pytest.mark.prove),
+        (150, 40_000),
+        pytest.param(500, 40_000, marks=pytest.mark.prove),
+    ],
 )
 async def test_large_runs_go_their_way_together(store: Store, number: int, size: int) -> None:
     """Many large payloads and results are added, claimed and settled in one batch each, whatever the server takes."""
