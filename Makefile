@@ -18,13 +18,13 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 	@exec sh examples/demo.sh
 
 # Every check runs, so that one failure does not hide another. The linters end long before the tests do, whose summary
-# stays the last line. Many tests wait for other processes: two workers more than there are cores keep the cores at
+# stays the last line. Many tests wait for other processes: three workers more than there are cores keep the cores at
 # work, and files are given to them in the order of tests/conftest.py. `coverage` runs the tests of the rules.
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
 	$(MAKE) --no-print-directory bytecode || failed=1; \
-	$(BIN)/pytest -q -n $$(($$(nproc) + 2)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit/model || failed=1; \
+	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit/model || failed=1; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
 
@@ -68,7 +68,7 @@ lint-floors: .venv/.installed-dev
 	$(BIN)/lint-imports --no-logo
 
 coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken by a test
-	$(BIN)/coverage run -m pytest -q tests/unit/model --hypothesis-profile prove
+	$(BIN)/coverage run -m pytest -q tests/unit/model
 	$(BIN)/coverage report --include='$(RULES)' --fail-under=100
 
 bytecode: .venv/.installed-dev
