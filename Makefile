@@ -6,10 +6,10 @@ PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-# Four workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
+# Five workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove mutants bench limits lint coverage bytecode format docs promises lock clean
+.PHONY: help run test prove mutants bench limits lint coverage format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -23,7 +23,7 @@ run: .venv/.installed  ## start a node on ./.tokimori/ with example jobs and the
 test: .venv/.installed-dev  ## lint, then every test but the long proofs
 	@failed=0; \
 	$(MAKE) --no-print-directory --jobs --output-sync --keep-going lint coverage & others=$$!; \
-	$(MAKE) --no-print-directory bytecode || failed=1; \
+	$(MAKE) --no-print-directory .venv/.bytecode || failed=1; \
 	$(BIN)/pytest -q -n $$(($$(nproc) + 3)) --dist loadfile --no-loadscope-reorder -m "not prove" --ignore tests/unit/model || failed=1; \
 	wait $$others || { echo 'A linter, or the coverage of the rules, has failed: see above.'; failed=1; }; \
 	exit $$failed
@@ -71,8 +71,9 @@ coverage: .venv/.installed-dev  ## every branch of the rules of a run is taken b
 	$(BIN)/coverage run -m pytest -q tests/unit/model
 	$(BIN)/coverage report --include='$(RULES)' --fail-under=100
 
-bytecode: .venv/.installed-dev
+.venv/.bytecode: .venv/.installed-dev $(shell find src tests -name '*.py')
 	@$(BIN)/pytest -q --collect-only > /dev/null
+	@touch $@
 
 format: .venv/.installed-dev  ## let ruff write what it can
 	$(BIN)/ruff check --fix $(SOURCES)

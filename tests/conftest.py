@@ -28,7 +28,7 @@ ALWAYS: dict[str, frozenset[str]] = {
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 TESTS = Path(__file__).parent
-LONG = ("three_nodes", "readme", "the_only_node", "the_store_away", "frozen_in_a_transaction", "exclusion", "functions")
+LONG = ("three_nodes", "readme", "exclusion", "suspects", "functions", "running", "tasks")
 EARLY = {f"test_{name}": n / 2 / len(LONG) for n, name in enumerate(LONG)}
 """Where the files that take longest stand, from 0 to 1: in the first half, not all at once, since they mostly wait."""
 STORES = frozenset({"memory", "sqlite", "postgres", "mariadb", "redis"})

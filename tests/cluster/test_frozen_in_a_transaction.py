@@ -58,6 +58,7 @@ def late_runs(history: History, since: Moment, until: Moment) -> list[float]:
     return [late for late in started if late > HOLDS]
 
 
+@pytest.mark.prove
 def test_a_node_frozen_in_a_transaction_stops_nobody(server: Server, tmp_path: Path) -> None:
     """What it has locked is free again after three seconds; the others fire, claim and edit meanwhile or soon after."""
     fleet = Fleet(tmp_path, server.make("fleet"))

@@ -4,6 +4,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.accounts import finish, prepare, read, report
 from tests.cluster.fleet import Fleet
 from tokimori.testing.checker import check
@@ -12,6 +14,7 @@ JOBS = 10
 KEEPER_GRACE = 3
 
 
+@pytest.mark.prove
 def test_a_killed_node_is_made_good_at_the_next_start(tmp_path: Path) -> None:
     """After kill -9 of the only node its processes end, and the next start makes every occurrence good, once."""
     fleet = Fleet(tmp_path)

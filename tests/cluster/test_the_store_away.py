@@ -6,6 +6,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.accounts import finish, prepare, read
 from tests.cluster.fleet import Fleet
 from tokimori.clock import Moment, SystemClock
@@ -27,6 +29,7 @@ def hold(fleet: Fleet, seconds: float) -> tuple[Moment, Moment]:
         return since, SystemClock().now()
 
 
+@pytest.mark.prove
 def test_work_goes_on_and_firing_catches_up(tmp_path: Path) -> None:
     """What runs when the store goes away runs to its end, and later each missed second is made good by one run."""
     fleet = Fleet(tmp_path)

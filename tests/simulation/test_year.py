@@ -118,6 +118,7 @@ def test_the_jobs_are_of_all_kinds() -> None:
     assert {(job.gap, job.fold) for job in JOBS} == {(gap, fold) for gap in Gap for fold in Fold}
 
 
+@pytest.mark.prove
 def test_ten_days() -> None:
     """From the new year on, with a day's work slept through."""
     total = check(second("2030-01-11"))
