@@ -6,7 +6,7 @@ PIP := bin/python -m pip --quiet --disable-pip-version-check install
 SOURCES := src tests benchmarks docs
 RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/transitions.py
 
-# Five workers read the tests' bytecode, which one of them wrote: on CI's machine too, where no bytecode is to be written.
+# The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help run test prove mutants bench limits lint coverage format docs promises lock clean

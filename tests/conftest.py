@@ -3,7 +3,7 @@
 import gc
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -76,16 +76,19 @@ def in_turn(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for _, tests in sorted(places, key=lambda place: place[0]) for item in tests]
 
 
-@pytest.hookimpl
-def pytest_configure() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among the tests while they are found."""
     gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl
 def pytest_collection_finish() -> None:
     """Let each collection of garbage pass what stays: ten thousand tests."""
-    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)  # else a tenth of the processor's time goes there
