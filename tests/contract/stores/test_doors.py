@@ -64,7 +64,9 @@ async def test_slow_readers_at_a_door_keep_no_node_waiting(kind: str, tmp_path: 
     forget(kind, tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"], indirect=True)
+@pytest.mark.parametrize(
+    "kind", ["postgres", "mariadb", pytest.param("sqlite", marks=pytest.mark.prove)], indirect=True
+)
 @pytest.mark.timeout(30)
 async def test_a_read_that_takes_too_long_is_broken_off(kind: str, tmp_path: Path) -> None:
     """After seconds its caller hears that it asked for too much; the next one is answered."""

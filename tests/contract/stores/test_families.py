@@ -8,10 +8,11 @@ import pytest
 
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.families import add_family, edges_in, every_run, families, take_part, wrong_births
+from tests.laws import examples
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import Store
 
-FAMILIES, ROOTS = 6, 50
+FAMILIES, ROOTS = 6, examples(50)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.stores.actors import EVERY_SECOND, Worker, add_job, later, random_bytes
 from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
 from tests.contract.stores.test_refusals import states
+from tests.laws import one_in
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.fire import Schedules, fire
 from tokimori.engine.promote import Promoter
@@ -91,7 +92,7 @@ async def fire_for_a_minute(store: Store) -> None:
         await _fire(store, Moment(later(0) + second * SECOND), refused)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, list(CASES)))
 async def test_a_refused_plan_hinders_no_other(database: Database, name: str, caplog: pytest.LogCaptureFixture) -> None:
     """All other jobs fire at each moment; the one is parked with the store's words, or waits until it is taken."""
     case, store = CASES[name], database.store

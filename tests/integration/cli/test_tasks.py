@@ -357,6 +357,7 @@ def a_wheel(folder: Path, version: str) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.prove
 def test_dependencies_are_those_of_the_build(workspace: Workspace, tmp_path: Path) -> None:
     """A newer version that comes later is not used, and one of the same version with another content is refused."""
     index = folder(tmp_path / "index")

@@ -29,6 +29,7 @@ async def store(networked: Networked) -> AsyncIterator[Store]:
         networked.server.drop("behind")
 
 
+@pytest.mark.prove
 async def test_nodes_share_the_work_behind_a_pooler(store: Store) -> None:
     """Four nodes carry out 2,000 runs, each exactly once, on four sessions of the server that change hands."""
     jobs = await add_work(store)
