@@ -1,5 +1,7 @@
 """Definitions: added once, changed by one at a time, gone when deleted."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -52,6 +54,17 @@ async def test_a_job_is_read_as_it_was_added(store: Store) -> None:
     await store.add_jobs([job])
     assert await store.get_job(job.id) == job
     assert await store.list_jobs() == [job]
+
+
+async def test_of_several_that_add_an_id_at_once_one_gets_it(store: Store) -> None:
+    """The others are told that the id is taken, as if they had come later: nodes that start together rely on that."""
+    for name in ("a", "b", "c"):
+        jobs = [a_job(name) for _ in range(5)]
+        added = await asyncio.gather(*(store.add_jobs([job]) for job in jobs), return_exceptions=True)
+        faults = [fault for fault in added if fault is not None]
+        assert {(type(fault), str(fault)) for fault in faults} == {(Conflict, f"there is a job {name!r} already")}
+        assert len(faults) == len(jobs) - 1
+        assert await store.get_job(JobId(name)) in jobs
 
 
 async def test_jobs_are_listed_by_id_in_pages(store: Store) -> None:

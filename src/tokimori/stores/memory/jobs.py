@@ -17,23 +17,18 @@ from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
-from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import is_parent, no_job, taken
+from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
+from tokimori.stores.rules.errors import is_parent, no_job
 from tokimori.stores.rules.lanes import lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> None:
-    added: dict[JobId, Job] = {}
-    for job in jobs:
-        known = tables.jobs.get(job.id) or added.setdefault(job.id, job)
-        if known.incarnation != job.incarnation:
-            raise taken(job.id)
-    new = [job for job in added.values() if job.id not in tables.jobs]
-    tables.change_edges({}, edges_by_job(*new), family)
-    tables.jobs.update(added)
-    tables.job_ids.update((job.incarnation, job.id) for job in added.values())
+    added = not_there_yet(jobs, {job.id: tables.jobs[job.id].incarnation for job in jobs if job.id in tables.jobs})
+    tables.change_edges({}, edges_by_job(*added), family)
+    tables.jobs.update((job.id, job) for job in added)
+    tables.job_ids.update((job.incarnation, job.id) for job in added)
 
 
 def family(tables: Tables) -> Family:

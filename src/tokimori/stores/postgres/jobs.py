@@ -7,7 +7,7 @@ from itertools import chain, count
 import msgspec
 
 from tokimori.clock import Moment
-from tokimori.errors import FamilyChanged
+from tokimori.errors import FamilyChanged, StoreRefused
 from tokimori.model.decide import MOST_CATCHING_UP
 from tokimori.model.dependents import Edge, On
 from tokimori.model.ids import Incarnation, JobId
@@ -17,8 +17,8 @@ from tokimori.ports.store import Family
 from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_of, job_row
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import SKIP, prefixed
-from tokimori.stores.rules.edits import Edges, edges_by_job, replace
-from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
+from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
+from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
 from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -52,18 +52,20 @@ _REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 32
 
 
 async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
-    """See `Jobs.add_jobs`. Taken ids are looked for first, and again by the unique index."""
-    rows = await db.rows(
-        "SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])", [job.id for job in jobs]
-    )
-    before: dict[JobId, Incarnation] = {id_: incarnation for id_, incarnation in rows}  # noqa: C416
-    known = dict(before)
-    for job in jobs:
-        if known.setdefault(job.id, job.incarnation) != job.incarnation:
-            raise taken(job.id)
-    new = {job.id: job for job in jobs if job.id not in before}
-    if new:
-        await _add(db, list(new.values()), family)
+    """See `Jobs.add_jobs`. Taken ids are looked for first, and again where the unique index has found one since."""
+    if not (new := await _not_there_yet(db, jobs)):
+        return
+    try:
+        await _add(db, new, family)
+    except StoreRefused:
+        await _not_there_yet(db, new)
+        raise
+
+
+async def _not_there_yet(db: Connections, jobs: Sequence[Job]) -> Sequence[Job]:
+    ids = [job.id for job in jobs]
+    rows = await db.rows("SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])", ids)
+    return not_there_yet(jobs, {id_: incarnation for id_, incarnation in rows})  # noqa: C416
 
 
 async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None:

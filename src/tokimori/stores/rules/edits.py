@@ -1,17 +1,26 @@
 """Edits of jobs: whether one still holds, and what it declares."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
 
 from tokimori.errors import Conflict, FamilyChanged
 from tokimori.model.dependents import Edge
-from tokimori.model.ids import JobId
+from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState, edges_of
-from tokimori.stores.rules.errors import FAMILY_CHANGED
+from tokimori.stores.rules.errors import FAMILY_CHANGED, taken
 from tokimori.stores.rules.lanes import MOST_STEPS
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""
+
+
+def not_there_yet(jobs: Sequence[Job], known: dict[JobId, Incarnation]) -> list[Job]:
+    """The jobs that are not known, each once. Raises `Conflict` where one has the id of another."""
+    added = {job.id: job for job in jobs if job.id not in known}
+    for job in jobs:
+        if known.setdefault(job.id, job.incarnation) != job.incarnation:
+            raise taken(job.id)
+    return list(added.values())
 
 
 def was_replaced(stored: Job, old: Job, new: Job) -> bool:

@@ -13,8 +13,8 @@ from tokimori.model.run import Skip
 from tokimori.model.settle import PARKED_BY
 from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, job_of, job_row
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_row
-from tokimori.stores.rules.edits import edges_by_job, was_replaced
-from tokimori.stores.rules.errors import existing, no_job, taken
+from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
+from tokimori.stores.rules.errors import existing, no_job
 from tokimori.stores.rules.lanes import lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.rules.turns import Freed
@@ -38,15 +38,8 @@ _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'runni
 
 def add_jobs(db: sqlite3.Connection, jobs: Sequence[Job], family: int | None = None) -> None:
     ids = json.dumps([job.id for job in jobs])
-    known: dict[JobId, Incarnation] = dict(
-        db.execute("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (SELECT value FROM json_each(?))", (ids,))
-    )
-    added: list[Job] = []
-    for job in jobs:
-        if job.id not in known:
-            added.append(job)
-        if known.setdefault(job.id, job.incarnation) != job.incarnation:
-            raise taken(job.id)
+    known = db.execute("SELECT id, incarnation FROM tokimori_jobs WHERE id IN (SELECT value FROM json_each(?))", (ids,))
+    added = not_there_yet(jobs, dict(known))
     columns = f"{JOB}, {JOB_STAMPS}"
     db.executemany(f"INSERT INTO tokimori_jobs ({columns}) VALUES ({marks(columns)})", map(job_row, added))
     change_edges(db, {}, edges_by_job(*added), family)
