@@ -113,11 +113,15 @@ class Work:
         return bool(self._backlog) and len(self._running) < self.concurrency
 
     def room(self) -> int:
-        """How many more runs to claim."""
+        """How many more runs to claim: what one claim may have, and two of them in the backlog.
+
+        While one is under way the node lives on the other.
+        """
         free = self.concurrency - len(self._running)
         all_ended = self.busy and not self._running and not self._backlog
         rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
-        return max(0, min(self._most, free + int(rate * PREFETCH_SECONDS)) - len(self._backlog))
+        ahead = min(2 * self._most, free + int(rate * PREFETCH_SECONDS))
+        return max(0, min(self._most, ahead - len(self._backlog)))
 
     def linger(self) -> float:
         """Seconds for which what has ended may wait: none unless every place is used, and will be for that long."""

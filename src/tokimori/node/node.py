@@ -32,6 +32,7 @@ from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
+from tokimori.node.flow import LONGEST_FLOW
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
 from tokimori.node.membership import Heard, Membership
@@ -298,24 +299,23 @@ class Node:
 
     async def _work_on(self) -> None:
         """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
-        worker, lookout, now, began = self._worker, self._lookout, self.now, self._clock.monotonic()
-        if not worker.work.busy:
-            worker.work.pace.begin(began)
-        rare = (duty.step(self.id, now, began) for duty in self._duties if duty.next_at <= began)
-        # The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
-        member = self._membership
+        worker, lookout, member, began = self._worker, self._lookout, self._membership, self._clock.monotonic()
+        rare = (duty.step(member.id, member.now, began) for duty in self._duties if duty.next_at <= began)
         fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
-        results = await asyncio.gather(fire, worker.settle(), worker.claim(), *rare, return_exceptions=True)
-        fired, settled, claimed, *others = results
+        work = worker.settle_and_claim(partial(self._goes_on, began + LONGEST_FLOW))
+        fired, _, claimed, *others = results = await asyncio.gather(fire, *work, *rare, return_exceptions=True)
         worker.start_tasks()
         if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
             lookout.stale = True
         if lookout.stale and claimed is not True:
             await self._timed("survey", lookout.look(self.now, self._clock.monotonic()))
-        worker.work.pace.note(settled if isinstance(settled, int) else 0, self._clock.monotonic())
         if worker.work.busy:
-            self._membership.tick_soon()
+            member.tick_soon()
         raise_first(results)
+
+    def _goes_on(self, until: float) -> bool:
+        at = self._clock.monotonic()
+        return self._stopping.working and at < min(until, self._membership.next_tick(at), self._next_fire(at))
 
     async def _tick(self) -> None:
         self._lookout.stale = False  # a hint that comes while the tick is under way is one to follow

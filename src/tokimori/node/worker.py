@@ -14,6 +14,7 @@ from tokimori.engine.work import Work
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
+from tokimori.node.flow import Flow
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Membership
@@ -113,6 +114,19 @@ class Worker:
 
     # Claiming and settling
 
+    def settle_and_claim(self, goes_on: Callable[[], bool]) -> tuple[Awaitable[int], Awaitable[bool]]:
+        """`settle` and `claim`, each taken again where that is worth a transaction (`Flow`).
+
+        The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
+        """
+        work, flow = self.work, Flow(goes_on)
+        if not work.busy:
+            work.pace.begin(self._clock.monotonic())
+        return (
+            flow.again(self.settle, lambda: len(work.unsettled) >= work.concurrency),
+            flow.again(self.claim, lambda: work.room() >= work.concurrency),
+        )
+
     async def claim(self) -> bool:
         """Claim what there is room for; whether there may be more."""
         lanes = tuple(self._served_lanes())
@@ -169,6 +183,7 @@ class Worker:
                 raise
             return 0
         self._meter.settled(changes, verdicts)
+        self.work.pace.note(len(changes), self._clock.monotonic())
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)

@@ -179,6 +179,15 @@ def test_a_fast_node_claims_ahead() -> None:
     assert work.room() == MOST_CLAIMED
 
 
+def test_a_fast_node_has_two_claims_in_its_backlog() -> None:
+    """It lives on the one while the next is under way; and never has more than that, however fast it is."""
+    work = Work(1)
+    work.pace.rate = 1e9
+    for expected in (MOST_CLAIMED, MOST_CLAIMED, 0):
+        assert work.room() == expected
+        work.accept([claimed(f"{work.room()}-{len(work._owned)}-{n}") for n in range(expected)], ME, NEW_YEAR)
+
+
 def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     """A slow node, one with a free place, and one with little in its backlog settle at once."""
     work = working(*(str(n) for n in range(2 + 2 + 4)), concurrency=2)

@@ -299,3 +299,24 @@ async def test_a_node_that_starts_reckons_by_its_tzdata(world: World) -> None:
     asked = member.link.calls["outdated"]
     await world.pass_time(10)
     assert member.link.calls["outdated"] == asked == 2
+
+
+async def test_a_busy_node_goes_on_until_something_else_is_due(world: World) -> None:
+    """A beat, a moment of a schedule and the order to stop end the flow of settling and claiming: nobody waits."""
+    await world.add(schedule="* * * * * *")
+    member = await world.join()
+    await world.pass_time(1.1)
+    node, at = member.node, world.clock.monotonic()
+    beat, moment = node._membership.next_tick(at) - at, 0.9
+    assert (beat < moment, node._goes_on(at)) == (True, False)
+    assert node._goes_on(at + 9)
+    world.clock.advance(beat)
+    assert not node._goes_on(at + 9)
+    node._membership.tick_at += 9
+    assert node._goes_on(at + 9)
+    world.clock.advance(moment - beat)
+    assert not node._goes_on(at + 9)
+    await world.pass_time(0)
+    assert node._goes_on(at + 9)
+    node.stop()
+    assert not node._goes_on(at + 9)
