@@ -23,11 +23,21 @@ from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 
+MOST_PLACES = 100_000
+"""Runs at a time."""
+
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
     """What a node carries and how it stops."""
 
-    concurrency: Annotated[int, Meta(ge=1, le=100_000, description="Runs at a time; by default 16 for each core.")]
+    concurrency: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST_PLACES,
+            description="Runs at a time; by default 16 for each core, or as many as the worker processes of its app.",
+        ),
+    ]
     labels: Annotated[
         dict[str, str], Meta(description="What jobs may ask of a node, besides the label host that every node carries.")
     ] = field(default_factory=dict)
@@ -276,10 +286,22 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
     of_the_machine: dict[str, object] = {
         "store": machine.default_store(state_dir),
         "state_dir": state_dir,
-        "node.concurrency": 16 * machine.cores,
+        "node.concurrency": _places(table, given, machine),
         "app.processes": machine.cores,
     }
     return {name: of_the_machine.get(name, setting.default) for name, setting in table.items()}
+
+
+def _places(table: Mapping[str, Setting], given: Mapping[str, object], machine: Machine) -> int:
+    """How many runs a node has at a time where nobody says it: what else it runs is not kept out by its app."""
+    usual, name = 16 * machine.cores, "app.concurrency"
+    processes, each = given.get("app.processes", machine.cores), given.get(name, table[name].default)
+    assert isinstance(processes, int)  # noqa: S101 its type says so
+    assert isinstance(each, int)  # noqa: S101 its type says so
+    of_its_app = min(MOST_PLACES, processes * each)
+    if given.get("app.only"):
+        return of_its_app
+    return usual if given.get("app.load") is None else max(usual, of_its_app)
 
 
 def _built(values: Mapping[str, object]) -> Settings:

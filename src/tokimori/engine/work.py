@@ -35,7 +35,7 @@ class Pace:
 
     def __init__(self, places: int) -> None:
         self.rate = 0.0
-        self._places = places
+        self.places = places
         self._since = 0.0
         self._ended = 0
         self._claimed_at = self._ended_at = Moment(0)
@@ -51,7 +51,7 @@ class Pace:
         """
         if ended and at > self._since:
             measured = ended / (at - self._since)
-            weight = 1.0 if ended >= self._places and measured > self.rate else _SMOOTHING
+            weight = 1.0 if ended >= self.places and measured > self.rate else _SMOOTHING
             self.rate += weight * (measured - self.rate)
             self._since = at
 
@@ -70,7 +70,7 @@ class Pace:
         Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where nothing is left
         to run, this counts.
         """
-        if self._ended < self._places:
+        if self._ended < self.places:
             return 0.0
         return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
 
@@ -122,6 +122,10 @@ class Work:
         rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
         ahead = min(2 * self._most, free + int(rate * PREFETCH_SECONDS))
         return max(0, min(self._most, ahead - len(self._backlog)))
+
+    def resize(self, concurrency: int) -> None:
+        """From now on there are so many places. What runs beyond them goes on."""
+        self.concurrency = self.pace.places = concurrency
 
     def linger(self) -> float:
         """Seconds for which what has ended may wait: none unless every place is used, and will be for that long."""

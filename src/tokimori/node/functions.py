@@ -39,12 +39,17 @@ class Functions:
     def __init__(self, settings: Settings, clock: Clock, random: RandomBytes, again: Callable[[], Settings]) -> None:
         self._settings = settings
         self._again = again
+        self.concurrency = settings.node.concurrency
+        """How many runs at a time the node has, as soon as the code of the last reload has taken over."""
         self._secret = settings.app.attached or random(16).hex()
         self._changes = Changes()
         self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
 
     def reload(self) -> None:
-        """Let new processes take over, with the code and the settings `app.*` of now. Others stay as they are."""
+        """Let new processes take over, with the code and the settings `app.*` of now, and `node.concurrency`.
+
+        Others stay as they are.
+        """
         try:
             settings = self._again()
         except (TokimoriError, OSError) as fault:  # the folder that the node was started in may have gone
@@ -53,7 +58,9 @@ class Functions:
             return
         mine = self._settings.app
         app = replace(settings.app, only=mine.only, reload=mine.reload, attached=mine.attached)
-        known = replace(self._settings, app=app)
+        self.concurrency = settings.node.concurrency
+        node = replace(self._settings.node, concurrency=self.concurrency)
+        known = replace(self._settings, app=app, node=node)
         if known != settings:
             log.warning("settings beside app.* have changed, or app.only, or app.reload: these count at the next start")
         if (found := _app_of(known, self._secret)) is None:

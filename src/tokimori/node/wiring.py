@@ -111,7 +111,7 @@ async def serve(
             # The door first: a port that is taken leaves no node behind.
             await declare_jobs(service, store, os.urandom, app)
             async with (
-                functions.followed(partial(_take, node), partial(declare_jobs, service, store, os.urandom)),
+                functions.followed(partial(_take, node, functions), partial(declare_jobs, service, store, os.urandom)),
                 _door_of(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
@@ -152,9 +152,10 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
     functions.tell(gone=node.stop, able=able)
 
 
-def _take(node: Node, app: Hello) -> None:
-    """From now on a node has the handlers of this app."""
-    node.become(replace(node.identity, handlers=tuple(handlers_of(app))))
+def _take(node: Node, functions: Functions, app: Hello) -> None:
+    """From now on a node has the handlers of this app, and as many runs at a time as its settings say now."""
+    handlers = tuple(handlers_of(app))
+    node.become(replace(node.identity, handlers=handlers, concurrency=functions.concurrency))
 
 
 def _executors(

@@ -194,6 +194,7 @@ class Worker:
         """Claim by what this one serves. With other handlers, what was claimed before and has not begun goes back."""
         handlers = self._membership.identity.handlers
         self._membership.become(identity)
+        self.work.resize(identity.concurrency)
         self._hand_back_unless(handlers)
 
     def _hand_back_unless(self, handlers: Sequence[Handler]) -> None:

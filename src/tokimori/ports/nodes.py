@@ -105,7 +105,7 @@ class Nodes(Protocol):
         ...
 
     async def register(self, node: NodeRecord) -> None:
-        """Add a living node. One that is known says its labels anew, and stays what it is."""
+        """Add a living node. One that is known says its labels and places anew, and stays what it is."""
         ...
 
     async def tick(self, beat: Beat, now: Moment) -> Pulse | None:

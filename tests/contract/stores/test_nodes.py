@@ -21,13 +21,13 @@ async def test_a_node_is_read_as_it_was_registered(store: Store) -> None:
     assert await store.list_nodes() == [node]
 
 
-async def test_a_node_says_its_labels_anew(store: Store, worker: Worker, other: Worker) -> None:
-    """A node that registers again has the labels that it has now; it stays what it is, and so do others."""
+async def test_a_node_says_its_labels_and_places_anew(store: Store, worker: Worker, other: Worker) -> None:
+    """A node that registers again has the labels and places that it has now; it stays what it is, and so do others."""
     await worker.tick()
     before = {node.id: node for node in await store.list_nodes()}
-    await store.register(replace(before[worker.id], labels={"disk": "slow"}, host="elsewhere", beat=0))
+    await store.register(replace(before[worker.id], labels={"disk": "slow"}, concurrency=7, host="elsewhere", beat=0))
     after = {node.id: node for node in await store.list_nodes()}
-    assert after == {**before, worker.id: replace(before[worker.id], labels={"disk": "slow"})}
+    assert after == {**before, worker.id: replace(before[worker.id], labels={"disk": "slow"}, concurrency=7)}
     assert (await worker.tick()).peers == ((other.id, 0),)
 
 

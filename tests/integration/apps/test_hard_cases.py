@@ -109,7 +109,6 @@ def test_a_process_that_leaks_is_recycled(nodes: Nodes, mib: int) -> None:
 @pytest.mark.prove
 def test_a_thousand_coroutines_that_sleep_share_four_processes(nodes: Nodes) -> None:
     """All of them at the same time."""
-    nodes.program.environment["TOKIMORI_NODE_CONCURRENCY"] = "1000"
     node = nodes.begin("--processes", "4", "--concurrency", "250")
     with tokimori.open(nodes.program.environment["TOKIMORI_STORE"]) as client:
         runs = [client.trigger("sleeps", payload={"seconds": 30}).id for _ in range(1000)]

@@ -62,6 +62,28 @@ def test_precedence(machine: Machine, tmp_path: Path) -> None:
     assert loaded.origins["store"] == "default"
 
 
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        ({"app.load": "jobs:app"}, 32),
+        ({"app.load": "jobs:app", "app.only": True}, 2 * 16),
+        ({"app.load": "jobs:app", "app.only": True, "app.processes": 4, "app.concurrency": 250}, 1000),
+        ({"app.load": "jobs:app", "app.only": True, "app.processes": 1, "app.concurrency": 1}, 1),
+        ({"app.load": "jobs:app", "app.only": True, "app.processes": 1000, "app.concurrency": 10_000}, 100_000),
+        ({"app.load": "jobs:app", "app.processes": 4, "app.concurrency": 250}, 1000),
+        ({"app.load": "jobs:app", "app.processes": 1, "app.concurrency": 1}, 32),
+        ({"app.processes": 4, "app.concurrency": 250}, 32),
+        ({"app.load": "jobs:app", "app.only": True, "app.concurrency": 250, "node.concurrency": 5}, 5),
+    ],
+)
+def test_a_node_has_the_places_of_its_app(
+    machine: Machine, tmp_path: Path, given: dict[str, object], places: int
+) -> None:
+    """One for functions alone has exactly these, unless somebody says otherwise; one that runs more has no fewer."""
+    loaded = load(machine, tmp_path, {"store": "memory:", **given})
+    assert loaded.settings.node.concurrency == places
+
+
 ENVIRONMENTS = """
 time_zone = "Asia/Tokyo"
 store = "memory:"

@@ -49,8 +49,9 @@ def test_functions_get_no_key_of_secrets(settings: Settings) -> None:
 
 
 def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
-    """Those of the node stay as they are, its state folder among them: who changed these is told when they count."""
-    new = replace(settings, app=replace(settings.app, processes=7))
+    """And the places of now; others of the node stay as they are: who changed these is told when they count."""
+    more = replace(settings.node, concurrency=112)
+    new = replace(settings, app=replace(settings.app, processes=7), node=more)
     elsewhere, executor = replace(new, state_dir=Path("/elsewhere")), Executor()
     said = iter([new, elsewhere])
     functions = Functions(settings, VirtualClock(), os.urandom, lambda: next(said))
@@ -61,6 +62,7 @@ def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytes
     ):
         functions.reload()
         assert caplog.messages == told
+        assert functions.concurrency == 112
     first, second = executor.reloads
     assert first is not None
     assert (first.processes, first.state_dir, first) == (7, settings.state_dir, second)

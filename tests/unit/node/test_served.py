@@ -48,6 +48,27 @@ async def test_whether_a_lane_is_served_is_asked_once(monkeypatch: pytest.Monkey
     assert sorted(asked) == [f"default|f{n}|" for n in range(10)]
 
 
+async def test_a_node_takes_other_places_while_it_works() -> None:
+    """With more of them it begins what waits; with fewer nothing that runs ends, and nothing begins beyond them."""
+    world = World()
+    job = await world.add(target=Function(name="old"), schedule=None)
+    member = await world.join(handlers=("old",), concurrency=1)
+    runs = await world.trigger(job, 4)
+    await world.pass_time(3)
+    assert member.executor.running == runs[:1]
+    member.node.become(replace(member.node.identity, concurrency=3))
+    await world.pass_time(3)
+    assert member.executor.running == runs[:3]
+    assert [record.concurrency for record in await world.store.list_nodes()] == [3]
+    member.node.become(replace(member.node.identity, concurrency=2))
+    member.executor.end(runs[0])
+    await world.pass_time(3)
+    assert member.executor.running == runs[1:3]
+    member.executor.end(runs[1])
+    await world.pass_time(3)
+    assert member.executor.running == runs[2:]
+
+
 async def test_a_node_takes_other_handlers_while_it_works() -> None:
     """Those that are new count from then on, those that have gone no more; the store knows with the next beat."""
     world = World()

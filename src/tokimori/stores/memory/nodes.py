@@ -15,7 +15,8 @@ from tokimori.stores.rows import pulse_of
 
 
 def register(tables: Tables, node: NodeRecord) -> None:
-    tables.nodes[node.id] = replace(tables.nodes.get(node.id, node), labels=node.labels)
+    known = tables.nodes.get(node.id, node)
+    tables.nodes[node.id] = replace(known, labels=node.labels, concurrency=node.concurrency)
 
 
 def tick(tables: Tables, beat: Beat, store_now: Moment) -> Pulse | None:

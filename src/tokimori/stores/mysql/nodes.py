@@ -59,7 +59,7 @@ async def now(db: Sessions) -> Moment:
 
 
 async def register(transaction: Transaction, node: NodeRecord) -> None:
-    known = "ON DUPLICATE KEY UPDATE labels = VALUES(labels)"
+    known = "ON DUPLICATE KEY UPDATE labels = VALUES(labels), concurrency = VALUES(concurrency)"
     added = insert("INSERT", "tokimori_nodes", NODE, [node_row(node)], known)
     beats = """INSERT INTO tokimori_beats SELECT n.id, n.beat FROM tokimori_nodes n
         WHERE n.id = %s AND n.state = 'alive' ON DUPLICATE KEY UPDATE tokimori_beats.id = tokimori_beats.id"""

@@ -63,9 +63,8 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
 
 
 async def _not_there_yet(db: Connections, jobs: Sequence[Job]) -> Sequence[Job]:
-    ids = [job.id for job in jobs]
-    rows = await db.rows("SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])", ids)
-    return not_there_yet(jobs, {id_: incarnation for id_, incarnation in rows})  # noqa: C416
+    known = "SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])"
+    return not_there_yet(jobs, {id_: life for id_, life in await db.rows(known, [job.id for job in jobs])})  # noqa: C416
 
 
 async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None:

@@ -10,7 +10,7 @@ from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, pulse_of
 
 _REGISTER = f"""
 INSERT INTO tokimori_nodes ({NODE}, functions) VALUES ({", ".join(f"${n}" for n in range(1, NODE.count(",") + 3))})
-ON CONFLICT (id) DO UPDATE SET labels = excluded.labels"""
+ON CONFLICT (id) DO UPDATE SET labels = excluded.labels, concurrency = excluded.concurrency"""
 _BEGAN = ("uuid[]", "bigint[]", "integer[]", "bigint[]")
 _TICK = f"""
 SELECT now, owned::text[], tokens::text[], cancels, peers::text[], beats::text[], orphans, next_due, lanes

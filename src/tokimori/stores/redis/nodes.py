@@ -20,7 +20,8 @@ def _moment(seconds: str, microseconds: str) -> Moment:
 
 
 async def register(db: Connections, node: NodeRecord) -> None:
-    await db.run("register", id=node.id, started=node.started, labels=node.labels, row=node_hash(node))
+    said = {"started": node.started, "labels": node.labels, "places": node.concurrency}
+    await db.run("register", id=node.id, row=node_hash(node), **said)
 
 
 async def tick(db: Connections, beat: Beat) -> Pulse | None:

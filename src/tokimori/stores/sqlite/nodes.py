@@ -25,8 +25,8 @@ _EVER = -(2**63)
 
 
 def register(db: sqlite3.Connection, node: NodeRecord) -> None:
-    added = f"INSERT INTO tokimori_nodes ({NODE}) VALUES ({marks(NODE)})"
-    db.execute(f"{added} ON CONFLICT (id) DO UPDATE SET labels = excluded.labels", node_row(node))
+    added = f"INSERT INTO tokimori_nodes ({NODE}) VALUES ({marks(NODE)}) ON CONFLICT (id) DO UPDATE"
+    db.execute(f"{added} SET labels = excluded.labels, concurrency = excluded.concurrency", node_row(node))
 
 
 def tick(db: sqlite3.Connection, beat: Beat, store_now: Moment) -> Pulse | None:
