@@ -35,7 +35,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=MOST_PLACES,
-            description="Runs at a time; by default 16 for each core, or as many as the worker processes of its app.",
+            description="Runs at a time; by default 16 for each core, of `tokimori worker` what its processes have.",
         ),
     ]
     labels: Annotated[
@@ -293,15 +293,12 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
 
 
 def _places(table: Mapping[str, Setting], given: Mapping[str, object], machine: Machine) -> int:
-    """How many runs a node has at a time where nobody says it: what else it runs is not kept out by its app."""
-    usual, name = 16 * machine.cores, "app.concurrency"
+    """How many runs a node has at a time where nobody says it: one for functions alone as many as can begin there."""
+    name = "app.concurrency"
     processes, each = given.get("app.processes", machine.cores), given.get(name, table[name].default)
     assert isinstance(processes, int)  # noqa: S101 its type says so
     assert isinstance(each, int)  # noqa: S101 its type says so
-    of_its_app = min(MOST_PLACES, processes * each)
-    if given.get("app.only"):
-        return of_its_app
-    return usual if given.get("app.load") is None else max(usual, of_its_app)
+    return min(MOST_PLACES, processes * each) if given.get("app.only") else 16 * machine.cores
 
 
 def _built(values: Mapping[str, object]) -> Settings:

@@ -70,16 +70,15 @@ def test_precedence(machine: Machine, tmp_path: Path) -> None:
         ({"app.load": "jobs:app", "app.only": True, "app.processes": 4, "app.concurrency": 250}, 1000),
         ({"app.load": "jobs:app", "app.only": True, "app.processes": 1, "app.concurrency": 1}, 1),
         ({"app.load": "jobs:app", "app.only": True, "app.processes": 1000, "app.concurrency": 10_000}, 100_000),
-        ({"app.load": "jobs:app", "app.processes": 4, "app.concurrency": 250}, 1000),
+        ({"app.load": "jobs:app", "app.processes": 4, "app.concurrency": 250}, 32),
         ({"app.load": "jobs:app", "app.processes": 1, "app.concurrency": 1}, 32),
-        ({"app.processes": 4, "app.concurrency": 250}, 32),
         ({"app.load": "jobs:app", "app.only": True, "app.concurrency": 250, "node.concurrency": 5}, 5),
     ],
 )
-def test_a_node_has_the_places_of_its_app(
+def test_a_node_for_functions_alone_has_their_places(
     machine: Machine, tmp_path: Path, given: dict[str, object], places: int
 ) -> None:
-    """One for functions alone has exactly these, unless somebody says otherwise; one that runs more has no fewer."""
+    """Exactly these, unless somebody says otherwise; one that runs commands, too, does not begin hundreds of them."""
     loaded = load(machine, tmp_path, {"store": "memory:", **given})
     assert loaded.settings.node.concurrency == places
 
