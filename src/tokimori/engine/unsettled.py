@@ -60,9 +60,10 @@ class Unsettled:
         """Whether there is any, refused or not."""
         return bool(self._changes or self._refused)
 
-    def __len__(self) -> int:
-        """How many there are, refused or not."""
-        return len(self._changes) + len(self._refused)
+    @property
+    def fresh(self) -> int:
+        """How many the store has not refused so far."""
+        return len(self._changes)
 
     @property
     def refused(self) -> int:

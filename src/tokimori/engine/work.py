@@ -130,7 +130,14 @@ class Work:
     def linger(self) -> float:
         """Seconds for which what has ended may wait: none unless every place is used, and will be for that long."""
         enough = self.concurrency + self.pace.rate * LINGER
-        return LINGER if len(self._running) == self.concurrency and len(self._backlog) >= enough else 0.0
+        return LINGER if len(self._running) >= self.concurrency and len(self._backlog) >= enough else 0.0
+
+    def worth_it(self, runs: int) -> bool:
+        """Whether so many are worth a transaction while another one is under way, and not only those of a moment.
+
+        Where nothing runs beside this node (no-ops end as they begin) they would be two transactions in place of one.
+        """
+        return bool(self._running) and runs >= min(self._most, max(self.concurrency, int(self.pace.rate * LINGER)))
 
     def not_claimed(self) -> None:
         """A claim failed: it may have been too much for the store."""

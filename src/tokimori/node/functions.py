@@ -58,8 +58,9 @@ class Functions:
             return
         mine = self._settings.app
         app = replace(settings.app, only=mine.only, reload=mine.reload, attached=mine.attached)
-        self.concurrency = settings.node.concurrency
-        node = replace(self._settings.node, concurrency=self.concurrency)
+        if settings.app.only == mine.only:
+            self.concurrency = settings.node.concurrency
+        node = replace(self._settings.node, concurrency=settings.node.concurrency)
         known = replace(self._settings, app=app, node=node)
         if known != settings:
             log.warning("settings beside app.* have changed, or app.only, or app.reload: these count at the next start")

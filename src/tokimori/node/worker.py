@@ -115,7 +115,7 @@ class Worker:
     # Claiming and settling
 
     def settle_and_claim(self, goes_on: Callable[[], bool]) -> tuple[Awaitable[int], Awaitable[bool]]:
-        """`settle` and `claim`, each taken again where that is worth a transaction (`Flow`).
+        """`settle` and `claim`, each taken again while the other is under way, where that is worth it (`Flow`).
 
         The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
         """
@@ -123,8 +123,8 @@ class Worker:
         if not work.busy:
             work.pace.begin(self._clock.monotonic())
         return (
-            flow.again(self.settle, lambda: len(work.unsettled) >= work.concurrency),
-            flow.again(self.claim, lambda: work.room() >= work.concurrency),
+            flow.again(self.settle, lambda: work.worth_it(work.unsettled.fresh)),
+            flow.again(self.claim, lambda: work.worth_it(work.room())),
         )
 
     async def claim(self) -> bool:
@@ -169,7 +169,8 @@ class Worker:
     async def settle(self) -> int:
         """Tell of what has ended, if anything has: that may have woken somebody. How many ends the store has judged."""
         unsettled = self.work.unsettled
-        changes = unsettled.batch(self._clock.monotonic())
+        at = self._clock.monotonic()
+        changes = unsettled.batch(at)
         if not changes:
             return 0
         member = self._membership
@@ -183,7 +184,7 @@ class Worker:
                 raise
             return 0
         self._meter.settled(changes, verdicts)
-        self.work.pace.note(len(changes), self._clock.monotonic())
+        self.work.pace.note(len(changes), at)
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)

@@ -188,6 +188,22 @@ def test_a_fast_node_has_two_claims_in_its_backlog() -> None:
         work.accept([claimed(f"{work.room()}-{len(work._owned)}-{n}") for n in range(expected)], ME, NEW_YEAR)
 
 
+def test_a_few_runs_are_not_worth_a_transaction_beside_another() -> None:
+    """As many as there are places are, of a fast node as many as it ends in 25 ms, and what one claim may have."""
+    work = working("a", concurrency=4)
+    assert [work.worth_it(runs) for runs in (3, 4)] == [False, True]
+    work.pace.rate = 8 / LINGER
+    assert [work.worth_it(runs) for runs in (7, 8)] == [False, True]
+    work.pace.rate = 1e9
+    assert [work.worth_it(runs) for runs in (MOST_CLAIMED - 1, MOST_CLAIMED)] == [False, True]
+    many = working("a", concurrency=2 * MOST_CLAIMED)
+    assert many.worth_it(many.room())
+    many.not_claimed()
+    assert many.worth_it(many.room())
+    work.take(ended("a"), ME, 0)
+    assert not work.worth_it(MOST_CLAIMED)
+
+
 def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     """A slow node, one with a free place, and one with little in its backlog settle at once."""
     work = working(*(str(n) for n in range(2 + 2 + 4)), concurrency=2)

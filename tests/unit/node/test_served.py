@@ -1,15 +1,22 @@
 """Which functions a node claims: those that it serves, and while its app can be loaded."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from msgspec.structs import replace
 
 from tests.unit.node.world import World
+from tokimori.executors.functions.wire import Hello
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import Lane
 from tokimori.model.lanes import HANDLERS_LABEL, UNABLE_LABEL, serves
 from tokimori.model.target import Function, Noop
 from tokimori.model.transitions import RunState
 from tokimori.node import identity
+from tokimori.node.functions import Functions
+from tokimori.node.wiring import _take
 
 
 async def test_a_node_that_can_start_no_function_claims_none() -> None:
@@ -67,6 +74,50 @@ async def test_a_node_takes_other_places_while_it_works() -> None:
     member.executor.end(runs[1])
     await world.pass_time(3)
     assert member.executor.running == runs[2:]
+
+
+async def test_new_code_counts_with_the_places_of_now() -> None:
+    """Those that its settings say since the reload."""
+    world = World()
+    member = await world.join(handlers=("old",), concurrency=1)
+    new = Hello(number=1, pid=1, app="a", handlers=["new"], patterns=[], jobs=[])
+    _take(member.node, cast(Functions, SimpleNamespace(concurrency=7)), new)
+    assert (member.node.identity.handlers, member.node.identity.concurrency) == (("new",), 7)
+
+
+@pytest.mark.parametrize(("slow", "other"), [("claim", "settle"), ("settle", "claim")])
+async def test_a_node_settles_and_claims_while_the_other_is_under_way(slow: str, other: str) -> None:
+    """A claim that takes the store long keeps nobody from settling, nor does a settle from claiming."""
+    world = World()
+    member = await world.join(handlers=("old",), concurrency=2)
+    member.node._worker.work.pace.rate = 50.0  # as measured on a busy node: it claims ahead
+    await world.trigger(await world.add(target=Function(name="old"), schedule=None), 30)
+    await world.pass_time(0.1)
+    go_on, calls = asyncio.Event(), {name: getattr(member.link, name) for name in (slow, other)}
+
+    async def end_all() -> None:
+        for task in list(member.executor.tasks):
+            member.executor.end(task.run_id)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def late(*given: object) -> object:
+        await go_on.wait()
+        return await calls[slow](*given)
+
+    async def meanwhile(*given: object) -> object:
+        answer = await calls[other](*given)
+        await end_all()
+        if member.link.calls[other] > before + 1:
+            go_on.set()
+        return answer
+
+    member.link.__dict__ |= {slow: late, other: meanwhile}
+    before = member.link.calls[other]
+    await end_all()
+    async with asyncio.timeout(5):
+        await member.cycle()
+    assert member.link.calls[other] >= before + 2
 
 
 async def test_a_node_takes_other_handlers_while_it_works() -> None:

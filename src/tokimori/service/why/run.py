@@ -165,7 +165,7 @@ def _about_to_start(reading: Reading, run: Run, job: Job) -> Reason:
         several = f"{len(able)} nodes that could run it are" if len(able) > 1 else "the node that could run it is"
         full = f"it is ready, and {several} full: {places} of {places} places are taken"
         text = full if is_full else f"it is ready, and the nodes may be full: {len(reading.running)} runs or more go on"
-        mend = "a larger `node.concurrency`, or `tokimori serve` on one more machine, makes more places"
+        mend = "one more node makes more places, or a larger `node.concurrency` (`tokimori worker --concurrency`)"
         return Reason(cause=Cause.NODES_FULL, text=text, mend=mend)
     text = f"it is ready, and {_hosts(able)} could run it, which takes a moment"
     return Reason(cause=Cause.NEXT, text=text, mend=_SILENT)

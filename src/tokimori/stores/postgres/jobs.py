@@ -58,8 +58,8 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
     try:
         await _add(db, new, family)
     except StoreRefused:
-        await _not_there_yet(db, new)
-        raise
+        if await _not_there_yet(db, new):
+            raise
 
 
 async def _not_there_yet(db: Connections, jobs: Sequence[Job]) -> Sequence[Job]:
