@@ -24,7 +24,7 @@ from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 
 MOST_PLACES = 100_000
-"""Runs at a time."""
+"""So many runs at a time a node may have at most."""
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):

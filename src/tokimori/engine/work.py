@@ -27,6 +27,8 @@ UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 LINGER = 0.025
 """Seconds for which ends wait for more on a busy node, so that they share one transaction."""
+ENOUGH = 128
+"""So many runs are worth a transaction, however soon as many more will have ended."""
 _SMOOTHING = 0.3
 
 
@@ -137,7 +139,8 @@ class Work:
 
         Where nothing runs beside this node (no-ops end as they begin) they would be two transactions in place of one.
         """
-        return bool(self._running) and runs >= min(self._most, max(self.concurrency, int(self.pace.rate * LINGER)))
+        few = min(ENOUGH, int(self.pace.rate * LINGER))
+        return bool(self._running) and runs >= min(self._most, max(self.concurrency, few))
 
     def not_claimed(self) -> None:
         """A claim failed: it may have been too much for the store."""

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import LINGER, MOST_CLAIMED, Pace, Work, task_of
+from tokimori.engine.work import ENOUGH, LINGER, MOST_CLAIMED, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -189,13 +189,13 @@ def test_a_fast_node_has_two_claims_in_its_backlog() -> None:
 
 
 def test_a_few_runs_are_not_worth_a_transaction_beside_another() -> None:
-    """As many as there are places are, of a fast node as many as it ends in 25 ms, and what one claim may have."""
+    """As many as there are places are, of a faster node as many as it ends in 25 ms, and in any case 128."""
     work = working("a", concurrency=4)
     assert [work.worth_it(runs) for runs in (3, 4)] == [False, True]
     work.pace.rate = 8 / LINGER
     assert [work.worth_it(runs) for runs in (7, 8)] == [False, True]
     work.pace.rate = 1e9
-    assert [work.worth_it(runs) for runs in (MOST_CLAIMED - 1, MOST_CLAIMED)] == [False, True]
+    assert [work.worth_it(runs) for runs in (ENOUGH - 1, ENOUGH)] == [False, True]
     many = working("a", concurrency=2 * MOST_CLAIMED)
     assert many.worth_it(many.room())
     many.not_claimed()
