@@ -67,6 +67,14 @@ async def test_of_several_that_add_an_id_at_once_one_gets_it(store: Store) -> No
         assert await store.get_job(JobId(name)) in jobs
 
 
+async def test_an_add_that_is_repeated_beside_itself_is_done_once(store: Store) -> None:
+    """A caller who heard no answer asks again, while the first one may still be under way: neither is refused."""
+    for number in range(5):
+        jobs = [a_job(f"{number}-{each}") for each in "ab"]
+        await asyncio.gather(*(store.add_jobs(jobs) for _ in range(5)))
+        assert [await store.get_job(job.id) for job in jobs] == jobs
+
+
 async def test_jobs_are_listed_by_id_in_pages(store: Store) -> None:
     """A page begins after the last id of the one before."""
     for name in ("b", "C", "a", "d"):

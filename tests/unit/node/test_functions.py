@@ -68,6 +68,15 @@ def test_new_code_has_the_apps_settings_of_now(settings: Settings, caplog: pytes
     assert (first.processes, first.state_dir, first) == (7, settings.state_dir, second)
 
 
+def test_an_app_alone_from_the_next_start_on_has_no_places_before(settings: Settings) -> None:
+    """A node that runs commands, too, would begin as many of them: what `app.only` says now does not count yet."""
+    app, node = replace(settings.app, only=True), replace(settings.node, concurrency=1000)
+    functions = Functions(settings, VirtualClock(), os.urandom, lambda: replace(settings, app=app, node=node))
+    functions.executor = cast(FunctionExecutor, Executor())
+    functions.reload()
+    assert functions.concurrency == settings.node.concurrency
+
+
 def test_settings_that_are_none_leave_those_of_before(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
     """The new code takes over all the same; the log says what is wrong with them."""
 
