@@ -38,7 +38,7 @@ def change_of(
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))
     attempt = _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now)
-    return Change(
+    change = Change(
         run_id=run.id,
         job_id=run.job_id,
         incarnation=run.incarnation,
@@ -52,13 +52,19 @@ def change_of(
         ended=now,
         started=started,
         pid=pid,
-        exit_code=settlement.exit_code,
-        signal=settlement.signal,
-        error=settlement.error,
+        result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
+        details=details_after(run, claimed.definition, notes, settlement.state) if began else None,
+    )
+    exit_code, signal, error = settlement.exit_code, settlement.signal, settlement.error
+    if exit_code is None and signal is None and error is None and attempt is None and output is None:
+        return change  # most are done: Python gathers more than 15 keywords in a dictionary (0.6 µs)
+    return replace(
+        change,
+        exit_code=exit_code,
+        signal=signal,
+        error=error,
         attempt=attempt,
         output=output,
-        details=details_after(run, claimed.definition, notes, settlement.state) if began else None,
-        result=None if not isinstance(outcome, Succeeded) or outcome.result is None else storable(outcome.result),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
 
