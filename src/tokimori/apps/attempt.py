@@ -34,6 +34,7 @@ OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
 _CUT = "\n[... left out ...]\n"
+_NO_SPAN = nullcontext()
 
 
 class Interrupted(BaseException):
@@ -79,9 +80,8 @@ class Attempt:
 
     def _run(self) -> wire.Ended:
         try:
-            with self._lock:
-                self._thread = get_ident()
             try:
+                self._thread = get_ident()
                 self._begin()
                 with self._in_span():
                     end = self._said(self._act(self.task))
@@ -115,7 +115,7 @@ class Attempt:
         """What it asks for goes on from its span, or without one from where the run stands."""
         go_on_from(self.begin.traceparent)
         if self._tracer is None:
-            return nullcontext()
+            return _NO_SPAN
         about = {"tokimori.job.id": self.begin.job_id, "tokimori.run.id": self.begin.run_id}
         return span_of(self._tracer, self.begin.handler, self.begin.traceparent, about)
 
@@ -203,7 +203,8 @@ class Attempt:
             if self._is_over:
                 return
             if self._output is None:
-                self._output = Output(self._runs_dir, self.begin.log, OUTPUT_LIMIT)
+                log = f"{self.begin.run_id}/{self.begin.attempt}.log"
+                self._output = Output(self._runs_dir, log, OUTPUT_LIMIT)
             self._output.write(data)
         self._grew(self)
 

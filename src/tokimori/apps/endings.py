@@ -1,12 +1,11 @@
 """What a function may say of its own end: the outcomes that an attempt may ask for, its result still a Python value."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """It did what it should. What it returned becomes JSON, or a failure where that can't be (`Succeeded`)."""
 
     result: object = None

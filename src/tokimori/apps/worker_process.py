@@ -28,7 +28,7 @@ from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.apps.threads import Threads
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment, SystemClock
 from tokimori.executors.functions.wire import (
     Begin,
     End,
@@ -96,10 +96,11 @@ class WorkerProcess(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
+        now = self._clock.now()
         for message in self._frames.feed(data):
             match message:
                 case Begin():
-                    self._begin(message)
+                    self._begin(message, now)
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
@@ -134,11 +135,10 @@ class WorkerProcess(asyncio.Protocol):
 
     # Attempts
 
-    def _begin(self, begin: Begin) -> None:
+    def _begin(self, begin: Begin, now: Moment) -> None:
         try:
             act = self._app.act_of(begin.handler)
-            now, tracer = self._clock.now(), self._tracer()
-            attempt = Attempt(begin, act, self._runs_dir, now, self._grew, told=self._noted, tracer=tracer)
+            attempt = Attempt(begin, act, self._runs_dir, now, self._grew, told=self._noted, tracer=self._tracer())
             if self._waits(act):
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
             else:

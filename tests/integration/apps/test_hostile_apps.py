@@ -116,11 +116,10 @@ class Node:
             handler=f"jobs.{job}",
             run_id="r",
             job_id=job,
-            attempt=1,
+            attempt=number,
             token=1,
             nominal=0,
             due=0,
-            log=f"r/{number}.log",
             payload=str(number),
         )
         self.line.sendall(wire.frame([begin]))

@@ -27,9 +27,7 @@ PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
     """An attempt at a function."""
-    begin = wire.Begin(
-        number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log", **said
-    )
+    begin = wire.Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, **said)
     return Attempt(begin, act_of(function), tmp_path, 0, lambda _: None)
 
 
@@ -297,7 +295,6 @@ async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> No
         token=1,
         nominal=0,
         due=0,
-        log="r/1.log",
         traceparent=PARENT,
     )
     act = act_of(later if waits else sooner)

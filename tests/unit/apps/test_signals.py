@@ -15,9 +15,7 @@ from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
 def an_attempt(act: Any, folder: Path) -> Attempt:
     """An attempt at a function."""
-    begin = wire.Begin(
-        number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log"
-    )
+    begin = wire.Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0)
     return Attempt(begin, act, folder, 0, lambda _: None)
 
 

@@ -33,9 +33,7 @@ class Line(asyncio.WriteTransport):
 
 def begin(handler: str) -> wire.Begin:
     """The order to begin."""
-    return wire.Begin(
-        number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, log="r/1.log"
-    )
+    return wire.Begin(number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0)
 
 
 def connected(app: App, tmp_path: Path) -> tuple[WorkerProcess, Line]:

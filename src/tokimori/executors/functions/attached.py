@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
-from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
+from tokimori.executors.functions.wire import FromWorker, Hello
 from tokimori.model.suspicion import COMMON
 
 WITHIN = 30.0
@@ -25,7 +25,7 @@ class Attached:
         self,
         app: AppSettings,
         *,
-        heard: Callable[[WorkerProcess, FromWorker], None],
+        heard: Callable[[WorkerProcess, Sequence[FromWorker]], None],
         ready: Callable[[], None],
         died: Callable[[Sequence[WorkerProcess], str, bool], None],
     ) -> None:
@@ -91,9 +91,8 @@ class Attached:
         self._ready()
         return True
 
-    def _hear(self, _number: int, message: FromWorker) -> None:
-        if not isinstance(message, Unloadable):
-            self._heard(self._process, message)
+    def _hear(self, _number: int, messages: Sequence[FromWorker]) -> None:
+        self._heard(self._process, messages)
 
     def _lost(self, _number: int) -> None:
         self._process.phase = Phase.GONE

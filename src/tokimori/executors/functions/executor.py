@@ -96,7 +96,8 @@ class FunctionExecutor:
         """Begin these attempts, or have them wait for a place in a process."""
         for task in tasks:
             self._last += 1
-            attempt = self._attempts[task.run_id, task.token] = Attempt(task, self._last)
+            attempt = Attempt(task, self._last)
+            self._attempts[attempt.key] = attempt
             self._waiting.append(attempt)
         self._fill()
 
@@ -144,11 +145,11 @@ class FunctionExecutor:
 
     def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
         task = attempt.task
-        was_bound = process.lease_bound
-        process.give(attempt, begin_of(attempt.task, attempt.number, now), now)
-        if process.lease_bound is not was_bound:
+        binds = task.kill_on_lost_lease and not process.lease_bound
+        process.give(attempt, begin_of(task, attempt.number, now), now)
+        if binds:
             self._pool.bind(process)
-        for signal in self._early.pop((task.run_id, task.token)):
+        for signal in self._early.pop(attempt.key):
             process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
@@ -159,10 +160,10 @@ class FunctionExecutor:
     def _tell_starts(self) -> None:
         """Tell of the attempts that were begun lately and still run."""
         begun, self._begun = self._begun, []
-        boot = self._boot()
+        boot = self._boot(boottime())
         for attempt in begun:
             task, process = attempt.task, attempt.process
-            if (task.run_id, task.token) in self._attempts and process is not None and process.pid is not None:
+            if attempt.key in self._attempts and process is not None and process.pid is not None:
                 at = _moment(attempt.began or boottime(), boot)
                 self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
@@ -228,34 +229,30 @@ class FunctionExecutor:
 
     # From the processes
 
-    def _heard(self, process: WorkerProcess, message: wire.FromWorker) -> None:
-        match message:
-            case wire.Ended():
-                self._ended(process, message)
-            case wire.Grew(number=number, size=size, tail=tail):
-                attempt = process.attempts.get(number)
-                if attempt is not None:
-                    task = attempt.task
-                    output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
-                    self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
-            case wire.Noted(number=number, progress=progress, text=text, checkpoint=checkpoint):
-                attempt = process.attempts.get(number)
-                if attempt is not None:
-                    task = attempt.task
-                    notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
-                    self._tell(Noted(run_id=task.run_id, token=task.token, notes=notes))
-            case wire.Hello() | wire.Unloadable():
-                raise Bug("a worker process said twice how it begins")
+    def _heard(self, process: WorkerProcess, messages: Sequence[wire.FromWorker]) -> None:
+        before, now = process.ended, boottime()
+        boot = self._boot(now)
+        for message in messages:
+            match message:
+                case wire.Ended():
+                    self._ended(process, message, now, boot)
+                case wire.Grew(number=number) | wire.Noted(number=number):
+                    if (attempt := process.attempts.get(number)) is not None:
+                        self._tell(_told_of(attempt.task, message))
+                case wire.Hello() | wire.Unloadable():
+                    pass  # too late: it has begun
+        if process.ended != before:
+            self._pool.look_at(process)
+            if self._waiting:
+                self._fill()
 
-    def _ended(self, process: WorkerProcess, said: wire.Ended) -> None:
-        was_bound = process.lease_bound
+    def _ended(self, process: WorkerProcess, said: wire.Ended, now: float, boot: Moment) -> None:
         attempt = process.take(said.number)
         if attempt is None:
             return
-        if process.lease_bound is not was_bound:
-            self._pool.bind(process)
         task = attempt.task
-        now = boottime()
+        if task.kill_on_lost_lease and not process.lease_bound:
+            self._pool.bind(process)
         given = now if attempt.began is None else attempt.began
         at = min(max(given, said.at), now)  # what it says may be no time at all
         attempt.began = min(max(given, said.began), at)
@@ -264,10 +261,7 @@ class FunctionExecutor:
         output = None
         if said.size:
             output = Output(run_id=task.run_id, attempt=task.attempt, size=said.size, head=said.head, tail=said.tail)
-        self._end(attempt, outcome, at, output)
-        self._pool.look_at(process)
-        if self._waiting:
-            self._fill()
+        self._end(attempt, outcome, at, output, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
         """Processes ended together, with whatever they had: nobody can say which of their runs did it."""
@@ -288,12 +282,14 @@ class FunctionExecutor:
             self._end(attempt, _cut_off(attempt) or otherwise, boottime())
         self._fill()
 
-    def _end(self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None) -> None:
-        task = attempt.task
+    def _end(
+        self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
+    ) -> None:
+        task, key = attempt.task, attempt.key
         attempt.silence()
-        self._attempts.pop((task.run_id, task.token), None)
-        self._early.pop((task.run_id, task.token))
-        boot = self._boot()
+        self._attempts.pop(key, None)
+        self._early.pop(key)
+        boot = self._boot(boottime()) if boot is None else boot
         self._tell(
             Ended(
                 run_id=task.run_id,
@@ -306,9 +302,9 @@ class FunctionExecutor:
             )
         )
 
-    def _boot(self) -> Moment:
-        """The moment of the boot, by the clock as it is now."""
-        return Moment(self._clock.now() - int(boottime() * SECOND))
+    def _boot(self, now: float) -> Moment:
+        """The moment of the boot, by the clock as it is now, so many seconds later."""
+        return Moment(self._clock.now() - int(now * SECOND))
 
     @property
     def _pool(self) -> Processes | Attached:
@@ -327,6 +323,17 @@ def _nobody_waits() -> None:
 
 def _nobody_told(_: wire.Hello) -> None:
     """Where nobody wants to know what the app declares."""
+
+
+def _told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
+    """What an attempt that goes on has told of itself."""
+    match said:
+        case wire.Grew(size=size, tail=tail):
+            output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
+            return Grew(run_id=task.run_id, token=task.token, output=output)
+        case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
+            notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
+            return Noted(run_id=task.run_id, token=task.token, notes=notes)
 
 
 def _moment(at: float, boot: Moment) -> Moment:
@@ -352,7 +359,6 @@ def begin_of(task: Task, number: int, now: float) -> wire.Begin:
         token=task.token,
         nominal=task.nominal,
         due=task.due,
-        log=f"{task.run_id}/{task.attempt}.log",
         time_zone=task.time_zone,
         payload=task.payload,
         checkpoint=task.checkpoint,

@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import thread_time
 from typing import Any, cast
@@ -37,7 +37,7 @@ class Connection(asyncio.Protocol):
         self,
         reading: Reading,
         greet: "Callable[[Connection, Hello], bool]",
-        hear: Callable[[int, FromWorker], None],
+        hear: Callable[[int, Sequence[FromWorker]], None],
         lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._reading = reading
@@ -91,24 +91,30 @@ class Connection(asyncio.Protocol):
 
     def _read(self, piece: bytes) -> None:
         try:
-            for message in self._frames.feed(piece):
-                self._take(message)
+            messages = self._frames.feed(piece)
+            if messages and self._number is None:
+                self._introduce(messages.pop(0))
+            if messages:
+                self._take(messages)
         except (ValueError, msgspec.DecodeError) as fault:
             log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
             self._line.abort()
 
-    def _take(self, message: FromWorker) -> None:
-        if self._number is not None and not isinstance(message, Hello):
-            self._hear(self._number, message)
-        elif self._number is not None:
-            raise ValueError("it says hello once more")
-        elif isinstance(message, Hello) and self._greet(self, message):
-            self._number, self._frames.most = message.number, MOST_SAID
-        elif isinstance(message, Unloadable) and self.transport is not None:
-            self._hear(message.number, message)
+    def _introduce(self, first: FromWorker) -> None:
+        if isinstance(first, Hello) and self._greet(self, first):
+            self._number, self._frames.most = first.number, MOST_SAID
+        elif isinstance(first, Unloadable) and self.transport is not None:
+            self._hear(first.number, [first])
             self.transport.close()  # it waits for that before it ends
         else:
             raise ValueError("it is no worker process of this node")
+
+    def _take(self, messages: Sequence[FromWorker]) -> None:
+        if self._number is None:
+            raise ValueError("it is no worker process of this node")
+        if Hello in map(type, messages):
+            raise ValueError("it says hello once more")
+        self._hear(self._number, messages)
 
 
 class Listener:

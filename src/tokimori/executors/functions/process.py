@@ -53,10 +53,11 @@ class Phase(StrEnum):
 class Attempt:
     """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
 
-    __slots__ = ("alarms", "began", "number", "process", "reason", "task", "timed_out")
+    __slots__ = ("alarms", "began", "key", "number", "process", "reason", "task", "timed_out")
 
     def __init__(self, task: Task, number: int) -> None:
         self.task = task
+        self.key = task.run_id, task.token
         self.number = number
         self.process: WorkerProcess | None = None
         self.began: float | None = None

@@ -48,7 +48,7 @@ class Processes:
         self,
         app: AppSettings,
         *,
-        heard: Callable[[WorkerProcess, FromWorker], None],
+        heard: Callable[[WorkerProcess, Sequence[FromWorker]], None],
         ready: Callable[[], None],
         died: Callable[[Sequence[WorkerProcess], str, bool], None],
         changed: Callable[[Hello], object],
@@ -158,7 +158,7 @@ class Processes:
             process.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """It has ended a run: replace it if it has done enough. Those of suspects end when they have nothing to do."""
+        """It has ended runs: replace it if it has done enough. Those of suspects end when they have nothing to do."""
         if process.generation == self._generation:
             self._backoff.worked()
         if self._tell_able():
@@ -271,15 +271,16 @@ class Processes:
             self._changed(self._newest)
         return True
 
-    def _hear(self, number: int, message: FromWorker) -> None:
+    def _hear(self, number: int, messages: Sequence[FromWorker]) -> None:
         process = self._processes.get(number)
         if process is None:
             return
-        if not isinstance(message, Unloadable):
-            self._heard(process, message)
-        elif process.phase is Phase.STARTING:
-            process.phase = Phase.LEAVING
-            self._never_ready(process, message.message, message.allowed)
+        match messages:
+            case [Unloadable(message=message, allowed=allowed)] if process.phase is Phase.STARTING:
+                process.phase = Phase.LEAVING
+                self._never_ready(process, message, allowed)
+            case _:
+                self._heard(process, messages)
 
     def _cut_off(self, number: int) -> None:
         """It can be given nothing more. A function may keep it from noticing that, and hold what it was given."""
@@ -365,7 +366,6 @@ class Processes:
             self._ready()
 
     def _tell_able(self) -> bool:
-        # Each end of a run asks this: the answer is mostly in its first word.
         told = self._telling.told_in is not None
         return told and self._has_ready() and not self._backoff.pause and self._telling.can()
 

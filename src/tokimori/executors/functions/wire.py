@@ -42,8 +42,8 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
     """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
 
-    `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. `log` is the file of its output,
-    below the folder of all runs. Without `returning_succeeds` an attempt has to say how it ended.
+    `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. Without
+    `returning_succeeds` an attempt has to say how it ended.
     """
 
     number: int
@@ -54,7 +54,6 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     token: int
     nominal: int
     due: int
-    log: str
     time_zone: str = "UTC"
     payload: str | None = None
     checkpoint: str | None = None

@@ -1,6 +1,7 @@
 """What functions are told by way of the node."""
 
 import asyncio
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -16,7 +17,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Released
 from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Report, Signal, Started
+from tokimori.ports.executor import Ended, Noted, Report, Signal, Started
 from tokimori.testing.clock import VirtualClock
 
 TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
@@ -124,8 +125,40 @@ async def test_a_start_is_told_only_of_who_still_runs_some_time_later() -> None:
     await executor.open(told.append)
     short = msgspec.structs.replace(TASK, run_id=RunId("r2"))
     executor.start([TASK, short])
-    executor._heard(pool.process, wire.Ended(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED))
+    executor._heard(pool.process, [wire.Ended(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
     assert [(type(each), each.run_id) for each in told] == [(Ended, "r2")]
     executor._tell_starts()
     executor._tell_starts()
     assert [(each.run_id, each.pid) for each in told if isinstance(each, Started)] == [("r1", 7)]
+
+
+async def test_what_is_said_together_is_heard_in_its_order() -> None:
+    """What an attempt notes comes before its end; places that ends make free are filled behind all of them."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(2), list[Report]()
+    executor._processes = cast(Processes, pool)
+    pool.get_ready()
+    await executor.open(told.append)
+    executor.start([msgspec.structs.replace(TASK, run_id=RunId(f"r{n}")) for n in range(1, 5)])
+    asked, ended = pool.asked, partial(wire.Ended, began=1.0, at=1.0, end=wire.SUCCEEDED)
+    said: list[wire.FromWorker] = [
+        wire.Noted(number=2, progress=1.0),
+        ended(number=2),
+        wire.Noted(number=2),
+        ended(number=9),
+        ended(number=1),
+    ]
+    executor._heard(pool.process, said)
+    assert [(type(each), each.run_id) for each in told] == [(Noted, "r2"), (Ended, "r2"), (Ended, "r1")]
+    assert (sorted(pool.process.attempts), pool.asked) == ([3, 4], asked + 2)
+
+
+async def test_who_has_begun_can_not_say_anew_how() -> None:
+    """A function that says so in the name of its process gets nothing by it, and loses nothing."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()
+    executor._processes = cast(Processes, pool)
+    pool.get_ready()
+    await executor.open(told.append)
+    executor.start([TASK])
+    hello = wire.Hello(number=1, pid=7, app="a", handlers=[], patterns=[], jobs=[])
+    executor._heard(pool.process, [hello, wire.Unloadable(number=1, message="no")])
+    assert (told, pool.process.load) == ([], 1)

@@ -48,7 +48,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         app = AppSettings(app="a", secret="s", state_dir=tmp_path, runs_dir=tmp_path, environ={})
         pool = Processes(
             app,
-            heard=lambda _, said: told.append(type(said).__name__),
+            heard=lambda _, said: told.extend(type(each).__name__ for each in said),
             ready=lambda: None,
             died=died,
             changed=lambda _: None,
@@ -57,7 +57,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         process.connect(cast(asyncio.WriteTransport, OpenLine()), 7)
         pool._told(cast(KeeperPost, None), EXIT)
         assert (told, process.has_room) == ([], False)
-        pool._hear(1, LAST_WORD)
+        pool._hear(1, [LAST_WORD])
         if line_ends:
             pool._cut_off(1)
         else:
@@ -136,7 +136,7 @@ class Pool:
 
     def can_not_load(self) -> None:
         """Nor can the newest one."""
-        self.pool._hear(self.newest, wire.Unloadable(number=self.newest, message="app: no"))
+        self.pool._hear(self.newest, [wire.Unloadable(number=self.newest, message="app: no")])
         self.ends(self.newest)
 
     def ends(self, number: int) -> None:

@@ -23,7 +23,7 @@ from tokimori.executors.functions.wire import (
 from tokimori.executors.keeper.output import EDGE
 from tokimori.executors.reported import MOST_TEXT
 
-BEGIN = Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, nominal=3, due=4, log="r/1.log")
+BEGIN = Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, nominal=3, due=4)
 MESSAGES: list[Any] = [BEGIN, End(number=1, why="x", lost=True), Leave()]
 ANSWERS: list[Any] = [
     Grew(number=1, size=3, tail=b"abc"),
