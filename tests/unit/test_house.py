@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 LONGEST_FILE, LONGEST_FUNCTION = 400, 60
 MOST_OF_STORES = 16_500
 """Lines of all stores together, with their SQL and Lua. It may only be lowered."""
+MOST_ARGUMENTS = 30
+"""Of a call, those by name counted twice: CPython 3.11 keeps so many on its stack."""
 VAGUE = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "managers", "misc"})
 
 Check = Callable[[str], Iterator[str]]
@@ -34,6 +36,13 @@ def long_functions(text: str) -> Iterator[str]:
         length = (function.end_lineno or function.lineno) - function.lineno + 1
         if length > LONGEST_FUNCTION:
             yield f"line {function.lineno}: {function.name} has {length} lines, at most {LONGEST_FUNCTION}"
+
+
+def gathered_calls(text: str) -> Iterator[str]:
+    """A call whose arguments Python gathers in a dictionary first, because it has too many (decision 108)."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and len(node.args) + 2 * len(node.keywords) > MOST_ARGUMENTS:
+            yield f"line {node.lineno}: {ast.unparse(node.func)} has {len(node.args)} and {len(node.keywords)} by name"
 
 
 def imports_of_the_root(text: str) -> Iterator[str]:
@@ -127,6 +136,11 @@ def test_the_stores_are_short_together() -> None:
 def test_functions_are_short() -> None:
     """No function of the package is longer than 60 lines."""
     assert faults(long_functions, "src/tokimori") == []
+
+
+def test_no_call_on_a_runs_way_is_slow() -> None:
+    """Nothing that is made for each run has more arguments than a call has room for."""
+    assert faults(gathered_calls, *(f"src/tokimori/{room}" for room in ("apps", "engine", "executors", "model"))) == []
 
 
 def test_nobody_inside_uses_the_front_door() -> None:
@@ -257,6 +271,7 @@ def test_decisions_are_records() -> None:
         (long_files, "\n" * 401),
         (long_functions, "def f():\n" + "    pass\n" * 60),
         (long_functions, "class C:\n async def f():\n" + "    pass\n" * 60),
+        (gathered_calls, f"f({', '.join(f'a{n}=1' for n in range(16))})"),
         (imports_of_the_root, "import tokimori"),
         (imports_of_the_root, "def f():\n    from tokimori import open"),
         (untold_tests, "def test_a(): pass"),
@@ -284,6 +299,7 @@ def test_each_rule_finds_what_breaks_it(check: Check, text: str) -> None:
     [
         (long_files, "\n" * 400),
         (long_functions, "def f():\n" + "    pass\n" * 59),
+        (gathered_calls, f"f(1, 2, {', '.join(f'a{n}=1' for n in range(14))})"),
         (imports_of_the_root, "from tokimori.model.run import Run\nimport tokimori.clock"),
         (untold_tests, "def test_a():\n    '''A thing holds, e.g. this one.\n\n    Because. Of that.\n    '''"),
         (open_suppressions, "x = 1  # type: ignore[attr-defined]  # noqa: S101"),

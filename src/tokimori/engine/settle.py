@@ -32,7 +32,7 @@ def change_of(
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
     began = started is not None or notes is not None
-    if started is not None and isinstance(outcome, _ASKS_FOR_ANOTHER):  # else its node put it off, not the attempt
+    if started is not None and type(outcome) in _ASKS_FOR_ANOTHER:  # else its node put it off, not the attempt
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
     if settlement.error is not None:
