@@ -42,14 +42,17 @@ class Interrupted(BaseException):
 
 
 class Attempt:
-    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread."""
+    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread.
+
+    `boot` is the moment of the machine's boot, from which its deadline counts.
+    """
 
     def __init__(
         self,
         begin: wire.Begin,
         act: Act,
         runs_dir: Path,
-        now: int,
+        boot: Moment,
         grew: "Callable[[Attempt], None]",
         *,
         told: "Callable[[Attempt], None]" = lambda _: None,
@@ -70,7 +73,7 @@ class Attempt:
         self._untold: Told | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(_facts(begin, now), self.write, self._tell, hand=self._hand)
+        self.task = Task(_facts(begin, boot), self.write, self._tell, hand=self._hand)
 
     # The work
 
@@ -304,7 +307,7 @@ def _below(fault: BaseException) -> BaseException:
     return fault.with_traceback(frames)
 
 
-def _facts(begin: wire.Begin, now: int) -> Facts:
+def _facts(begin: wire.Begin, boot: Moment) -> Facts:
     deadline = begin.deadline
     return Facts(
         job_id=begin.job_id,
@@ -315,7 +318,7 @@ def _facts(begin: wire.Begin, now: int) -> Facts:
         checkpoint=begin.checkpoint,
         scheduled_at=Moment(begin.nominal),
         due_at=Moment(begin.due),
-        deadline=None if deadline is None else Moment(now + int((deadline - boottime()) * SECOND)),
+        deadline=None if deadline is None else Moment(boot + int(deadline * SECOND)),
         parent_run_id=begin.parent_id,
         traceparent=begin.traceparent,
     )

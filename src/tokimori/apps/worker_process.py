@@ -28,7 +28,7 @@ from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.apps.threads import Threads
-from tokimori.clock import Moment, SystemClock
+from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.executors.functions.wire import (
     Begin,
     End,
@@ -42,7 +42,7 @@ from tokimori.executors.functions.wire import (
     by_descriptor,
     frame,
 )
-from tokimori.executors.keeper.kernel import name_myself
+from tokimori.executors.keeper.kernel import boottime, name_myself
 from tokimori.traces.spans import tracer_here
 
 TELL_EVERY = 1.0
@@ -96,11 +96,11 @@ class WorkerProcess(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        now = self._clock.now()
+        boot = Moment(self._clock.now() - int(boottime() * SECOND))
         for message in self._frames.feed(data):
             match message:
                 case Begin():
-                    self._begin(message, now)
+                    self._begin(message, boot)
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
@@ -135,10 +135,10 @@ class WorkerProcess(asyncio.Protocol):
 
     # Attempts
 
-    def _begin(self, begin: Begin, now: Moment) -> None:
+    def _begin(self, begin: Begin, boot: Moment) -> None:
         try:
             act = self._app.act_of(begin.handler)
-            attempt = Attempt(begin, act, self._runs_dir, now, self._grew, told=self._noted, tracer=self._tracer())
+            attempt = Attempt(begin, act, self._runs_dir, boot, self._grew, told=self._noted, tracer=self._tracer())
             if self._waits(act):
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
             else:

@@ -126,6 +126,22 @@ async def test_what_somebody_changed_is_named(database: Database) -> None:
     await store.close()
 
 
+async def test_how_an_index_is_stored_is_its_administrators_to_say(tmp_path: Path) -> None:
+    """Who gives the pages of PostgreSQL's indexes more room, or less, is told of no difference."""
+    store = open_store(postgres.loans.url_of(tmp_path), StoppedClock())
+    await store.open()
+    await store.migrate()
+    for change in (
+        "runs_origin RESET (fillfactor)",
+        "runs_running RESET (deduplicate_items)",
+        "jobs_due SET (fillfactor = 70)",
+    ):
+        await store.db.rows(f"ALTER INDEX tokimori_{change}")  # type: ignore[attr-defined]
+    assert await store.differences() == []
+    await store.close()
+    postgres.loans.give_back(tmp_path)
+
+
 async def test_a_function_that_somebody_changed_is_named(tmp_path: Path) -> None:
     """What PostgreSQL does itself is compared by its text."""
     store = open_store(postgres.loans.url_of(tmp_path), StoppedClock())

@@ -9,6 +9,7 @@ import pytest
 
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.signals import Signals, SignalThread, carry_out
+from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
@@ -16,7 +17,7 @@ from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 def an_attempt(act: Any, folder: Path) -> Attempt:
     """An attempt at a function."""
     begin = wire.Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0)
-    return Attempt(begin, act, folder, 0, lambda _: None)
+    return Attempt(begin, act, folder, Moment(0), lambda _: None)
 
 
 def test_what_came_before_is_kept() -> None:

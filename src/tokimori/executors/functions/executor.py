@@ -5,6 +5,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
@@ -241,6 +242,8 @@ class FunctionExecutor:
                         self._tell(_told_of(attempt.task, message))
                 case wire.Hello() | wire.Unloadable():
                     pass  # too late: it has begun
+                case _:
+                    assert_never(message)
         if process.ended != before:
             self._pool.look_at(process)
             if self._waiting:
@@ -334,6 +337,8 @@ def _told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
         case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
             notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
             return Noted(run_id=task.run_id, token=task.token, notes=notes)
+        case _:
+            assert_never(said)
 
 
 def _moment(at: float, boot: Moment) -> Moment:

@@ -94,8 +94,8 @@ class Connection(asyncio.Protocol):
             messages = self._frames.feed(piece)
             if messages and self._number is None:
                 self._introduce(messages.pop(0))
-            if messages:
-                self._take(messages)
+            if messages and self._number is not None:
+                self._hear(self._number, messages)
         except (ValueError, msgspec.DecodeError) as fault:
             log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
             self._line.abort()
@@ -108,13 +108,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()  # it waits for that before it ends
         else:
             raise ValueError("it is no worker process of this node")
-
-    def _take(self, messages: Sequence[FromWorker]) -> None:
-        if self._number is None:
-            raise ValueError("it is no worker process of this node")
-        if Hello in map(type, messages):
-            raise ValueError("it says hello once more")
-        self._hear(self._number, messages)
 
 
 class Listener:

@@ -36,8 +36,8 @@ LEFT JOIN pg_collation l ON l.oid = a.attcollation
 LEFT JOIN pg_attrdef d ON d.adrelid = t.oid AND d.adnum = a.attnum
 WHERE a.attnum > 0 AND NOT a.attisdropped
 UNION ALL
-SELECT 'index', format('%s.%s', t.relname, i.relname), concat_ws(' ',
-    CASE WHEN x.indisunique THEN 'UNIQUE' END, substring(pg_get_indexdef(i.oid) FROM ' (USING .*)$'))
+SELECT 'index', format('%s.%s', t.relname, i.relname), concat_ws(' ', CASE WHEN x.indisunique THEN 'UNIQUE' END,
+    regexp_replace(substring(pg_get_indexdef(i.oid) FROM ' (USING .*)$'), ' WITH \\([^)]*\\)', ''))
 FROM tables t JOIN pg_index x ON x.indrelid = t.oid JOIN pg_class i ON i.oid = x.indexrelid
 WHERE x.indisvalid
 UNION ALL

@@ -153,12 +153,15 @@ async def test_what_is_said_together_is_heard_in_its_order() -> None:
 
 
 async def test_who_has_begun_can_not_say_anew_how() -> None:
-    """A function that says so in the name of its process gets nothing by it, and loses nothing."""
+    """A function that says so in the name of its process gets nothing by it; ends that were said beside it count."""
     executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()
     executor._processes = cast(Processes, pool)
     pool.get_ready()
     await executor.open(told.append)
     executor.start([TASK])
     hello = wire.Hello(number=1, pid=7, app="a", handlers=[], patterns=[], jobs=[])
-    executor._heard(pool.process, [hello, wire.Unloadable(number=1, message="no")])
+    said: list[wire.FromWorker] = [hello, wire.Unloadable(number=1, message="no")]
+    executor._heard(pool.process, said)
     assert (told, pool.process.load) == ([], 1)
+    executor._heard(pool.process, [*said, wire.Ended(number=1, began=1.0, at=1.0, end=wire.SUCCEEDED), *said])
+    assert ([type(each) for each in told], pool.process.load) == ([Ended], 0)

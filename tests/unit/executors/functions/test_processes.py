@@ -18,6 +18,7 @@ from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON
+from tokimori.turns import Reading
 
 EXIT = keeper_wire.Ended(1, 0.0, 0, keeper_wire.Cause.EXIT, "", 0, "", "")
 LAST_WORD = wire.Ended(number=1, began=0, at=0, end=wire.SUCCEEDED)
@@ -65,6 +66,41 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
         assert told == ["Ended", "died, True"]
 
     run_virtually(scenario())
+
+
+class Cut(OpenLine):
+    """A line that may be cut."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+    def abort(self) -> None:
+        """See `asyncio.WriteTransport`."""
+        self.is_cut = True
+
+
+def test_who_says_hello_once_more_is_heard_all_the_same() -> None:
+    """A function that says so in the name of its process takes nothing from what else is told there."""
+    heard, connection = line_of(cut := Cut())
+    connection._read(wire.frame([hello(1), LAST_WORD, hello(1)]))
+    connection._read(wire.frame([LAST_WORD]))
+    assert heard == [(1, [LAST_WORD, hello(1)]), (1, [LAST_WORD])]
+    assert not cut.is_cut
+
+
+def test_who_does_not_say_hello_is_cut_off() -> None:
+    """Whatever else a stranger says is not heard."""
+    heard, connection = line_of(cut := Cut())
+    connection._read(wire.frame([LAST_WORD, hello(1)]))
+    assert (heard, cut.is_cut) == ([], True)
+
+
+def line_of(transport: Cut) -> tuple[list[tuple[int, Sequence[wire.FromWorker]]], Connection]:
+    """What is heard on a line, and the line, on which nobody has said anything yet."""
+    heard = list[tuple[int, Sequence[wire.FromWorker]]]()
+    connection = Connection(cast(Reading, None), lambda _, __: True, lambda number, said: heard.append((number, said)))
+    connection.transport = cast(asyncio.WriteTransport, transport)
+    return heard, connection
 
 
 class Keeper:

@@ -23,11 +23,11 @@ CREATE TABLE tokimori_jobs (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Jobs that are due at the same moment are planned in the order of the primary key: neighbours share pages.
-CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation) WHERE state = 'enabled' AND next_due IS NOT NULL;
+CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
+WHERE state = 'enabled' AND next_due IS NOT NULL;
 -- Jobs that no moment wakes: few of many.
 CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
--- A node that starts looks for jobs whose next_due was reckoned with older time zone data. What is due was looked for
--- with this index, and sorted, where statistics were of a fuller table: so it asks for tzdata.
+-- For a node that starts: reckoned with older time zone data. It asks for tzdata, or it was walked for what is due.
 CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata IS NOT NULL;
 
@@ -88,11 +88,11 @@ CREATE INDEX tokimori_runs_line ON tokimori_runs (blocked_on, lane, "rank", id)
 WHERE state = 'blocked' AND blocked_on IS NOT NULL AND lane IS NOT NULL;
 CREATE INDEX tokimori_runs_key ON tokimori_runs (incarnation, concurrency_key, state, "rank", id)
 WHERE concurrency_key IS NOT NULL;
--- Running runs are found by their job with this index, which asks for a job: without statistics it was walked to find
--- those of a node. In both many entries are alike, each for a moment: to merge them cost a tenth of a claim.
+-- Running runs by job (it asks for one: it was walked for a node's), by node. Both merge no entries: alike, but brief.
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WITH (deduplicate_items = off)
 WHERE state = 'running' AND incarnation IS NOT NULL;
-CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WITH (deduplicate_items = off) WHERE state = 'running';
+CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WITH (deduplicate_items = off)
+WHERE state = 'running';
 -- For lists, and no other statement: none but these looks at created. What runs is not here, so that claims write nothing.
 -- Promotions write little: what is ready is not in the first.
 CREATE INDEX tokimori_runs_state_live ON tokimori_runs (lower(state), id)
