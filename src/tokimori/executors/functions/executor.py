@@ -306,7 +306,7 @@ class FunctionExecutor:
         )
 
     def _boot(self, now: float) -> Moment:
-        """The moment of the boot, by the clock as it is now, so many seconds later."""
+        """The moment of the boot, by the clock as it is; `now` is in seconds since the boot."""
         return Moment(self._clock.now() - int(now * SECOND))
 
     @property

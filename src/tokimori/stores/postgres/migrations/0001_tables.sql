@@ -25,9 +25,8 @@ CREATE TABLE tokimori_jobs (
 -- Jobs that are due at the same moment are planned in the order of the primary key: neighbours share pages.
 CREATE INDEX tokimori_jobs_due ON tokimori_jobs (next_due, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL;
--- Jobs that no moment wakes: few of many.
-CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL;
--- For a node that starts: reckoned with older time zone data. It asks for tzdata, or it was walked for what is due.
+CREATE INDEX tokimori_jobs_idle ON tokimori_jobs (id) WHERE state = 'enabled' AND next_due IS NULL; -- few of many
+-- For a node that starts, by the time zone data of next_due. The last condition keeps lookups of what is due away.
 CREATE INDEX tokimori_jobs_tzdata ON tokimori_jobs (tzdata, incarnation)
 WHERE state = 'enabled' AND next_due IS NOT NULL AND tzdata IS NOT NULL;
 
@@ -53,7 +52,7 @@ CREATE TABLE tokimori_moves (
 );
 
 -- Live runs: few, but each goes through three versions, so that dead ones are swept early and by count. Half of each
--- page, and of the two indexes that all versions are in, is for the next versions: another page costs more.
+-- page, and of the two indexes that all versions are in, is free for the next ones: one on another page costs more.
 CREATE TABLE tokimori_runs (
     id uuid PRIMARY KEY WITH (fillfactor = 50),
     job_id text COLLATE "C" NOT NULL, incarnation bigint NOT NULL, origin text COLLATE "C" NOT NULL,
@@ -88,7 +87,8 @@ CREATE INDEX tokimori_runs_line ON tokimori_runs (blocked_on, lane, "rank", id)
 WHERE state = 'blocked' AND blocked_on IS NOT NULL AND lane IS NOT NULL;
 CREATE INDEX tokimori_runs_key ON tokimori_runs (incarnation, concurrency_key, state, "rank", id)
 WHERE concurrency_key IS NOT NULL;
--- Running runs by job (it asks for one: it was walked for a node's), by node. Both merge no entries: alike, but brief.
+-- Running runs, by their job and by their node; the last condition keeps lookups by node away from the first index.
+-- Their entries are not merged: many are alike, but each is there for a moment, and merging costs a tenth of a claim.
 CREATE INDEX tokimori_runs_running ON tokimori_runs (incarnation) WITH (deduplicate_items = off)
 WHERE state = 'running' AND incarnation IS NOT NULL;
 CREATE INDEX tokimori_runs_owned ON tokimori_runs (node_id, claim_id) WITH (deduplicate_items = off)
