@@ -27,6 +27,8 @@ NOTHING, BURN = "bench.nothing", "bench.burn"
 """What its functions are called by jobs."""
 PROCESSES = os.cpu_count() or 1
 ROOT = Path(__file__).parents[1]
+SESSIONS = 4
+"""So many of a node's with its store are there before the clock starts, as that of a peer is."""
 AT_ONCE = 1_000
 """So many are asked for by one call."""
 
@@ -54,6 +56,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         _node(store, folder, url, concurrency, ends) as node,
         watching(url) as has_live,
     ):
+        await asyncio.gather(*(store.now() for _ in range(SESSIONS)))
         gc.collect()
         gc.freeze()  # as `tokimori worker` does
         watch = Watch()

@@ -5,7 +5,7 @@ import ctypes
 import inspect
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,7 @@ from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
-from tokimori.apps.task import Facts, Task, Told, take_in_hand
-from tokimori.clock import SECOND, Moment
+from tokimori.apps.task import Task, Told, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime
@@ -34,7 +33,6 @@ OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
 _CUT = "\n[... left out ...]\n"
-_NO_SPAN = nullcontext()
 
 
 class Interrupted(BaseException):
@@ -42,17 +40,13 @@ class Interrupted(BaseException):
 
 
 class Attempt:
-    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread.
-
-    `boot` is the moment of the machine's boot, from which its deadline counts.
-    """
+    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread."""
 
     def __init__(
         self,
         begin: wire.Begin,
         act: Act,
         runs_dir: Path,
-        boot: Moment,
         grew: "Callable[[Attempt], None]",
         *,
         told: "Callable[[Attempt], None]" = lambda _: None,
@@ -73,7 +67,7 @@ class Attempt:
         self._untold: Told | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
-        self.task = Task(_facts(begin, boot), self.write, self._tell, hand=self._hand)
+        self.task = Task(begin, self.write, self._tell, hand=self._hand)
 
     # The work
 
@@ -86,8 +80,11 @@ class Attempt:
             try:
                 self._thread = get_ident()
                 self._begin()
-                with self._in_span():
+                if self._tracer is None:
                     end = self._said(self._act(self.task))
+                else:
+                    with self._span(self._tracer):
+                        end = self._said(self._act(self.task))
             finally:
                 with self._lock:
                     self._thread = None
@@ -101,26 +98,29 @@ class Attempt:
         """Call a coroutine function, on the loop."""
         try:
             self._begin()
-            with self._in_span():
+            if self._tracer is None:
                 end = self._said(await self._act(self.task))
+            else:
+                with self._span(self._tracer):
+                    end = self._said(await self._act(self.task))
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
             end = self._fallen(fault)
         return self.ended(end)
 
     def _begin(self) -> None:
-        """Raises `Interrupted` where it was told to end before: then nobody interrupts it."""
+        """What it asks for goes on from where the run stands, or from its span.
+
+        Raises `Interrupted` where it was told to end before: then nobody interrupts it.
+        """
         self._begun = True
         take_in_hand(self.task)
+        go_on_from(self.begin.traceparent)
         if self.task.cancelled:
             raise Interrupted
 
-    def _in_span(self) -> AbstractContextManager[None]:
-        """What it asks for goes on from its span, or without one from where the run stands."""
-        go_on_from(self.begin.traceparent)
-        if self._tracer is None:
-            return _NO_SPAN
+    def _span(self, tracer: "Tracer") -> AbstractContextManager[None]:
         about = {"tokimori.job.id": self.begin.job_id, "tokimori.run.id": self.begin.run_id}
-        return span_of(self._tracer, self.begin.handler, self.begin.traceparent, about)
+        return span_of(tracer, self.begin.handler, self.begin.traceparent, about)
 
     def end_because(self, why: str, *, lost: bool) -> None:
         """It is to end: it is told, and interrupted."""
@@ -305,23 +305,6 @@ def _below(fault: BaseException) -> BaseException:
     ):
         frames = frames.tb_next
     return fault.with_traceback(frames)
-
-
-def _facts(begin: wire.Begin, boot: Moment) -> Facts:
-    deadline = begin.deadline
-    return Facts(
-        job_id=begin.job_id,
-        run_id=begin.run_id,
-        attempt=begin.attempt,
-        token=begin.token,
-        payload=begin.payload,
-        checkpoint=begin.checkpoint,
-        scheduled_at=Moment(begin.nominal),
-        due_at=Moment(begin.due),
-        deadline=None if deadline is None else Moment(boot + int(deadline * SECOND)),
-        parent_run_id=begin.parent_id,
-        traceparent=begin.traceparent,
-    )
 
 
 def failed(begin: wire.Begin, fault: BaseException) -> wire.Ended:

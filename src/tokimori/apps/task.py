@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
-from msgspec import Struct
-
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.json_text import clean, kept, text_of, value_of
 from tokimori.apps.signals import Hand, Signals, carry_out
-from tokimori.clock import Moment, from_datetime, to_datetime
+from tokimori.clock import from_datetime, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
+from tokimori.executors.functions.wire import Facts
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text, check_word
@@ -35,23 +34,6 @@ class Told:
 
 
 _NOTHING = Told()
-
-
-# Without `gc`, as in `ports.working`.
-class Facts(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known of an attempt when it begins. Its moments become datetimes when the function asks for them."""
-
-    job_id: str
-    run_id: str
-    attempt: int
-    token: int
-    payload: str | None
-    scheduled_at: Moment
-    due_at: Moment
-    checkpoint: str | None = None
-    deadline: Moment | None = None
-    parent_run_id: str | None = None
-    traceparent: str | None = None
 
 
 class Task:

@@ -26,9 +26,9 @@ from tokimori.apps.app import App
 from tokimori.apps.attempt import Attempt, failed
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
+from tokimori.apps.routes import Act
 from tokimori.apps.streams import RunLog, RunStream
 from tokimori.apps.threads import Threads
-from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.executors.functions.wire import (
     Begin,
     End,
@@ -42,7 +42,7 @@ from tokimori.executors.functions.wire import (
     by_descriptor,
     frame,
 )
-from tokimori.executors.keeper.kernel import boottime, name_myself
+from tokimori.executors.keeper.kernel import name_myself
 from tokimori.traces.spans import tracer_here
 
 TELL_EVERY = 1.0
@@ -71,12 +71,11 @@ class WorkerProcess(asyncio.Protocol):
         self._app = app
         app.allow_stored(told.stored)
         self._runs_dir = Path(told.runs_dir)
-        self._waits = lru_cache(maxsize=1024)(iscoroutinefunction)  # asked once a run, it is a tenth of a no-op
-        self._clock = SystemClock()
+        self._known = lru_cache(maxsize=1024)(self._act_of)  # asked once a run, it is a tenth of a no-op
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
-        self._threads = Threads[Attempt](told.concurrency, self._run)
+        self._threads = Threads[Attempt](told.concurrency, self._run, self._loop.call_later)
         self._attempts: dict[int, Attempt] = {}
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -96,11 +95,10 @@ class WorkerProcess(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
-        boot = Moment(self._clock.now() - int(boottime() * SECOND))
         for message in self._frames.feed(data):
             match message:
                 case Begin():
-                    self._begin(message, boot)
+                    self._begin(message)
                 case End(number=number, why=why, lost=lost):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.end_because(why, lost=lost)
@@ -135,11 +133,16 @@ class WorkerProcess(asyncio.Protocol):
 
     # Attempts
 
-    def _begin(self, begin: Begin, boot: Moment) -> None:
+    def _act_of(self, handler: str) -> tuple[Act, bool]:
+        """What does the work, and whether it waits on the loop. Raises what `App.act_of` does."""
+        act = self._app.act_of(handler)
+        return act, iscoroutinefunction(act)
+
+    def _begin(self, begin: Begin) -> None:
         try:
-            act = self._app.act_of(begin.handler)
-            attempt = Attempt(begin, act, self._runs_dir, boot, self._grew, told=self._noted, tracer=self._tracer())
-            if self._waits(act):
+            act, waits = self._known(begin.handler)
+            attempt = Attempt(begin, act, self._runs_dir, self._grew, told=self._noted, tracer=self._tracer())
+            if waits:
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
             else:
                 self._threads.give(attempt, busy=len(self._attempts))

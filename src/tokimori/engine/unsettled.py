@@ -81,10 +81,10 @@ class Unsettled:
 
     def add(self, change: Change, payload: str | None = None) -> None:
         """A change that the store has to hear of, and the payload of its run; one that is known stays."""
-        key = key_of(change)
+        key = change.run_id, change.token
         if key not in self._refused:
             self._changes.setdefault(key, change)
-            if size := len(payload or "") + size_of(change):
+            if size := size_of(change) + (0 if payload is None else len(payload)):
                 self._sizes[key] = size
 
     def drop(self, key: Key) -> None:

@@ -29,6 +29,8 @@ LINGER = 0.025
 """Seconds for which ends wait for more on a busy node, so that they share one transaction."""
 ENOUGH = 128
 """So many runs are worth a transaction, however soon as many more will have ended."""
+MANY = 32
+"""So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
 _SMOOTHING = 0.3
 
 
@@ -67,12 +69,12 @@ class Pace:
         self._ended_at = at
 
     def burst(self) -> float:
-        """How many a second have ended since the last claim was answered, where they were enough to use every place.
+        """How many a second have ended since the last claim was answered, where they were `MANY`, or used every place.
 
-        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where nothing is left
-        to run, this counts.
+        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where none waits for a
+        place, this counts.
         """
-        if self._ended < self.places:
+        if self._ended < min(self.places, max(MANY, self.places // 2)):
             return 0.0
         return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
 
@@ -120,8 +122,8 @@ class Work:
         While one is under way the node lives on the other.
         """
         free = self.concurrency - len(self._running)
-        all_ended = self.busy and not self._running and not self._backlog
-        rate = max(self.pace.rate, self.pace.burst()) if all_ended else self.pace.rate
+        starved = self.busy and not self._backlog
+        rate = max(self.pace.rate, self.pace.burst()) if starved else self.pace.rate
         ahead = min(2 * self._most, free + int(rate * PREFETCH_SECONDS))
         return max(0, min(self._most, ahead - len(self._backlog)))
 

@@ -34,7 +34,9 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
     What the run was asked for with, or got from its parent; else what an attempt of it has got before; else what its
     job says now.
     """
-    said = given_to(run)
+    said = run.payload
+    if said is None:
+        said = run.details.payload
     return said if said is not None or definition is None else definition.payload
 
 

@@ -28,7 +28,7 @@ PARKED_BY = "tokimori"
 """Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
 
 
-class Settlement(Struct, frozen=True, kw_only=True, gc=False):
+class Settlement(Struct, frozen=True, gc=False):
     """The finished values that a store writes for a run whose attempt has ended.
 
     `outcome` is the word kept with the attempt. `due` and `rank` are where the run waits next, if it goes on.
@@ -53,7 +53,8 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float)
     """
     match outcome:
         case Succeeded():
-            return _settlement(run, Event.SUCCEED, _word(outcome), exit_code=outcome.exit_code)
+            state, word = move(run.state, Event.SUCCEED), _word(outcome)
+            return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
         case Failed() | TimedOut() | Released() | Lost() | Hold() | RetryAt() | RetryIn() if run.cancel is not None:

@@ -53,7 +53,7 @@ class Verdict(StrEnum):
     """The run is no longer this node's with this token; nothing was changed."""
 
 
-class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     """The next state of a running run as finished values, which `settle` writes if (run, owner, token) still hold.
 
     `attempt` is None for an attempt that needs no row of its own (a first success, or one that never began). `result`

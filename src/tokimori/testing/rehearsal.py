@@ -27,12 +27,11 @@ from tokimori.apps.streams import RunStream
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program
-from tokimori.clock import SECOND
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.endings import outcome_of
 from tokimori.executors.functions.executor import begin_of
-from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Output, Run
@@ -160,8 +159,9 @@ class Rehearsal:
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
-        begin = begin_of(task, self._number, boottime())
-        attempt = Attempt(begin, act, self._runs_dir, self.node.clock.now(), _nobody)
+        now = self.node.clock.now()
+        deadline = None if task.timeout is None else Moment(now + int(task.timeout * SECOND))
+        attempt = Attempt(begin_of(task, self._number, deadline), act, self._runs_dir, _nobody)
         work: Callable[[], wire.Ended] = attempt.run
         if iscoroutinefunction(act):
             work = lambda: asyncio.run(attempt.run_async())  # noqa: E731

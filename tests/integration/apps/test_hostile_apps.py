@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.programs.forked import BARE
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment, SystemClock
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
@@ -118,8 +118,8 @@ class Node:
             job_id=job,
             attempt=number,
             token=1,
-            nominal=0,
-            due=0,
+            scheduled_at=Moment(0),
+            due_at=Moment(0),
             payload=str(number),
         )
         self.line.sendall(wire.frame([begin]))

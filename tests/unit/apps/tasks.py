@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-from tokimori.apps.task import Facts, Task
+from tokimori.apps.task import Task
 from tokimori.clock import from_datetime
+from tokimori.executors.functions.wire import Facts
 
 NOMINAL = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,6 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -19,19 +18,28 @@ from opentelemetry.trace import StatusCode
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
-from tokimori.clock import parse_moment
+from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.traces.ambient import ambient
 
-BOOT = parse_moment("2030-01-01T00:00:00Z")
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
     """An attempt at a function."""
-    begin = wire.Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0, **said)
-    return Attempt(begin, act_of(function), tmp_path, BOOT, lambda _: None)
+    begin = wire.Begin(
+        number=1,
+        handler="f",
+        run_id="r",
+        job_id="j",
+        attempt=1,
+        token=1,
+        scheduled_at=Moment(0),
+        due_at=Moment(0),
+        **said,
+    )
+    return Attempt(begin, act_of(function), tmp_path, lambda _: None)
 
 
 def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.Ended:
@@ -44,12 +52,6 @@ def test_what_is_returned_is_the_result(tmp_path: Path) -> None:
     assert ended(lambda: {"a": [1]}, tmp_path).text == '{"a":[1]}'
     nothing = ended(lambda: None, tmp_path)
     assert (nothing.end, nothing.text, nothing.size) == (wire.SUCCEEDED, None, 0)
-
-
-def test_a_deadline_is_the_nodes_whenever_the_attempt_begins(tmp_path: Path) -> None:
-    """Others that came with it may import a module first: that takes nothing from its time."""
-    deadline = attempt(lambda: None, tmp_path, deadline=61.5).task.deadline
-    assert deadline == datetime(2030, 1, 1, 0, 1, 1, 500_000, UTC)
 
 
 def test_an_exception_is_a_failure_with_its_traceback(tmp_path: Path) -> None:
@@ -302,12 +304,12 @@ async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> No
         job_id="j",
         attempt=1,
         token=1,
-        nominal=0,
-        due=0,
+        scheduled_at=Moment(0),
+        due_at=Moment(0),
         traceparent=PARENT,
     )
     act = act_of(later if waits else sooner)
-    one = Attempt(begin, act, tmp_path, BOOT, lambda _: None, tracer=provider.get_tracer("test"))
+    one = Attempt(begin, act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
     said = await one.run_async() if waits else one.run()
     assert said.text == "ValueError: no good"
     (span,) = kept.get_finished_spans()

@@ -16,8 +16,10 @@ from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
 def an_attempt(act: Any, folder: Path) -> Attempt:
     """An attempt at a function."""
-    begin = wire.Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0)
-    return Attempt(begin, act, folder, Moment(0), lambda _: None)
+    begin = wire.Begin(
+        number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, scheduled_at=Moment(0), due_at=Moment(0)
+    )
+    return Attempt(begin, act, folder, lambda _: None)
 
 
 def test_what_came_before_is_kept() -> None:

@@ -1,10 +1,15 @@
 """Threads are begun as work comes, and end when they are told to."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from tokimori.apps.threads import Threads
+
+
+def _at_once(_: float, act: Callable[[], None]) -> None:
+    act()
 
 
 def _no_thread(_: threading.Thread) -> None:
@@ -22,7 +27,7 @@ def test_each_has_a_thread_of_its_own_up_to_the_most() -> None:
             together.wait()
         done.release()
 
-    threads = Threads[int](2, act)
+    threads = Threads[int](2, act, _at_once)
     for number in range(3):
         threads.give(number, busy=number)
     for _ in range(3):
@@ -40,7 +45,7 @@ def test_no_thread_is_begun_while_one_is_idle() -> None:
         found.append(threading.current_thread())
         done.release()
 
-    threads = Threads[int](2, act)
+    threads = Threads[int](2, act, _at_once)
     for _ in range(2):
         threads.give(0, busy=0)
         assert done.acquire(timeout=10)
@@ -48,6 +53,32 @@ def test_no_thread_is_begun_while_one_is_idle() -> None:
     assert len(set(found)) == 1
     found[0].join(10)
     assert not found[0].is_alive()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_of_many_that_come_together_only_those_get_a_thread_that_still_wait_a_moment_later(
+    taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To begin one takes longer than a no-op; it is looked once for all of them."""
+    done = threading.Semaphore(0)
+    looks, begun = list[Callable[[], None]](), list[threading.Thread]()
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: begun.append(thread))  # noqa: PLW0108  bound so
+    threads = Threads[int](8, lambda _: done.release(), lambda _, act: looks.append(act))
+    for number in range(4):
+        threads.give(number, busy=number)
+    assert (len(begun), len(looks)) == (1, 1)
+    if taken:
+        start(begun[0])
+        for _ in range(4):
+            assert done.acquire(timeout=10)
+    looks[0]()
+    assert len(begun) == (1 if taken else 5)
+    if not taken:
+        threads.give(4, busy=8)
+        threads.give(5, busy=9)
+        assert len(looks) == 2
+    threads.close()
 
 
 def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +89,7 @@ def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(m
         names.append(threading.current_thread().name)
         done.release()
 
-    threads = Threads[int](2, act)
+    threads = Threads[int](2, act, _at_once)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", _no_thread)
         with pytest.raises(RuntimeError):

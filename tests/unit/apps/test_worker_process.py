@@ -11,6 +11,7 @@ import pytest
 from tokimori.apps.app import App
 from tokimori.apps.task import current_task
 from tokimori.apps.worker_process import Told, WorkerProcess
+from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 
 
@@ -33,7 +34,9 @@ class Line(asyncio.WriteTransport):
 
 def begin(handler: str) -> wire.Begin:
     """The order to begin."""
-    return wire.Begin(number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, nominal=0, due=0)
+    return wire.Begin(
+        number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, scheduled_at=Moment(0), due_at=Moment(0)
+    )
 
 
 def connected(app: App, tmp_path: Path) -> tuple[WorkerProcess, Line]:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import ENOUGH, LINGER, MOST_CLAIMED, Pace, Work, task_of
+from tokimori.engine.work import ENOUGH, LINGER, MANY, MOST_CLAIMED, Pace, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -127,7 +127,7 @@ def test_room_is_what_is_free() -> None:
 
 
 def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
-    """Once a whole claim has ended, as much more is claimed as would end in 100 ms; while one still runs, nothing."""
+    """Once a whole claim has ended, as much more is claimed as would end in 100 ms; of few, while one runs, nothing."""
     work = Work(4)
     work.accept([claimed(name) for name in "abcd"], ME, Moment(seconds(5) - 10 * MILLISECOND))
     work.next_tasks()
@@ -139,6 +139,21 @@ def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     changes = work.unsettled.batch(0)
     work.settled(changes, [Verdict.APPLIED] * len(changes))
     assert work.room() == 4
+
+
+def test_many_that_end_soon_make_the_next_claim_larger_while_others_run() -> None:
+    """They have used half of the places; with one less, or while some wait for a place, no more is claimed."""
+    work = Work(2 * MANY)
+    names = [str(number) for number in range(2 * MANY)]
+    work.accept([claimed(name) for name in names], ME, Moment(seconds(5) - 10 * MILLISECOND))
+    work.next_tasks()
+    for name in names[: MANY - 1]:
+        work.take(ended(name), ME, 0.0)
+    assert work.room() == MANY - 1
+    work.take(ended(names[MANY - 1]), ME, 0.0)
+    assert work.room() == MANY + 100 * MANY // 10
+    work.accept([claimed("next")], ME, seconds(5))
+    assert work.room() == MANY - 1
 
 
 def test_of_large_runs_few_are_claimed_at_once() -> None:

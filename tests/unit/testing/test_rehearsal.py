@@ -51,6 +51,13 @@ def stuck() -> None:
     tokimori.current_task().hold("look")
 
 
+@app.job(timeout=90)
+def hurried() -> str | None:
+    """Says until when it has time."""
+    deadline = tokimori.current_task().deadline
+    return None if deadline is None else deadline.isoformat()
+
+
 rehearsal = fixture(app, at="2026-01-01T00:00:00Z")
 
 
@@ -92,6 +99,13 @@ def test_a_function_asks_for_others(rehearsal: Rehearsal) -> None:
     (asked,) = rehearsal.runs("flaky")
     assert (asked.parent_id, done) == (run.id, ["from slow"])
     assert rehearsal.client.get_run(run.id).run.result == "7"
+
+
+def test_a_function_has_its_time_from_the_moment_of_the_rehearsal(rehearsal: Rehearsal) -> None:
+    """Not from that of the machine."""
+    run = hurried.enqueue()
+    rehearsal.run_due()
+    assert rehearsal.client.get_run(run.id).run.result == '"2026-01-01T00:01:30+00:00"'
 
 
 def test_an_attempt_gets_what_the_one_before_has_kept(rehearsal: Rehearsal) -> None:

@@ -13,25 +13,25 @@ MOST_DATA = 2**24
 
 
 class Early:
-    """By attempt, that which was told something first in front: it is forgotten first."""
+    """By attempt (`kept`), that which was told something first in front: it is forgotten first."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[RunId, Token], list[Signal]] = {}
+        self.kept: dict[tuple[RunId, Token], list[Signal]] = {}
         self._size = 0
 
     def add(self, key: tuple[RunId, Token], signal: Signal) -> None:
         """Keep a signal for the attempt, and the newest of those before it."""
-        signals = newest_signals([*self._kept.get(key, ()), signal])
-        self._size += _size_of(signals) - _size_of(self._kept.get(key, ()))
-        self._kept[key] = signals
-        while len(self._kept) > MOST or self._size > MOST_DATA:
-            self.pop(next(iter(self._kept)))
+        signals = newest_signals([*self.kept.get(key, ()), signal])
+        self._size += _size_of(signals) - _size_of(self.kept.get(key, ()))
+        self.kept[key] = signals
+        while len(self.kept) > MOST or self._size > MOST_DATA:
+            self.pop(next(iter(self.kept)))
 
     def pop(self, key: tuple[RunId, Token]) -> Sequence[Signal]:
         """Those of the attempt, in their order, which are not kept any longer."""
-        if key not in self._kept:
+        if key not in self.kept:
             return ()
-        signals = self._kept.pop(key)
+        signals = self.kept.pop(key)
         self._size -= _size_of(signals)
         return signals
 

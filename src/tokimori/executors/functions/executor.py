@@ -147,11 +147,13 @@ class FunctionExecutor:
     def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
         task = attempt.task
         binds = task.kill_on_lost_lease and not process.lease_bound
-        process.give(attempt, begin_of(task, attempt.number, now), now)
+        deadline = None if task.timeout is None else Moment(self._clock.now() + int(task.timeout * SECOND))
+        process.give(attempt, begin_of(task, attempt.number, deadline), now)
         if binds:
             self._pool.bind(process)
-        for signal in self._early.pop(attempt.key):
-            process.tell(attempt, signal)
+        if attempt.key in self._early.kept:
+            for signal in self._early.pop(attempt.key):
+                process.tell(attempt, signal)
         if task.timeout is not None:
             self._in(attempt, task.timeout, self._time_over)
         if not self._begun:
@@ -257,8 +259,11 @@ class FunctionExecutor:
         if task.kill_on_lost_lease and not process.lease_bound:
             self._pool.bind(process)
         given = now if attempt.began is None else attempt.began
-        at = min(max(given, said.at), now)  # what it says may be no time at all
-        attempt.began = min(max(given, said.began), at)
+        began, at = said.began, said.at
+        if not given <= began <= at <= now:  # what it says may be no time at all
+            at = min(max(given, at), now)
+            began = min(max(given, began), at)
+        attempt.began = began
         outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         output = None
@@ -289,9 +294,11 @@ class FunctionExecutor:
         self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
     ) -> None:
         task, key = attempt.task, attempt.key
-        attempt.silence()
+        if attempt.alarms:
+            attempt.silence()
         self._attempts.pop(key, None)
-        self._early.pop(key)
+        if key in self._early.kept:
+            self._early.pop(key)
         boot = self._boot(boottime()) if boot is None else boot
         self._tell(
             Ended(
@@ -353,8 +360,8 @@ def _cut_off(attempt: Attempt) -> Outcome | None:
     return None if attempt.reason is None else stopped(attempt.reason)
 
 
-def begin_of(task: Task, number: int, now: float) -> wire.Begin:
-    """What a worker process is told of an attempt that begins `now`, in seconds since the boot. Raises `Bug`."""
+def begin_of(task: Task, number: int, deadline: Moment | None) -> wire.Begin:
+    """What a worker process is told of an attempt. Raises `Bug`."""
     return wire.Begin(
         number=number,
         handler=handler_in(task),
@@ -362,13 +369,12 @@ def begin_of(task: Task, number: int, now: float) -> wire.Begin:
         job_id=task.job_id,
         attempt=task.attempt,
         token=task.token,
-        nominal=task.nominal,
-        due=task.due,
-        time_zone=task.time_zone,
+        scheduled_at=task.nominal,
+        due_at=task.due,
         payload=task.payload,
         checkpoint=task.checkpoint,
-        parent_id=task.parent_id,
-        deadline=None if task.timeout is None else now + task.timeout,
+        deadline=deadline,
+        parent_run_id=task.parent_id,
         returning_succeeds=task.auto_complete_success,
         traceparent=task.traceparent,
     )

@@ -1,7 +1,7 @@
 """What the engine and a worker process say to each other: frames of MessagePack, each a list of messages.
 
-A frame is its length (four bytes, big-endian) and the list. Times are seconds of CLOCK_BOOTTIME, except where a moment
-is named: then microseconds since 1970 (UTC).
+A frame is its length (four bytes, big-endian) and the list. Times are moments, as `Begin` has them, or else seconds of
+CLOCK_BOOTTIME.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from tokimori.clock import Moment
 from tokimori.executors.keeper.output import EDGE
 from tokimori.executors.reported import MOST_TEXT
 
@@ -39,28 +40,34 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 
 
 # Without `gc`, as `Ended` below, and what `ports.working` has.
-class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
-    """Run a function: a new attempt, `number` in every later message. `nominal` and `due` are moments.
+class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a function may know of an attempt when it begins. `deadline` is when its time is over.
 
-    `deadline` is when its time is over, `checkpoint` what an earlier attempt has kept. Without
-    `returning_succeeds` an attempt has to say how it ended.
+    `checkpoint` is what an earlier attempt has kept.
+    """
+
+    job_id: str
+    run_id: str
+    attempt: int
+    token: int
+    scheduled_at: Moment
+    due_at: Moment
+    payload: str | None = None
+    checkpoint: str | None = None
+    deadline: Moment | None = None
+    parent_run_id: str | None = None
+    traceparent: str | None = None
+
+
+class Begin(Facts, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="begin"):
+    """Run a function: a new attempt, `number` in every later message.
+
+    Without `returning_succeeds` it has to say how it ended.
     """
 
     number: int
     handler: str
-    run_id: str
-    job_id: str
-    attempt: int
-    token: int
-    nominal: int
-    due: int
-    time_zone: str = "UTC"
-    payload: str | None = None
-    checkpoint: str | None = None
-    parent_id: str | None = None
-    deadline: float | None = None
     returning_succeeds: bool = True
-    traceparent: str | None = None
 
 
 class End(Struct, frozen=True, kw_only=True, tag="end"):

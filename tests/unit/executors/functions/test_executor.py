@@ -77,6 +77,20 @@ async def test_who_waits_for_a_process_is_told_the_newest_signals(is_known: bool
     assert told == [str(n) for n in range(5, MOST_SIGNALS + 5)]
 
 
+async def test_a_deadline_counts_from_when_the_attempt_is_given_to_its_process() -> None:
+    """What it waits for, and what others that came with it import first, takes nothing from its time."""
+    clock, pool = VirtualClock(), OneProcess()
+    executor = FunctionExecutor(clock)
+    executor._processes = cast(Processes, pool)
+    executor.start([msgspec.structs.replace(TASK, timeout=1.5)])
+    clock.advance(10)
+    pool.get_ready()
+    executor.start([])
+    frames: Frames[Any] = Frames(ToWorker)
+    (begin,) = (said for sent in pool.sent for said in frames.feed(sent))
+    assert begin.deadline == clock.now() + 1_500_000
+
+
 async def test_what_can_not_be_started_goes_back() -> None:
     """Neither what waits when no process can be started any more, nor what was claimed at that moment, is kept."""
     executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokimori.clock import Moment
 from tokimori.executors.functions.wire import (
     MOST_MESSAGES,
     MOST_SAID,
@@ -23,7 +24,9 @@ from tokimori.executors.functions.wire import (
 from tokimori.executors.keeper.output import EDGE
 from tokimori.executors.reported import MOST_TEXT
 
-BEGIN = Begin(number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, nominal=3, due=4)
+BEGIN = Begin(
+    number=1, handler="f", run_id="r", job_id="j", attempt=1, token=2, scheduled_at=Moment(3), due_at=Moment(4)
+)
 MESSAGES: list[Any] = [BEGIN, End(number=1, why="x", lost=True), Leave()]
 ANSWERS: list[Any] = [
     Grew(number=1, size=3, tail=b"abc"),
