@@ -69,7 +69,9 @@ class Pace:
         self._ended_at = at
 
     def burst(self) -> float:
-        """How many a second have ended since the last claim was answered, where they were `MANY`, or used every place.
+        """How many a second have ended since the last claim was answered.
+
+        0 where they used neither every place nor half of them and `MANY`.
 
         Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where none waits for a
         place, this counts.

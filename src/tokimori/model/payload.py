@@ -34,9 +34,7 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
     What the run was asked for with, or got from its parent; else what an attempt of it has got before; else what its
     job says now.
     """
-    said = run.payload
-    if said is None:
-        said = run.details.payload
+    said = given_to(run)
     return said if said is not None or definition is None else definition.payload
 
 

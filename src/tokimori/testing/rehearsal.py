@@ -27,7 +27,7 @@ from tokimori.apps.streams import RunStream
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import SECOND
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.endings import outcome_of
@@ -159,9 +159,7 @@ class Rehearsal:
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
-        now = self.node.clock.now()
-        deadline = None if task.timeout is None else Moment(now + int(task.timeout * SECOND))
-        attempt = Attempt(begin_of(task, self._number, deadline), act, self._runs_dir, _nobody)
+        attempt = Attempt(begin_of(task, self._number, self.node.clock), act, self._runs_dir, _nobody)
         work: Callable[[], wire.Ended] = attempt.run
         if iscoroutinefunction(act):
             work = lambda: asyncio.run(attempt.run_async())  # noqa: E731

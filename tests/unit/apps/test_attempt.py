@@ -26,9 +26,9 @@ from tokimori.traces.ambient import ambient
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
-def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
-    """An attempt at a function."""
-    begin = wire.Begin(
+def begin(**said: Any) -> wire.Begin:
+    """The order to begin."""
+    return wire.Begin(
         number=1,
         handler="f",
         run_id="r",
@@ -39,7 +39,11 @@ def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Att
         due_at=Moment(0),
         **said,
     )
-    return Attempt(begin, act_of(function), tmp_path, lambda _: None)
+
+
+def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
+    """An attempt at a function."""
+    return Attempt(begin(**said), act_of(function), tmp_path, lambda _: None)
 
 
 def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.Ended:
@@ -297,19 +301,8 @@ async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> No
         await asyncio.sleep(0)
         sooner()
 
-    begin = wire.Begin(
-        number=1,
-        handler="f",
-        run_id="r",
-        job_id="j",
-        attempt=1,
-        token=1,
-        scheduled_at=Moment(0),
-        due_at=Moment(0),
-        traceparent=PARENT,
-    )
     act = act_of(later if waits else sooner)
-    one = Attempt(begin, act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
+    one = Attempt(begin(traceparent=PARENT), act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
     said = await one.run_async() if waits else one.run()
     assert said.text == "ValueError: no good"
     (span,) = kept.get_finished_spans()

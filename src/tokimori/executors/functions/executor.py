@@ -147,8 +147,7 @@ class FunctionExecutor:
     def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
         task = attempt.task
         binds = task.kill_on_lost_lease and not process.lease_bound
-        deadline = None if task.timeout is None else Moment(self._clock.now() + int(task.timeout * SECOND))
-        process.give(attempt, begin_of(task, attempt.number, deadline), now)
+        process.give(attempt, begin_of(task, attempt.number, self._clock), now)
         if binds:
             self._pool.bind(process)
         if attempt.key in self._early.kept:
@@ -360,8 +359,8 @@ def _cut_off(attempt: Attempt) -> Outcome | None:
     return None if attempt.reason is None else stopped(attempt.reason)
 
 
-def begin_of(task: Task, number: int, deadline: Moment | None) -> wire.Begin:
-    """What a worker process is told of an attempt. Raises `Bug`."""
+def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
+    """What a worker process is told of an attempt that begins now. Raises `Bug`."""
     return wire.Begin(
         number=number,
         handler=handler_in(task),
@@ -373,7 +372,7 @@ def begin_of(task: Task, number: int, deadline: Moment | None) -> wire.Begin:
         due_at=task.due,
         payload=task.payload,
         checkpoint=task.checkpoint,
-        deadline=deadline,
+        deadline=None if task.timeout is None else Moment(clock.now() + int(task.timeout * SECOND)),
         parent_run_id=task.parent_id,
         returning_succeeds=task.auto_complete_success,
         traceparent=task.traceparent,

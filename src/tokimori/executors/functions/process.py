@@ -104,8 +104,7 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether it has said hello, lives, and is not to leave."""
-        on_line = self._transport is not None and not self._transport.is_closing()
-        return on_line and self.phase is Phase.READY and not self.exited
+        return self.phase is Phase.READY and self.is_on_line and not self.exited
 
     @property
     def has_room(self) -> bool:
