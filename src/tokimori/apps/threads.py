@@ -39,15 +39,20 @@ class Threads(Generic[_T]):
                 self._begin_one()
             elif not self._looks:
                 self._looks = True
-                self._later(GLANCE, self._begin_missing)
+                self._later(GLANCE, self.begin_missing)
         self._given.put(thing)
 
     def close(self) -> None:
-        """Let each end when it has done what it was given. One that never does keeps nobody waiting."""
+        """Let each end when it has done what it was given. One that never does keeps nobody waiting.
+
+        None is begun any more: it would take the end of another one, which would wait for ever.
+        """
+        self._most = self._begun
         for _ in range(self._begun):
             self._given.put(None)
 
-    def _begin_missing(self) -> None:
+    def begin_missing(self) -> None:
+        """Begin a thread for each thing that still waits for one."""
         self._looks = False
         for _ in range(min(self._given.qsize(), self._most - self._begun)):
             self._begin_one()

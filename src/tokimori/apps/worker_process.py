@@ -77,6 +77,7 @@ class WorkerProcess(asyncio.Protocol):
         self._frames: Frames[Any] = Frames(ToWorker)
         self._threads = Threads[Attempt](told.concurrency, self._run, self._loop.call_later)
         self._attempts: dict[int, Attempt] = {}
+        self._coroutines = 0
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
         self._grown: set[int] = set()
@@ -109,6 +110,8 @@ class WorkerProcess(asyncio.Protocol):
                     self._leaving = True
                 case _:
                     pass
+        if self._coroutines:  # one may hold the loop, and wait for what has no thread yet
+            self._threads.begin_missing()
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,6 +147,7 @@ class WorkerProcess(asyncio.Protocol):
             attempt = Attempt(begin, act, self._runs_dir, self._grew, told=self._noted, tracer=self._tracer())
             if waits:
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
+                self._coroutines += 1
             else:
                 self._threads.give(attempt, busy=len(self._attempts))
         except BaseException as fault:  # a module that is imported only now may end the program
@@ -155,7 +159,10 @@ class WorkerProcess(asyncio.Protocol):
         self._end(attempt, attempt.run())
 
     async def _run_async(self, attempt: Attempt) -> None:
-        self._end(attempt, await attempt.run_async())
+        try:
+            self._end(attempt, await attempt.run_async())
+        finally:
+            self._coroutines -= 1
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
         """It has ended; what it told last comes before that."""

@@ -2,10 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tokimori.clock import MILLISECOND, SECOND, Moment
+from tokimori.clock import SECOND, Moment
+from tokimori.engine.pace import PREFETCH_SECONDS, Pace
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
@@ -19,66 +21,24 @@ from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, Task
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import LARGE, Change, Claimed, Verdict
 
-PREFETCH_SECONDS = 0.1
-"""A node claims no more than it can start within about this time."""
 MOST_CLAIMED = 1000
 """And never more than this at once: one claim is one transaction."""
+STANDS = 1.0
+"""Seconds after which a run that has been claimed and still waits for a place is given back, if no place is near."""
 UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 LINGER = 0.025
 """Seconds for which ends wait for more on a busy node, so that they share one transaction."""
 ENOUGH = 128
 """So many runs are worth a transaction, however soon as many more will have ended."""
-MANY = 32
-"""So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
-_SMOOTHING = 0.3
 
 
-class Pace:
-    """How many runs a second this node gets through while it is busy, smoothed."""
+class _Seen(NamedTuple):
+    """When a backlog was looked at (monotonic seconds), how many had begun by then, and how many waited."""
 
-    def __init__(self, places: int) -> None:
-        self.rate = 0.0
-        self.places = places
-        self._since = 0.0
-        self._ended = 0
-        self._claimed_at = self._ended_at = Moment(0)
-
-    def begin(self, at: float) -> None:
-        """Nothing was in hand until now (monotonic seconds): what ends next has taken the time from here."""
-        self._since = at
-
-    def note(self, ended: int, at: float) -> None:
-        """So many runs ended by now, in the time since others did.
-
-        A rise is believed at once where every place was used: a few ends that fall together make no pace.
-        """
-        if ended and at > self._since:
-            measured = ended / (at - self._since)
-            weight = 1.0 if ended >= self.places and measured > self.rate else _SMOOTHING
-            self.rate += weight * (measured - self.rate)
-            self._since = at
-
-    def claimed(self, at: Moment) -> None:
-        """A claim was answered: from here on is counted what ends."""
-        self._ended, self._claimed_at = 0, at
-
-    def end(self, at: Moment) -> None:
-        """A run ended."""
-        self._ended += 1
-        self._ended_at = at
-
-    def burst(self) -> float:
-        """How many a second have ended since the last claim was answered.
-
-        0 where they used neither every place nor half of them and `MANY`.
-
-        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where none waits for a
-        place, this counts.
-        """
-        if self._ended < min(self.places, max(MANY, self.places // 2)):
-            return 0.0
-        return self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
+    at: float
+    begun: int
+    backlog: int
 
 
 class Work:
@@ -90,6 +50,8 @@ class Work:
         self._most = MOST_CLAIMED
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
+        self._begun = 0
+        self._seen = _Seen(0.0, 0, 0)
         self._running: set[Key] = set()
         self.unsettled = Unsettled()
         self._started: dict[Key, StartedRun] = {}
@@ -125,8 +87,8 @@ class Work:
         """
         free = self.concurrency - len(self._running)
         starved = self.busy and not self._backlog
-        rate = max(self.pace.rate, self.pace.burst()) if starved else self.pace.rate
-        ahead = min(2 * self._most, free + int(rate * PREFETCH_SECONDS))
+        ends = max(int(self.pace.rate * PREFETCH_SECONDS), self.pace.burst() if starved else 0)
+        ahead = min(2 * self._most, free + ends)
         return max(0, min(self._most, ahead - len(self._backlog)))
 
     def resize(self, concurrency: int) -> None:
@@ -178,6 +140,7 @@ class Work:
             if task is not None:
                 self._running.add((task.run_id, task.token))
                 tasks.append(task)
+        self._begun += len(tasks)
         return tasks
 
     def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0) -> None:
@@ -233,6 +196,24 @@ class Work:
         """Give back, unpenalised, what has not begun."""
         while self._backlog:
             self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
+
+    def hand_back_standing(self, at: float, owner: NodeId, now: Moment) -> int:
+        """Give back what would still wait for a place in `STANDS`, where some have waited so long; how many.
+
+        A pace says nothing of runs that take longer than those before. To be called now and then (monotonic seconds).
+        """
+        seen, waited = self._seen, at - self._seen.at
+        if waited < STANDS:
+            return 0
+        begun = self._begun - seen.begun
+        pace, stand = begun / waited, 0
+        if begun < seen.backlog and len(self._running) >= self.concurrency:
+            self.pace.rate = min(self.pace.rate, pace)
+            stand = max(0, len(self._backlog) - int(pace * STANDS))
+            for _ in range(stand):
+                self._hand_back(self._backlog.pop(), owner, now, Released("its node has no place for it"))
+        self._seen = _Seen(at, self._begun, len(self._backlog))
+        return stand
 
     def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn) -> None:
         self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)

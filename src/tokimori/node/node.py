@@ -305,12 +305,12 @@ class Node:
         work = worker.settle_and_claim(partial(self._goes_on, began + LONGEST_FLOW))
         fired, _, claimed, *others = results = await asyncio.gather(fire, *work, *rare, return_exceptions=True)
         worker.start_tasks()
+        if worker.work.busy:
+            member.tick_soon()
         if fired is True or any(other is True for other in others) or self._clock.monotonic() >= lookout.next_at:
             lookout.stale = True
         if lookout.stale and claimed is not True:
             await self._timed("survey", lookout.look(self.now, self._clock.monotonic()))
-        if worker.work.busy:
-            member.tick_soon()
         raise_first(results)
 
     def _goes_on(self, until: float) -> bool:

@@ -139,6 +139,7 @@ class Worker:
         if claimed is None:
             return False
         self._meter.claimed(claimed)
+        self.take_reports()  # what has ended before tells of the pace before
         self.work.accept(claimed, node, self._membership.now)
         self._hand_back_unless(handlers)
         self.start_tasks()  # the store may still be busy with what ended before
@@ -227,7 +228,12 @@ class Worker:
     # What the store says of it
 
     async def compare(self, pulse: Pulse) -> None:
-        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns."""
+        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns.
+
+        What waits here for long goes back, too: another node may have a place for it.
+        """
+        if stands := self.work.hand_back_standing(self._clock.monotonic(), self._membership.id, self._membership.now):
+            log.info("%d claimed runs go back: every place of this node is taken for longer than it seemed", stands)
         unknown, lost = self.work.compare(pulse.owned)
         for key in lost:
             log.warning("run %s is no longer this node's; its process is ended", key[0])

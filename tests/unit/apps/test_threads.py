@@ -81,6 +81,30 @@ def test_of_many_that_come_together_only_those_get_a_thread_that_still_wait_a_mo
     threads.close()
 
 
+def test_after_the_end_no_look_begins_a_thread() -> None:
+    """One that is begun later would take the end of another one, which would wait for ever."""
+    goes_on, done = threading.Event(), threading.Semaphore(0)
+    looks, found = list[Callable[[], None]](), list[threading.Thread]()
+
+    def act(_: int) -> None:
+        found.append(threading.current_thread())
+        goes_on.wait(10)
+        done.release()
+
+    threads = Threads[int](8, act, lambda _, look: looks.append(look))
+    for number in range(3):
+        threads.give(number, busy=number)
+    threads.close()
+    looks[0]()
+    threads.give(3, busy=8)
+    goes_on.set()
+    for _ in range(3):
+        assert done.acquire(timeout=10)
+    assert len(set(found)) == 1
+    found[0].join(10)
+    assert not found[0].is_alive()
+
+
 def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none is there, that is told; and the next one is begun when there is room for it."""
     done, names = threading.Semaphore(0), list[str]()

@@ -32,17 +32,24 @@ class Line(asyncio.WriteTransport):
         assert high == 0
 
 
-def begin(handler: str) -> wire.Begin:
+def begin(handler: str, number: int = 1) -> wire.Begin:
     """The order to begin."""
     return wire.Begin(
-        number=1, handler=handler, run_id="r", job_id="j", attempt=1, token=1, scheduled_at=Moment(0), due_at=Moment(0)
+        number=number,
+        handler=handler,
+        run_id="r",
+        job_id="j",
+        attempt=1,
+        token=1,
+        scheduled_at=Moment(0),
+        due_at=Moment(0),
     )
 
 
-def connected(app: App, tmp_path: Path) -> tuple[WorkerProcess, Line]:
+def connected(app: App, tmp_path: Path, concurrency: int = 1) -> tuple[WorkerProcess, Line]:
     """A worker process of the app, which has said hello."""
     line = Line()
-    told = Told(address="", number=1, app="a", concurrency=1, runs_dir=str(tmp_path))
+    told = Told(address="", number=1, app="a", concurrency=concurrency, runs_dir=str(tmp_path))
     process = WorkerProcess(told, app, lost=lambda: None)
     process.connection_made(line)
     return process, line
@@ -63,6 +70,28 @@ async def test_what_is_to_end_before_it_begins_has_ended(tmp_path: Path) -> None
     ended = line.said[-1]
     assert isinstance(ended, wire.Ended)
     assert (ended.end, ended.text, begun) == (wire.FAILED, "it was interrupted", [])
+
+
+async def test_a_coroutine_that_holds_the_loop_keeps_no_function_from_beginning(tmp_path: Path) -> None:
+    """It may wait for what a function does that came with it, and the loop would not turn until then."""
+    app, done, go_on = App("a"), threading.Event(), threading.Event()
+    app.handler("blocks")(lambda: go_on.wait(10))
+    app.handler("sets")(done.set)
+    found = list[bool]()
+
+    @app.handler("holds")
+    async def holds() -> None:
+        found.append(done.wait(10))
+
+    process, line = connected(app, tmp_path, concurrency=4)
+    names = ("blocks", "blocks", "sets", "holds")
+    process.data_received(wire.frame([begin(name, number) for number, name in enumerate(names)]))
+    await asyncio.sleep(0)
+    assert found == [True]
+    go_on.set()
+    while sum(isinstance(each, wire.Ended) for each in line.said) < len(names):  # noqa: ASYNC110  threads end by themselves
+        await asyncio.sleep(0)
+    process.connection_lost(None)
 
 
 async def test_a_process_that_leaves_is_heard_to_the_end(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
+from tokimori.engine.pace import MANY
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import ENOUGH, LINGER, MANY, MOST_CLAIMED, Pace, Work, task_of
+from tokimori.engine.work import ENOUGH, LINGER, MOST_CLAIMED, STANDS, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -129,13 +130,13 @@ def test_room_is_what_is_free() -> None:
 def test_a_claim_that_ends_soon_makes_the_next_one_larger() -> None:
     """Once a whole claim has ended, as much more is claimed as would end in 100 ms; of few, while one runs, nothing."""
     work = Work(4)
-    work.accept([claimed(name) for name in "abcd"], ME, Moment(seconds(5) - 10 * MILLISECOND))
+    work.accept([claimed(name) for name in "abcd"], ME, Moment(seconds(5) - 80 * MILLISECOND))
     work.next_tasks()
     for name in "abc":
         work.take(ended(name), ME, 0.0)
     assert work.room() == 3
     work.take(ended("d"), ME, 0.0)
-    assert work.room() == 4 + 40
+    assert work.room() == 4 + 5
     changes = work.unsettled.batch(0)
     work.settled(changes, [Verdict.APPLIED] * len(changes))
     assert work.room() == 4
@@ -145,15 +146,71 @@ def test_many_that_end_soon_make_the_next_claim_larger_while_others_run() -> Non
     """They have used half of the places; with one less, or while some wait for a place, no more is claimed."""
     work = Work(2 * MANY)
     names = [str(number) for number in range(2 * MANY)]
-    work.accept([claimed(name) for name in names], ME, Moment(seconds(5) - 10 * MILLISECOND))
+    work.accept([claimed(name) for name in names], ME, Moment(seconds(5) - 80 * MILLISECOND))
     work.next_tasks()
     for name in names[: MANY - 1]:
         work.take(ended(name), ME, 0.0)
     assert work.room() == MANY - 1
     work.take(ended(names[MANY - 1]), ME, 0.0)
-    assert work.room() == MANY + 100 * MANY // 10
+    assert work.room() == MANY + MANY * 10 // 8
     work.accept([claimed("next")], ME, seconds(5))
     assert work.room() == MANY - 1
+
+
+@pytest.mark.parametrize(("places", "quick"), [(1, 1), (4, 4), (64, 32), (64, 64)])
+def test_a_few_quick_runs_make_no_hoard_of_what_comes_next(places: int, quick: int) -> None:
+    """However soon they have ended, beside the free places no more is claimed than twice as many as they were."""
+    work = Work(places)
+    names = [str(number) for number in range(places)]
+    work.accept([claimed(name) for name in names], ME, seconds(5))
+    work.next_tasks()
+    for name in names[:quick]:
+        work.take(ended(name), ME, 0.0)
+    assert work.room() == 3 * quick
+
+
+def standing(*, begin: int, waited: float) -> tuple[int, Work]:
+    """How many go back of a backlog of 10, of which so many have begun since it was seen, and whose they were."""
+    work = working(*(str(number) for number in range(1 + 10)), concurrency=1)
+    work.pace.rate = 1000.0
+    assert work.hand_back_standing(5.0, ME, NEW_YEAR) == 0
+    for number in range(begin):
+        work.take(ended(str(number)), ME, 0.0)
+        work.next_tasks()
+    return work.hand_back_standing(5.0 + waited, ME, NEW_YEAR), work
+
+
+def test_what_waits_long_for_a_place_goes_back() -> None:
+    """Where nothing began for a second all of it does, unpenalised; and no more is claimed until a place is free."""
+    stand, work = standing(begin=0, waited=STANDS)
+    changes = work.unsettled.batch(0)
+    assert (stand, {change.state for change in changes}) == (10, {RunState.READY})
+    assert sorted(change.run_id for change in changes) == sorted(map(str, range(1, 11)))
+    assert work.room() == 0
+    assert work.running == {key("0")}
+    assert work.hand_back_standing(5.0 + 2 * STANDS, ME, NEW_YEAR) == 0
+
+
+def test_what_will_have_a_place_soon_stays() -> None:
+    """As much of the backlog as began in the last second; the newest ones go back."""
+    stand, work = standing(begin=3, waited=STANDS)
+    gone = {change.run_id for change in work.unsettled.batch(0) if change.state is RunState.READY}
+    assert (stand, gone) == (4, {"7", "8", "9", "10"})
+    assert work.room() == 0
+
+
+@pytest.mark.parametrize(("begin", "waited"), [(0, 0.9 * STANDS), (10, STANDS)])
+def test_a_backlog_that_has_just_come_stays(begin: int, waited: float) -> None:
+    """Of one that is younger than a second, and of one that has begun since, nothing goes back."""
+    assert standing(begin=begin, waited=waited)[0] == 0
+
+
+def test_a_backlog_beside_a_free_place_stays() -> None:
+    """What a node that is about to stop has not begun, say, is not handed back as if its places were taken."""
+    work = working(*(str(number) for number in range(1 + 10)), concurrency=1)
+    work.hand_back_standing(5.0, ME, NEW_YEAR)
+    work.take(ended("0"), ME, 0.0)
+    assert work.hand_back_standing(5.0 + STANDS, ME, NEW_YEAR) == 0
 
 
 def test_of_large_runs_few_are_claimed_at_once() -> None:
@@ -234,36 +291,6 @@ def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     assert work.linger() == LINGER
     work.hand_back_backlog(ME, NEW_YEAR, "it stops")
     assert work.linger() == 0
-
-
-def test_a_rise_of_the_pace_is_believed_where_every_place_was_used() -> None:
-    """Runs that end as fast as they are claimed let the next claim be as large; then one slow round changes little."""
-    pace = Pace(4)
-    pace.note(4, at=0.01)
-    assert pace.rate == pytest.approx(400)
-    pace.note(4, at=1.01)
-    assert pace.rate == pytest.approx(400 + 0.3 * (4 - 400))
-
-
-def test_a_few_ends_at_a_time_make_no_pace() -> None:
-    """Long runs of which some happen to end together are smoothed; a round in which none ended takes its time."""
-    pace = Pace(4)
-    pace.note(1, at=1.0)
-    assert pace.rate == pytest.approx(0.3)
-    pace.note(0, at=2.0)
-    pace.note(3, at=3.0)
-    assert pace.rate == pytest.approx(0.3 + 0.3 * (1.5 - 0.3))
-
-
-def test_idle_time_is_no_part_of_the_pace() -> None:
-    """What a node does after a rest is measured from the end of the rest; all places at once after 10 s is slow."""
-    pace = Pace(4)
-    pace.begin(100.0)
-    pace.note(4, at=110.0)
-    assert pace.rate == pytest.approx(0.4)
-    pace.begin(200.0)
-    pace.note(4, at=200.01)
-    assert pace.rate == pytest.approx(400)
 
 
 def test_a_claim_answered_twice_is_taken_once() -> None:

@@ -275,6 +275,45 @@ async def test_a_cancel_finds_the_run_in_the_backlog(world: World) -> None:
     assert member.executor.stops == []
 
 
+async def test_what_waits_long_for_a_place_is_run_by_a_node_that_has_one(world: World) -> None:
+    """A node that was fast claims ahead; where the next runs are slow it hands them back, and claims no more."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=1)
+    member.node._worker.work.pace.rate = 50.0
+    first, *others = await world.trigger(job, 5)
+    await world.pass_time(0.1)
+    assert len(await world.runs(RunState.RUNNING)) == 5
+    other = await world.join()
+    await world.pass_time(5)
+    assert (member.executor.running, sorted(other.executor.running)) == ([first], others)
+    assert {(run.failures, run.lost) for run in await world.runs()} == {(0, 0)}
+
+
+async def test_what_ends_while_a_claim_is_under_way_tells_nothing_of_what_it_brings(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four that ended before its answer came would seem to have taken no time since."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=4)
+    await world.trigger(job, 4)
+    await world.pass_time(1)
+    worker, source = member.node._worker, member.node._worker._source
+    worker.work.pace.rate = 50.0
+    await world.trigger(job)
+    await member.node._lookout.look(world.clock.now(), world.clock.monotonic())
+    claim = source.claim
+
+    async def slow(asked: Claim, now: Moment) -> list[Claimed] | None:
+        found = await claim(asked, now)
+        member.executor.end_all()
+        return found
+
+    monkeypatch.setattr(source, "claim", slow)
+    await worker.claim()
+    worker.refill()
+    assert (len(worker.work.running), worker.work.pace.burst()) == (1, 0)
+
+
 async def test_a_cancel_that_meets_the_end_is_not_lost(world: World) -> None:
     """An order that comes while the failed attempt is on its way to the store still ends the run: it is not retried."""
     job = await world.add(schedule=None, retry=Retry(attempts=9))

@@ -1,0 +1,58 @@
+"""Pace: how fast a node gets through runs, as far as it has seen. Pure."""
+
+from tokimori.clock import MILLISECOND, SECOND, Moment
+
+PREFETCH_SECONDS = 0.1
+"""A node claims no more than it can start within about this time."""
+MANY = 32
+"""So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
+_SMOOTHING = 0.3
+
+
+class Pace:
+    """How many runs a second this node gets through while it is busy, smoothed."""
+
+    def __init__(self, places: int) -> None:
+        self.rate = 0.0
+        self.places = places
+        self._since = 0.0
+        self._ended = 0
+        self._claimed_at = self._ended_at = Moment(0)
+
+    def begin(self, at: float) -> None:
+        """Nothing was in hand until now (monotonic seconds): what ends next has taken the time from here."""
+        self._since = at
+
+    def note(self, ended: int, at: float) -> None:
+        """So many runs ended by now, in the time since others did.
+
+        A rise is believed at once where every place was used: a few ends that fall together make no pace.
+        """
+        if ended and at > self._since:
+            measured = ended / (at - self._since)
+            weight = 1.0 if ended >= self.places and measured > self.rate else _SMOOTHING
+            self.rate += weight * (measured - self.rate)
+            self._since = at
+
+    def claimed(self, at: Moment) -> None:
+        """A claim was answered: from here on is counted what ends."""
+        self._ended, self._claimed_at = 0, at
+
+    def end(self, at: Moment) -> None:
+        """A run ended."""
+        self._ended += 1
+        self._ended_at = at
+
+    def burst(self) -> int:
+        """How many more would end in `PREFETCH_SECONDS` as fast as those since the last claim was answered.
+
+        0 where they used neither every place nor half of them and `MANY`; and no more than twice as many as they are:
+        what comes next may be slow.
+
+        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where none waits for a
+        place, this counts.
+        """
+        if self._ended < min(self.places, max(MANY, self.places // 2)):
+            return 0
+        rate = self._ended * SECOND / max(MILLISECOND, self._ended_at - self._claimed_at)
+        return min(2 * self._ended, int(rate * PREFETCH_SECONDS))
