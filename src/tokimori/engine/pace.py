@@ -38,6 +38,11 @@ class Pace:
         """A claim was answered: from here on is counted what ends."""
         self._ended, self._claimed_at = 0, at
 
+    def slow_down(self, rate: float, now: Moment) -> None:
+        """It was no faster than this, whatever ended before."""
+        self.rate = min(self.rate, rate)
+        self.claimed(now)
+
     def end(self, at: Moment) -> None:
         """A run ended."""
         self._ended += 1

@@ -23,8 +23,8 @@ from tokimori.ports.working import LARGE, Change, Claimed, Verdict
 
 MOST_CLAIMED = 1000
 """And never more than this at once: one claim is one transaction."""
-STANDS = 1.0
-"""Seconds after which a run that has been claimed and still waits for a place is given back, if no place is near."""
+LATE = 1.0
+"""Seconds for which a claimed run may wait for a place."""
 UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 LINGER = 0.025
@@ -34,10 +34,10 @@ ENOUGH = 128
 
 
 class _Seen(NamedTuple):
-    """When a backlog was looked at (monotonic seconds), how many had begun by then, and how many waited."""
+    """When the backlog was looked at (monotonic seconds), how many had left it by then, and how many waited."""
 
     at: float
-    begun: int
+    left: int
     backlog: int
 
 
@@ -50,7 +50,7 @@ class Work:
         self._most = MOST_CLAIMED
         self._owned: dict[Key, Claimed] = {}
         self._backlog: deque[Claimed] = deque()
-        self._begun = 0
+        self._left = 0
         self._seen = _Seen(0.0, 0, 0)
         self._running: set[Key] = set()
         self.unsettled = Unsettled()
@@ -136,11 +136,11 @@ class Work:
         tasks = []
         while self._backlog and len(self._running) < self.concurrency:
             claimed = self._backlog.popleft()
+            self._left += 1
             task = task_of(claimed)
             if task is not None:
                 self._running.add((task.run_id, task.token))
                 tasks.append(task)
-        self._begun += len(tasks)
         return tasks
 
     def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0) -> None:
@@ -194,26 +194,26 @@ class Work:
 
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
         """Give back, unpenalised, what has not begun."""
+        self._left += len(self._backlog)
         while self._backlog:
             self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
 
-    def hand_back_standing(self, at: float, owner: NodeId, now: Moment) -> int:
-        """Give back what would still wait for a place in `STANDS`, where some have waited so long; how many.
+    def hand_back_late(self, at: float, owner: NodeId, now: Moment) -> int:
+        """Give back the runs that are too many where some have waited for `LATE` seconds; how many go back.
 
-        A pace says nothing of runs that take longer than those before. To be called now and then (monotonic seconds).
+        As many stay as began within the last `LATE` seconds. It is called with each beat (`at`: monotonic seconds).
         """
-        seen, waited = self._seen, at - self._seen.at
-        if waited < STANDS:
+        seen, passed = self._seen, at - self._seen.at
+        if passed < LATE:
             return 0
-        begun = self._begun - seen.begun
-        pace, stand = begun / waited, 0
-        if begun < seen.backlog and len(self._running) >= self.concurrency:
-            self.pace.rate = min(self.pace.rate, pace)
-            stand = max(0, len(self._backlog) - int(pace * STANDS))
-            for _ in range(stand):
-                self._hand_back(self._backlog.pop(), owner, now, Released("its node has no place for it"))
-        self._seen = _Seen(at, self._begun, len(self._backlog))
-        return stand
+        left, late = self._left - seen.left, 0
+        if left < seen.backlog and len(self._running) >= self.concurrency:
+            late = max(0, len(self._backlog) - int(left / passed * LATE))
+            self.pace.slow_down(left / passed, now)
+            for _ in range(late):
+                self._hand_back(self._backlog.pop(), owner, now, Released("its node has no place for it soon"))
+        self._seen = _Seen(at, self._left, len(self._backlog))
+        return late
 
     def _hand_back(self, claimed: Claimed, owner: NodeId, now: Moment, outcome: Released | RetryIn) -> None:
         self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)
@@ -285,6 +285,7 @@ class Work:
         for claimed in self._backlog:
             if (claimed.run.id, claimed.run.token) == key:
                 self._backlog.remove(claimed)
+                self._left += 1
                 self._hand_back(self._owned[key], owner, now, Released("cancelled before it began"))
                 return True
         return False
@@ -294,6 +295,7 @@ class Work:
         claimed = self._owned.pop(key, None)
         if claimed is not None and claimed in self._backlog:
             self._backlog.remove(claimed)
+            self._left += 1
         self._running.discard(key)
         self._ends.pop(key, None)
         self.unsettled.drop(key)

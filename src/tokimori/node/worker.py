@@ -185,7 +185,7 @@ class Worker:
                 raise
             return 0
         self._meter.settled(changes, verdicts)
-        self.work.pace.note(len(changes), at)
+        self.work.pace.note(sum(change.started is not None for change in changes), at)  # none that goes back unbegun
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):
             log.warning("run %s of %s was no longer this node's; its end changed nothing", change.run_id, change.job_id)
@@ -230,10 +230,10 @@ class Worker:
     async def compare(self, pulse: Pulse) -> None:
         """Hand back what the store gives this node and it does not know; end what it runs and no longer owns.
 
-        What waits here for long goes back, too: another node may have a place for it.
+        Of what it has claimed, and has no place for, it hands back what would wait for long.
         """
-        if stands := self.work.hand_back_standing(self._clock.monotonic(), self._membership.id, self._membership.now):
-            log.info("%d claimed runs go back: every place of this node is taken for longer than it seemed", stands)
+        if late := self.work.hand_back_late(self._clock.monotonic(), self._membership.id, self._membership.now):
+            log.info("%d claimed runs go back, any node may take them: this node has no place for them soon", late)
         unknown, lost = self.work.compare(pulse.owned)
         for key in lost:
             log.warning("run %s is no longer this node's; its process is ended", key[0])

@@ -7,7 +7,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
 from tokimori.engine.pace import MANY
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import ENOUGH, LINGER, MOST_CLAIMED, STANDS, Work, task_of
+from tokimori.engine.work import ENOUGH, LATE, LINGER, MOST_CLAIMED, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -169,48 +169,65 @@ def test_a_few_quick_runs_make_no_hoard_of_what_comes_next(places: int, quick: i
     assert work.room() == 3 * quick
 
 
-def standing(*, begin: int, waited: float) -> tuple[int, Work]:
+def late(*, begin: int, waited: float) -> tuple[int, Work]:
     """How many go back of a backlog of 10, of which so many have begun since it was seen, and whose they were."""
     work = working(*(str(number) for number in range(1 + 10)), concurrency=1)
     work.pace.rate = 1000.0
-    assert work.hand_back_standing(5.0, ME, NEW_YEAR) == 0
+    assert work.hand_back_late(5.0, ME, NEW_YEAR) == 0
     for number in range(begin):
-        work.take(ended(str(number)), ME, 0.0)
+        work.take(ended(str(number), at=0.001), ME, 0.0)
         work.next_tasks()
-    return work.hand_back_standing(5.0 + waited, ME, NEW_YEAR), work
+    return work.hand_back_late(5.0 + waited, ME, NEW_YEAR), work
 
 
 def test_what_waits_long_for_a_place_goes_back() -> None:
-    """Where nothing began for a second all of it does, unpenalised; and no more is claimed until a place is free."""
-    stand, work = standing(begin=0, waited=STANDS)
+    """Where nothing began for a second all of it does; and no more is claimed until a place is free."""
+    given_back, work = late(begin=0, waited=LATE)
     changes = work.unsettled.batch(0)
-    assert (stand, {change.state for change in changes}) == (10, {RunState.READY})
+    assert (given_back, {change.state for change in changes}) == (10, {RunState.READY})
     assert sorted(change.run_id for change in changes) == sorted(map(str, range(1, 11)))
     assert work.room() == 0
     assert work.running == {key("0")}
-    assert work.hand_back_standing(5.0 + 2 * STANDS, ME, NEW_YEAR) == 0
+    assert work.hand_back_late(5.0 + 2 * LATE, ME, NEW_YEAR) == 0
+
+
+def test_what_ended_before_a_backlog_went_back_brings_no_new_one() -> None:
+    """Where less than one begins in a second nothing stays; that one ended quickly is no reason to claim more."""
+    given_back, work = late(begin=1, waited=2.5 * LATE)
+    assert (given_back, work.pace.rate, work.room()) == (9, 0.4, 0)
+
+
+def test_what_leaves_a_backlog_otherwise_is_not_late() -> None:
+    """What was handed back, cancelled or taken away meanwhile is not taken for what waits: what has just come stays."""
+    work = working(*(str(number) for number in range(1 + 3)), concurrency=1)
+    work.hand_back_late(5.0, ME, NEW_YEAR)
+    work.cancel_backlog(key("1"), ME, NEW_YEAR)
+    work.disown(key("2"))
+    work.hand_back_backlog(ME, NEW_YEAR, "other code")
+    work.accept([claimed(name) for name in "vwxyz"], ME, NEW_YEAR)
+    assert work.hand_back_late(5.0 + LATE, ME, NEW_YEAR) == 0
 
 
 def test_what_will_have_a_place_soon_stays() -> None:
     """As much of the backlog as began in the last second; the newest ones go back."""
-    stand, work = standing(begin=3, waited=STANDS)
+    given_back, work = late(begin=3, waited=LATE)
     gone = {change.run_id for change in work.unsettled.batch(0) if change.state is RunState.READY}
-    assert (stand, gone) == (4, {"7", "8", "9", "10"})
+    assert (given_back, gone) == (4, {"7", "8", "9", "10"})
     assert work.room() == 0
 
 
-@pytest.mark.parametrize(("begin", "waited"), [(0, 0.9 * STANDS), (10, STANDS)])
+@pytest.mark.parametrize(("begin", "waited"), [(0, 0.9 * LATE), (10, LATE)])
 def test_a_backlog_that_has_just_come_stays(begin: int, waited: float) -> None:
     """Of one that is younger than a second, and of one that has begun since, nothing goes back."""
-    assert standing(begin=begin, waited=waited)[0] == 0
+    assert late(begin=begin, waited=waited)[0] == 0
 
 
 def test_a_backlog_beside_a_free_place_stays() -> None:
     """What a node that is about to stop has not begun, say, is not handed back as if its places were taken."""
     work = working(*(str(number) for number in range(1 + 10)), concurrency=1)
-    work.hand_back_standing(5.0, ME, NEW_YEAR)
+    work.hand_back_late(5.0, ME, NEW_YEAR)
     work.take(ended("0"), ME, 0.0)
-    assert work.hand_back_standing(5.0 + STANDS, ME, NEW_YEAR) == 0
+    assert work.hand_back_late(5.0 + LATE, ME, NEW_YEAR) == 0
 
 
 def test_of_large_runs_few_are_claimed_at_once() -> None:

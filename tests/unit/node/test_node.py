@@ -289,6 +289,21 @@ async def test_what_waits_long_for_a_place_is_run_by_a_node_that_has_one(world: 
     assert {(run.failures, run.lost) for run in await world.runs()} == {(0, 0)}
 
 
+async def test_what_goes_back_is_not_claimed_again_at_once(world: World) -> None:
+    """It has not ended: how many went back says nothing of the node's pace."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=8)
+    member.node._worker.work.pace.rate = 1000.0
+    ids = await world.trigger(job, 200)
+    await world.pass_time(0.1)
+    assert len(await world.runs(RunState.RUNNING)) == 8 + 100
+    await world.pass_time(3)
+    for run_id in ids[:4]:
+        member.executor.end(run_id)
+        await world.pass_time(1)
+        assert len(await world.runs(RunState.RUNNING)) == 8
+
+
 async def test_what_ends_while_a_claim_is_under_way_tells_nothing_of_what_it_brings(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
