@@ -104,10 +104,13 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: En
         processes=PROCESSES,
         concurrency=concurrency,
     )
-    functions = FunctionExecutor(clock, settings)
+    functions, came = FunctionExecutor(clock, settings), asyncio.Semaphore(0)
+    functions.tell(gone=_stay, able=came.release)
     executors = executors_of(clock, folder, functions)
     hello = await functions.load()
     assert hello is not None
+    for _ in range(PROCESSES):  # the first one tells of the app; the others may come up to a tenth of a second later
+        await came.acquire()
     identity = Identity(
         host="bench",
         boot_id="bench",
@@ -123,3 +126,7 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: En
         yield node
     finally:
         await executors.close()
+
+
+def _stay() -> None:
+    """No program is worked for that could go."""
