@@ -4,16 +4,17 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.notes import Notes, details_after
+from tokimori.model.notes import Notes, details_after, unbegun_once_more
 from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.retry import after_asking, asked_retry
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Details, Output, Run
 from tokimori.model.settle import Settlement, settle
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
 
 _ASKS_FOR_ANOTHER = (RetryAt, RetryIn)
+_PUT_OFF = ("released", "retry")
 
 
 def change_of(
@@ -31,7 +32,6 @@ def change_of(
     """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
-    began = started is not None or notes is not None
     if started is not None and type(outcome) in _ASKS_FOR_ANOTHER:  # else its node put it off, not the attempt
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
     settlement = settle(run, outcome, retry, now, chance)
@@ -59,9 +59,16 @@ def change_of(
         attempt=None if is_told else _attempt(run, settlement, owner=owner, started=started, pid=pid, now=now),
         output=output,
         result=None if result is None else storable(result),
-        details=details_after(run, claimed.definition, notes, settlement.state) if began else None,
+        details=_details(claimed, settlement, notes, began=started is not None or notes is not None),
         parks=settlement.state is RunState.FAILED and _parks(claimed),
     )
+
+
+def _details(claimed: Claimed, settlement: Settlement, notes: Notes | None, *, began: bool) -> Details | None:
+    """The facts of the run from now on, where they change."""
+    if began:
+        return details_after(claimed.run, claimed.definition, notes, settlement.state)
+    return unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None
 
 
 def _parks(claimed: Claimed) -> bool:
@@ -78,7 +85,7 @@ def _attempt(
     run: Run, settlement: Settlement, *, owner: NodeId, started: Moment | None, pid: int | None, now: Moment
 ) -> Attempt | None:
     """The row of the attempt: none for one that never began."""
-    if started is None and settlement.outcome in {"released", "retry"}:
+    if started is None and settlement.outcome in _PUT_OFF:
         return None
     return Attempt(
         run_id=run.id,

@@ -71,6 +71,11 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
     return Details(progress_text="") if after == NO_DETAILS else after  # of nothing stores think that nothing changes
 
 
+def unbegun_once_more(run: Run) -> Details | None:
+    """The facts of a run after an attempt that nobody began, where they can be told."""
+    return None if run.details.as_kept is not None else replace(run.details, unbegun=run.details.unbegun + 1)
+
+
 def shown_of(run: Run, notes: Notes | None) -> Details:
     """The facts of a run as they are now: what is noted of its attempt while it runs, else what was noted last."""
     if run.state is not RunState.RUNNING:

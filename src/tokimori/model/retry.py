@@ -40,7 +40,7 @@ def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
     """What a run's wish to be tried again comes to: later where it is too soon, a failure where its budget is used up.
 
-    What counts is every attempt that neither failed nor was lost: so runs need no further number.
+    What counts is every attempt that began, and neither failed nor was lost.
     """
     match outcome:
         case RetryAt(moment):
@@ -49,7 +49,7 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
             wanted = after_wait(outcome, retry, now)
         case _:
             return outcome
-    if run.attempt - run.failures - run.lost > retry.asked_retries:
+    if run.attempt - run.failures - run.lost - run.details.unbegun > retry.asked_retries:
         return Failed(f"it asked to be tried again more than {retry.asked_retries} times (retry.asked_retries)")
     return RetryAt(max(wanted, Moment(now + round(retry.asked_delay * SECOND))))
 

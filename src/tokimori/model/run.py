@@ -51,8 +51,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
     was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
     (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats.
-    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`). `as_kept` is the text itself
-    where a program of another version wrote more, or something else, than this one can read.
+    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`). `unbegun` is how many of its
+    attempts never began: their node gave them back. `as_kept` is the text itself where a program of another version
+    wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
@@ -63,6 +64,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: str | None = None
     retry_of: RunId | None = None
     traceparent: str | None = None
+    unbegun: int = 0
     as_kept: str | None = None
 
 

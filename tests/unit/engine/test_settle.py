@@ -170,4 +170,32 @@ def test_nothing_is_noted_of_a_run_that_got_nothing_of_its_job(run: Run) -> None
     """It has a payload of its own, or facts that this version can't read, or it never began."""
     claimed = replace(CLAIMED, definition=a_definition(payload="1"), run=run)
     assert change(Failed("no"), claimed).details is None
-    assert change(Released("stop"), replace(claimed, run=a_run()), began=False).details is None
+    assert change(Failed("no such file"), replace(claimed, run=a_run()), began=False).details is None
+
+
+def test_what_nobody_began_is_counted() -> None:
+    """What this version can't read stays as it is; who died, or failed, has a budget of its own."""
+    for back in (Released("stop"), RetryIn(2)):
+        assert change(back, began=False).details == Details(unbegun=1)
+        again = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(tzdata="2030a", unbegun=1)))
+        assert change(back, again, began=False).details == Details(tzdata="2030a", unbegun=2)
+        newer = replace(CLAIMED, run=replace(CLAIMED.run, details=Details(as_kept='{"of":"a newer version"}')))
+        assert change(back, newer, began=False).details is None
+        assert change(back).details is None
+    assert change(Lost("its node died"), began=False).details is None
+
+
+def test_what_nobody_began_uses_no_budget() -> None:
+    """A run that its nodes gave back again and again may still ask to be tried again, as often as its job says."""
+    once, given_back = a_definition(retry=Retry(asked_retries=1)), a_run(token=Token(4), node_id=NODE)
+    for attempt in range(1, 8):
+        unbegun = change(Released("no place"), Claimed(run=given_back, definition=once), began=False)
+        assert unbegun.details is not None
+        given_back = replace(given_back, attempt=attempt + 1, details=unbegun.details)
+    asked = change(RetryIn(1), Claimed(run=given_back, definition=once))
+    assert asked.state is RunState.WAITING
+    twice = change(RetryIn(1), Claimed(run=replace(given_back, attempt=9), definition=once))
+    assert (twice.state, twice.error) == (
+        RunState.FAILED,
+        "it asked to be tried again more than 1 times (retry.asked_retries)",
+    )

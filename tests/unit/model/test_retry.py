@@ -9,6 +9,7 @@ from tokimori.clock import SECOND, to_datetime
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Retry
 from tokimori.model.retry import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
+from tokimori.model.run import Details
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,8 @@ def test_asking_has_an_end() -> None:
     for attempt in (1, 2, 3):
         assert isinstance(asked_retry(a_run(attempt=attempt), RetryIn(5), retry, seconds(0)), RetryAt)
     assert isinstance(asked_retry(a_run(attempt=6, failures=2, lost=1), RetryIn(5), retry, seconds(0)), RetryAt)
+    given_back = a_run(attempt=7, details=Details(unbegun=4))
+    assert isinstance(asked_retry(given_back, RetryIn(5), retry, seconds(0)), RetryAt)
     found = asked_retry(a_run(attempt=4), RetryIn(5), retry, seconds(0))
     assert found == Failed("it asked to be tried again more than 3 times (retry.asked_retries)")
     assert isinstance(asked_retry(a_run(attempt=1), RetryIn(5), Retry(asked_retries=0), seconds(0)), Failed)
