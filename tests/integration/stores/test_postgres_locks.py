@@ -29,9 +29,10 @@ from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import lane_of
-from tokimori.model.outcome import Released
+from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run
+from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, Wish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
@@ -279,6 +280,20 @@ async def test_two_settles_at_once_wake_two(scene: Scene) -> None:
         settle = await waits(scene.worker.settle(second))
     assert await settle is Verdict.APPLIED
     assert [str(await state_of(scene.store, run)) for run in waiting[2:]] == ["ready", "ready"]
+
+
+async def test_a_cancel_that_meets_a_retry_ends_the_run_with_its_attempt(scene: Scene) -> None:
+    """The retry waits for the cancel and ends the run: how its attempt ended was lost, and the end was refused."""
+    job = await add_job(scene.store)
+    (run,) = await add_runs(scene.store, job, 1)
+    (claimed,) = await scene.worker.claim()
+    async with scene.held_open() as db:
+        await runs.cancel_run(db, run.id, "nobody needs it", NOW)
+        settle = await waits(scene.worker.settle(claimed, RetryIn(5)))
+    assert await settle is Verdict.APPLIED
+    ended = await scene.store.get_run(run.id)
+    assert (ended.state, ended.error) == (RunState.CANCELLED, "nobody needs it")
+    assert [attempt.outcome for attempt in await scene.store.attempts(run.id)] == ["retry"]
 
 
 async def test_a_claim_goes_around_a_full_jobs_settle(scene: Scene) -> None:

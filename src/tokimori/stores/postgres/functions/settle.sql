@@ -56,6 +56,21 @@ BEGIN
                 UNION SELECT unnest(tokimori_lined(_parks)) ORDER BY 1);
             PERFORM tokimori_lock_semaphores(_names);
         END IF;
+        IF cardinality(_going_on) > 0 THEN  -- before others end: a cancel that this waits for ends the run below
+            WITH moved AS (
+                UPDATE tokimori_runs r
+                SET ({MOVED}, exit_code, signal, error) = ROW ({c.MOVED}, c.exit_code, c.signal, c.error),
+                    state = c.state, started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid),
+                    details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
+                FROM unnest({_CHANGE}) AS c ({CHANGE})
+                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running'
+                    AND r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token
+                    AND c.node_id <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
+                    AND c.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped')
+                RETURNING r.id
+            )
+            SELECT coalesce(array_agg(id), '{}') INTO _gone_on FROM moved;
+        END IF;
         WITH gone AS (
             DELETE FROM tokimori_runs r
             USING unnest({_CHANGE}) AS c ({CHANGE})
@@ -87,22 +102,7 @@ BEGIN
         IF _families THEN
             PERFORM tokimori_bear(ARRAY(SELECT id FROM unnest(applied) id WHERE id <> ALL (_childless)));
         END IF;
-        IF cardinality(_going_on) > 0 THEN
-            WITH moved AS (
-                UPDATE tokimori_runs r
-                SET ({MOVED}, exit_code, signal, error) = ROW ({c.MOVED}, c.exit_code, c.signal, c.error),
-                    state = c.state, started = coalesce(c.started, r.started), pid = coalesce(c.pid, r.pid),
-                    details = coalesce(c.details, r.details), settled_by = _by, settled_token = c.token
-                FROM unnest({_CHANGE}) AS c ({CHANGE})
-                WHERE r.id = c.id AND r.state IS NOT DISTINCT FROM 'running'
-                    AND r.node_id IS NOT DISTINCT FROM c.node_id AND r.token = c.token
-                    AND c.node_id <> ALL (_living) AND c.incarnation = ANY (_jobs) AND r.cancel IS NULL
-                    AND c.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped')
-                RETURNING r.id
-            )
-            SELECT coalesce(array_agg(id), '{}') INTO _gone_on FROM moved;
-            applied := applied || _gone_on;
-        END IF;
+        applied := applied || _gone_on;
         IF _attempts IS NOT NULL THEN
             INSERT INTO tokimori_attempts ({ATTEMPT})
             SELECT {a.ATTEMPT} FROM jsonb_populate_recordset(NULL::tokimori_attempts, _attempts) a
