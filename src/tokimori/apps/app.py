@@ -25,7 +25,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.executors.functions.wire import Declared, Hello
+from tokimori.executors.functions.wire import Declared, Hello, language
 from tokimori.model.handlers import how_to_allow
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import schedule_of
@@ -204,6 +204,7 @@ class App:
             patterns=[*self.routes.patterns(), *self._stored.patterns],
             jobs=list(self._jobs.values()),
             vanished=self._vanished,
+            speaks=language(),
         )
 
 

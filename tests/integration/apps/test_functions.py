@@ -180,6 +180,30 @@ def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) ->
     assert stop(node) == 0
 
 
+NEWER = """
+import tokimori.apps.app
+tokimori.apps.app.language = lambda: "that of a newer version"
+"""
+
+
+def test_a_node_that_was_upgraded_gives_no_run_to_processes_of_another_version(program: AppProgram) -> None:
+    """What it told them they would not understand, and lost each run: now the log says what to do, and runs wait."""
+    node = program.work("--processes", "1", "--most-runs", "1")
+    program.app.write_text(APP + NEWER)
+    assert program.outcome("version")["result"] == '"one"'
+    until(lambda: program.log.exists() and "start it again" in program.log.read_text())
+    run = program.json("job", "trigger", "version")["id"]
+    time.sleep(1.5)
+    assert program.json("run", "show", run)["state"] == "ready"
+    assert "another version of Tokimori was installed" in program("run", "why", run)
+    assert stop(node) == 0
+    program.app.write_text(APP)
+    node = program.work()
+    until(lambda: program.json("run", "show", run)["state"] == "succeeded")
+    assert program.json("run", "show", run)["attempt"] == 1
+    assert stop(node) == 0
+
+
 def test_code_that_changes_takes_over_by_itself(program: AppProgram) -> None:
     """With --reload nobody has to tell the node, and a file that is saved twice in a second is seen twice."""
     second = int(time.time())

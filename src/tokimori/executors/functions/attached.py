@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from tokimori.errors import Refused
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
-from tokimori.executors.functions.wire import FromWorker, Hello
+from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.model.suspicion import COMMON
 
 WITHIN = 30.0
@@ -92,7 +92,12 @@ class Attached:
         return True
 
     def _hear(self, _number: int, messages: Sequence[FromWorker]) -> None:
-        self._heard(self._process, messages)
+        match messages:
+            case [Unloadable(message=message)]:
+                if self._hello is not None and not self._hello.done():
+                    self._hello.set_exception(Refused(message))
+            case _:
+                self._heard(self._process, messages)
 
     def _lost(self, _number: int) -> None:
         self._process.phase = Phase.GONE

@@ -12,7 +12,15 @@ from typing import Any, cast
 
 import msgspec
 
-from tokimori.executors.functions.wire import MOST_SAID, Frames, FromWorker, Hello, Unloadable, by_descriptor
+from tokimori.executors.functions.wire import (
+    MOST_SAID,
+    Frames,
+    FromWorker,
+    Hello,
+    Unloadable,
+    by_descriptor,
+    language,
+)
 from tokimori.turns import Reading
 
 log = logging.getLogger(__name__)
@@ -23,6 +31,10 @@ LONGEST_READING = 0.01
 """Seconds of one step of the loop in which is read what worker processes say."""
 PIECE = 16 * 1024
 """Bytes that are looked at together."""
+ANOTHER_VERSION = (
+    "app: another version of Tokimori was installed while this node, or its program, ran, and the two do not "
+    "understand each other: start it again"
+)
 _CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of a peer (SO_PEERCRED, unix(7))."""
 
@@ -101,6 +113,8 @@ class Connection(asyncio.Protocol):
             self._line.abort()
 
     def _introduce(self, first: FromWorker) -> None:
+        if isinstance(first, Hello) and first.speaks != language():
+            first = Unloadable(number=first.number, message=ANOTHER_VERSION)
         if isinstance(first, Hello) and self._greet(self, first):
             self._number, self._frames.most = first.number, MOST_SAID
         elif isinstance(first, Unloadable) and self.transport is not None:

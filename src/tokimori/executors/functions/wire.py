@@ -7,11 +7,14 @@ CLOCK_BOOTTIME.
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import fields
 
 from tokimori.clock import Moment
 from tokimori.executors.keeper.output import EDGE
@@ -104,7 +107,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     """A worker process is ready: `number` as it was given to it, and what its app has.
 
     `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
-    app declared once and does not any more.
+    app declared once and does not any more. `speaks` is its `language`.
     """
 
     number: int
@@ -114,6 +117,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     patterns: list[str]
     jobs: list[Declared]
     vanished: str = "report"
+    speaks: str = ""
 
 
 class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
@@ -173,6 +177,18 @@ ToWorker = Begin | End | Tell | Leave
 """What the engine says."""
 FromWorker = Hello | Unloadable | Grew | Noted | Ended
 """What a worker process says."""
+
+
+@cache
+def language() -> str:
+    """A digest of all messages: the code of a worker process may be newer than that of its node, which was upgraded.
+
+    A message that comes to mean something else gets another name, or another field.
+    """
+    kinds = (*get_args(ToWorker), *get_args(FromWorker), Declared)
+    words = [[(kind.__name__, each.name, str(each.type)) for each in fields(kind)] for kind in kinds]
+    return sha256(str((words, ENDS)).encode()).hexdigest()[:16]
+
 
 _M = TypeVar("_M", bound=Struct)
 _encoder = msgspec.msgpack.Encoder()

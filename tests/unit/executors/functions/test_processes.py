@@ -185,7 +185,9 @@ class Pool:
 
 def hello(number: int, *handlers: str) -> wire.Hello:
     """What a process says that has loaded an app with these handlers."""
-    return wire.Hello(number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[])
+    return wire.Hello(
+        number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[], speaks=wire.language()
+    )
 
 
 def test_where_the_app_can_not_be_loaded_that_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
