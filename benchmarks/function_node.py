@@ -29,6 +29,8 @@ PROCESSES = os.cpu_count() or 1
 ROOT = Path(__file__).parents[1]
 SESSIONS = 4
 """So many of a node's with its store are there before the clock starts, as that of a peer is."""
+PATIENCE = 60.0
+"""Seconds in which all worker processes have to come."""
 AT_ONCE = 1_000
 """So many are asked for by one call."""
 
@@ -109,8 +111,9 @@ async def _node(store: Store, folder: Path, url: str, concurrency: int, ends: En
     executors = executors_of(clock, folder, functions)
     hello = await functions.load()
     assert hello is not None
-    for _ in range(PROCESSES):  # the first one tells of the app; the others may come up to a tenth of a second later
-        await came.acquire()
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(PROCESSES):  # the first one tells of the app; others may come a tenth of a second later
+            await came.acquire()
     identity = Identity(
         host="bench",
         boot_id="bench",

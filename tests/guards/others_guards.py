@@ -89,6 +89,14 @@ OTHERS_GUARDS = (
         "tests/unit/model/test_retry.py::test_asking_has_an_end",
     ),
     Guard(
+        DOOR,
+        "a worker process of another version is given no run",
+        "executors/functions/listener.py",
+        "first.speaks != language()",
+        "not first.app",
+        "tests/unit/executors/functions/test_listener.py::test_who_speaks_another_language_is_told_of_as_no_app",
+    ),
+    Guard(
         NOBODY_IN,
         "of what a run wrote only colours reach a terminal",
         "cli/terminal.py",

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
@@ -21,6 +22,7 @@ from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
 from tokimori.executors.functions.wire import by_descriptor
+from tokimori.model.suspicion import ALIVE_AND_WELL, LONGEST_PAUSE
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +85,23 @@ class Running:
                         return None
 
     async def _keep_a_node(self) -> None:
-        """One that dies is replaced at once, though functions that it gave may go on for long."""
+        """One that dies is replaced at once, though functions that it gave may go on for long.
+
+        Where one after the other dies soon the next comes ever later: the program may be of a version that none knows.
+        """
+        pause = _PAUSE
         while True:
+            began = monotonic()
             try:
                 await self._one_node()
             except Exception as fault:
                 if self._gives_up(fault):
                     return
-            if await self._beside(self._leaving.wait, _PAUSE):
+            if monotonic() - began >= ALIVE_AND_WELL:
+                pause = _PAUSE
+            if await self._beside(self._leaving.wait, pause):
                 return
+            pause = min(2 * pause, LONGEST_PAUSE)
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
     def _gives_up(self, fault: BaseException) -> bool:

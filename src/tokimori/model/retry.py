@@ -40,7 +40,8 @@ def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
     """What a run's wish to be tried again comes to: later where it is too soon, a failure where its budget is used up.
 
-    What counts is every attempt that began, and neither failed nor was lost.
+    What counts is every attempt that neither failed nor was lost, without those of which the details say that nobody
+    began them.
     """
     match outcome:
         case RetryAt(moment):

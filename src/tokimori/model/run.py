@@ -94,7 +94,7 @@ def decode_details(text: str | None) -> Details:
 class Run(Struct, frozen=True, gc=False):
     """What became of one occurrence or one request.
 
-    `attempt` counts attempts begun; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
+    `attempt` counts claims, begun or not; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
     `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
     end that its node has still to carry out. `lane` is None while the job is paused. `parent_id` is the run whose end,
     or whose code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what

@@ -242,7 +242,7 @@ class Place:
             access_token=wish.access_token,
         )
         self._hands.add(held)
-        if definition is None or not isinstance(definition.target, Function):
+        if not _is_readable(held.claimed):
             with suppress(ClaimLost):
                 await self._settle(held, "unreadable", RetryIn(UNREADABLE_WAIT), "its job can't be read")
             return None
@@ -301,7 +301,7 @@ class Place:
             owner=self._membership.id,
             now=self._membership.now,
             chance=self._chance(),
-            started=held.since,
+            started=held.since if _is_readable(held.claimed) else None,
             output=None if output is None else output_of(run, output),
         )
         if run.details.as_kept is not None:  # another version wrote what this one can't read
@@ -377,6 +377,10 @@ class Place:
         self._unknown = frozenset() if self._asking.locked() else unknown & known_before
         for bell in self._bells:
             bell.set()
+
+
+def _is_readable(claimed: Claimed) -> bool:
+    return claimed.definition is not None and isinstance(claimed.definition.target, Function)
 
 
 def _some_at_a_time(hands: Iterable[InHand]) -> Iterator[Sequence[InHand]]:

@@ -191,11 +191,11 @@ def test_a_node_that_was_upgraded_gives_no_run_to_processes_of_another_version(p
     node = program.work("--processes", "1", "--most-runs", "1")
     program.app.write_text(APP + NEWER)
     assert program.outcome("version")["result"] == '"one"'
-    until(lambda: program.log.exists() and "start it again" in program.log.read_text())
+    until(lambda: program.log.exists() and "start the node, or the program" in program.log.read_text())
     run = program.json("job", "trigger", "version")["id"]
     time.sleep(1.5)
     assert program.json("run", "show", run)["state"] == "ready"
-    assert "another version of Tokimori was installed" in program("run", "why", run)
+    assert "have two versions of Tokimori" in program("run", "why", run)
     assert stop(node) == 0
     program.app.write_text(APP)
     node = program.work()

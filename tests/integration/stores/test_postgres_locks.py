@@ -283,7 +283,7 @@ async def test_two_settles_at_once_wake_two(scene: Scene) -> None:
 
 
 async def test_a_cancel_that_meets_a_retry_ends_the_run_with_its_attempt(scene: Scene) -> None:
-    """The retry waits for the cancel and ends the run: how its attempt ended was lost, and the end was refused."""
+    """The retry waits for the cancel, and ends the run with what its attempt came to."""
     job = await add_job(scene.store)
     (run,) = await add_runs(scene.store, job, 1)
     (claimed,) = await scene.worker.claim()

@@ -17,6 +17,7 @@ from tokimori.executors.functions.wire import (
     Frames,
     FromWorker,
     Hello,
+    NotUnderstood,
     Unloadable,
     by_descriptor,
     language,
@@ -32,8 +33,8 @@ LONGEST_READING = 0.01
 PIECE = 16 * 1024
 """Bytes that are looked at together."""
 ANOTHER_VERSION = (
-    "app: another version of Tokimori was installed while this node, or its program, ran, and the two do not "
-    "understand each other: start it again"
+    "app: the node and what runs its functions have two versions of Tokimori, which do not understand each other: "
+    "start the node, or the program that it works for, again"
 )
 _CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of a peer (SO_PEERCRED, unix(7))."""
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
 
     def _read(self, piece: bytes) -> None:
         try:
-            messages = self._frames.feed(piece)
+            messages = self._told(piece)
             if messages and self._number is None:
                 self._introduce(messages.pop(0))
             if messages and self._number is not None:
@@ -111,6 +112,14 @@ class Connection(asyncio.Protocol):
         except (ValueError, msgspec.DecodeError) as fault:
             log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
             self._line.abort()
+
+    def _told(self, piece: bytes) -> list[Any]:
+        try:
+            return self._frames.feed(piece)
+        except NotUnderstood as fault:
+            if fault.stranger is None or self._number is not None:
+                raise
+            return [Unloadable(number=fault.stranger.number, message=ANOTHER_VERSION)]
 
     def _introduce(self, first: FromWorker) -> None:
         if isinstance(first, Hello) and first.speaks != language():

@@ -181,13 +181,30 @@ FromWorker = Hello | Unloadable | Grew | Noted | Ended
 
 @cache
 def language() -> str:
-    """A digest of all messages: the code of a worker process may be newer than that of its node, which was upgraded.
+    """A digest of all messages, their fields and what these are if nothing is said.
 
-    A message that comes to mean something else gets another name, or another field.
+    A worker process and its node may have two versions of this module: one of them was started after an upgrade. A
+    message that comes to mean something else gets another name, or another field.
     """
     kinds = (*get_args(ToWorker), *get_args(FromWorker), Declared)
-    words = [[(kind.__name__, each.name, str(each.type)) for each in fields(kind)] for kind in kinds]
+    words = [(kind.__struct_config__.tag, kind.__struct_config__.array_like, fields(kind)) for kind in kinds]
     return sha256(str((words, ENDS)).encode()).hexdigest()[:16]
+
+
+class Stranger(Struct, frozen=True):
+    """What is read of a hello that this version does not understand as a whole."""
+
+    type: str
+    number: int
+    speaks: str = ""
+
+
+class NotUnderstood(ValueError):
+    """Somebody said something else than messages; `stranger` is who that seems to be."""
+
+    def __init__(self, why: str, stranger: Stranger | None) -> None:
+        super().__init__(why)
+        self.stranger = stranger
 
 
 _M = TypeVar("_M", bound=Struct)
@@ -234,4 +251,14 @@ class Frames(Generic[_M]):
             found: list[_M] = self._decoder.decode(body)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
+        except msgspec.DecodeError as fault:
+            raise NotUnderstood(str(fault), _stranger_in(body)) from None
         return found
+
+
+def _stranger_in(body: bytes) -> Stranger | None:
+    try:
+        first, *_ = msgspec.msgpack.decode(body, type=list[Stranger])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return first if first.type == "hello" else None

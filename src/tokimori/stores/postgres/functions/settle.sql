@@ -56,7 +56,7 @@ BEGIN
                 UNION SELECT unnest(tokimori_lined(_parks)) ORDER BY 1);
             PERFORM tokimori_lock_semaphores(_names);
         END IF;
-        IF cardinality(_going_on) > 0 THEN  -- before others end: a cancel that this waits for ends the run below
+        IF cardinality(_going_on) > 0 THEN  -- first: what a cancel has marked while this waited ends below
             WITH moved AS (
                 UPDATE tokimori_runs r
                 SET ({MOVED}, exit_code, signal, error) = ROW ({c.MOVED}, c.exit_code, c.signal, c.error),
