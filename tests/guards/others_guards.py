@@ -92,7 +92,7 @@ OTHERS_GUARDS = (
         DOOR,
         "a worker process of another version is given no run",
         "executors/functions/listener.py",
-        "first.speaks != language()",
+        "first.language != language()",
         "not first.app",
         "tests/unit/executors/functions/test_listener.py::test_who_speaks_another_language_is_told_of_as_no_app",
     ),

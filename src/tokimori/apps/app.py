@@ -204,7 +204,7 @@ class App:
             patterns=[*self.routes.patterns(), *self._stored.patterns],
             jobs=list(self._jobs.values()),
             vanished=self._vanished,
-            speaks=language(),
+            language=language(),
         )
 
 

@@ -22,7 +22,7 @@ from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
 from tokimori.executors.functions.wire import by_descriptor
-from tokimori.model.suspicion import ALIVE_AND_WELL, LONGEST_PAUSE
+from tokimori.model.suspicion import ALIVE_AND_WELL, pause_after
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Running:
 
         Where one after the other dies soon the next comes ever later: the program may be of a version that none knows.
         """
-        pause = _PAUSE
+        in_a_row = 0
         while True:
             began = monotonic()
             try:
@@ -97,11 +97,9 @@ class Running:
             except Exception as fault:
                 if self._gives_up(fault):
                     return
-            if monotonic() - began >= ALIVE_AND_WELL:
-                pause = _PAUSE
-            if await self._beside(self._leaving.wait, pause):
+            in_a_row = in_a_row + 1 if monotonic() - began < ALIVE_AND_WELL else 1
+            if await self._beside(self._leaving.wait, max(_PAUSE, pause_after(in_a_row))):
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
     def _gives_up(self, fault: BaseException) -> bool:

@@ -119,7 +119,7 @@ def after_end(known: Suspicion, job: JobId, run: RunId) -> Suspicion:
 
 
 def pause_after(deaths: int) -> float:
-    """Seconds before another keeper starts where so many died in a row."""
+    """Seconds before another keeper, or node of a program, starts where so many died in a row."""
     return 0.0 if deaths < 2 else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(deaths - 2, 10))
 
 

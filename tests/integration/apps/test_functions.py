@@ -11,6 +11,7 @@ import pytest
 import tokimori
 from tests.integration.apps.conftest import APP, AppProgram, until
 from tests.integration.cli.conftest import stop
+from tests.programs.forked import Started
 
 
 def test_a_function_gets_its_arguments_and_gives_its_result(working: AppProgram) -> None:
@@ -162,16 +163,27 @@ def test_new_code_brings_its_jobs_handlers_and_settings(program: AppProgram) -> 
     assert stop(node) == 0
 
 
-def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) -> None:
-    """Each process is replaced by one whose file is broken: that is said once, and mended by the file alone."""
+def waiting_without_processes(program: AppProgram, code: str, says: str, why: str) -> tuple[Started, str]:
+    """A node whose only process was replaced by one with this code, which comes to nothing; and a run that it leaves.
+
+    The log of the node, and the reasons of the run, say that.
+    """
     node = program.work("--processes", "1", "--most-runs", "1")
-    program.app.write_text("nonsense(")
+    program.app.write_text(code)
     assert program.outcome("version")["result"] == '"one"'
-    until(lambda: program.log.exists() and "no function is started here" in program.log.read_text())
-    run = program.json("job", "trigger", "version")["id"]
+    until(lambda: program.log.exists() and says in program.log.read_text())
+    run: str = program.json("job", "trigger", "version")["id"]
     time.sleep(1.5)
     assert program.json("run", "show", run)["state"] == "ready"
-    assert "can start none now (app: 'jobs:app' can't be loaded" in program("run", "why", run)
+    assert why in program("run", "why", run)
+    return node, run
+
+
+def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) -> None:
+    """Each process is replaced by one whose file is broken: that is said once, and mended by the file alone."""
+    node, run = waiting_without_processes(
+        program, "nonsense(", "no function is started here", "can start none now (app: 'jobs:app' can't be loaded"
+    )
     program.app.write_text(APP.replace('"one"', '"two"'))
     until(lambda: program.json("run", "show", run)["state"] == "succeeded")
     told = program.log.read_text()
@@ -188,14 +200,9 @@ tokimori.apps.app.language = lambda: "that of a newer version"
 
 def test_a_node_that_was_upgraded_gives_no_run_to_processes_of_another_version(program: AppProgram) -> None:
     """What it told them they would not understand, and lost each run: now the log says what to do, and runs wait."""
-    node = program.work("--processes", "1", "--most-runs", "1")
-    program.app.write_text(APP + NEWER)
-    assert program.outcome("version")["result"] == '"one"'
-    until(lambda: program.log.exists() and "start the node, or the program" in program.log.read_text())
-    run = program.json("job", "trigger", "version")["id"]
-    time.sleep(1.5)
-    assert program.json("run", "show", run)["state"] == "ready"
-    assert "have two versions of Tokimori" in program("run", "why", run)
+    node, run = waiting_without_processes(
+        program, APP + NEWER, "start the node, or the program", "have two versions of Tokimori"
+    )
     assert stop(node) == 0
     program.app.write_text(APP)
     node = program.work()

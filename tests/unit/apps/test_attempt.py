@@ -15,30 +15,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from tests.unit.apps.orders import begin
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
-from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.traces.ambient import ambient
 
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
-
-
-def begin(**said: Any) -> wire.Begin:
-    """The order to begin."""
-    return wire.Begin(
-        number=1,
-        handler="f",
-        run_id="r",
-        job_id="j",
-        attempt=1,
-        token=1,
-        scheduled_at=Moment(0),
-        due_at=Moment(0),
-        **said,
-    )
 
 
 def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from tests.unit.apps.orders import begin
 from tokimori.apps.app import App
 from tokimori.apps.task import current_task
 from tokimori.apps.worker_process import Told, WorkerProcess
-from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 
 
@@ -30,20 +30,6 @@ class Line(asyncio.WriteTransport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """A process wants to know of each byte that waits."""
         assert high == 0
-
-
-def begin(handler: str, number: int = 1) -> wire.Begin:
-    """The order to begin."""
-    return wire.Begin(
-        number=number,
-        handler=handler,
-        run_id="r",
-        job_id="j",
-        attempt=1,
-        token=1,
-        scheduled_at=Moment(0),
-        due_at=Moment(0),
-    )
 
 
 def connected(app: App, tmp_path: Path, concurrency: int = 1) -> tuple[WorkerProcess, Line]:

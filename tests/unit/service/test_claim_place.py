@@ -3,12 +3,17 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.simulation.virtual_time import let_pass
+from tests.unit.examples import a_definition
 from tests.unit.service.test_claims import Place, virtually
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import RunId
+from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
+from tokimori.ports.working import Claimed
 from tokimori.service.claim_place import FAREWELL
 
 SLOW = 0.5
@@ -66,3 +71,18 @@ async def test_a_place_does_not_wait_for_a_store_that_is_away(place: Place) -> N
     await place.close()
     assert loop.time() - began < FAREWELL + 3.1
     place.store.settle = settle  # type: ignore[method-assign]
+
+
+@virtually
+async def test_a_run_that_a_place_can_not_read_was_not_begun(place: Place) -> None:
+    """It goes back, and has not asked for that: where its job lets none ask it failed."""
+    asked = await place.ask(retry={"asked_retries": 0})
+    claim = place.store.claim
+
+    async def of_no_function(*args: Any) -> list[Claimed]:
+        return [replace(each, definition=a_definition(target=Noop())) for each in await claim(*args)]
+
+    place.store.claim = of_no_function  # type: ignore[assignment, method-assign]
+    assert await place.claims.claim(["resize"]) == []
+    found = await place.run(asked.id)
+    assert (found.state, found.attempt, found.details.unbegun) == (RunState.WAITING, 1, 1)

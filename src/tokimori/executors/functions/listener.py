@@ -10,8 +10,6 @@ from pathlib import Path
 from time import thread_time
 from typing import Any, cast
 
-import msgspec
-
 from tokimori.executors.functions.wire import (
     MOST_SAID,
     Frames,
@@ -21,6 +19,7 @@ from tokimori.executors.functions.wire import (
     Unloadable,
     by_descriptor,
     language,
+    stranger_in,
 )
 from tokimori.turns import Reading
 
@@ -109,7 +108,7 @@ class Connection(asyncio.Protocol):
                 self._introduce(messages.pop(0))
             if messages and self._number is not None:
                 self._hear(self._number, messages)
-        except (ValueError, msgspec.DecodeError) as fault:
+        except ValueError as fault:
             log.warning("a worker process said what nobody understands, and is cut off: %s", fault)
             self._line.abort()
 
@@ -117,12 +116,13 @@ class Connection(asyncio.Protocol):
         try:
             return self._frames.feed(piece)
         except NotUnderstood as fault:
-            if fault.stranger is None or self._number is not None:
+            number = stranger_in(fault.body) if self._number is None else None
+            if number is None:
                 raise
-            return [Unloadable(number=fault.stranger.number, message=ANOTHER_VERSION)]
+            return [Unloadable(number=number, message=ANOTHER_VERSION)]
 
     def _introduce(self, first: FromWorker) -> None:
-        if isinstance(first, Hello) and first.speaks != language():
+        if isinstance(first, Hello) and first.language != language():
             first = Unloadable(number=first.number, message=ANOTHER_VERSION)
         if isinstance(first, Hello) and self._greet(self, first):
             self._number, self._frames.most = first.number, MOST_SAID

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -107,7 +107,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     """A worker process is ready: `number` as it was given to it, and what its app has.
 
     `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
-    app declared once and does not any more. `speaks` is its `language`.
+    app declared once and does not any more. `language` is that of its code.
     """
 
     number: int
@@ -117,7 +117,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     patterns: list[str]
     jobs: list[Declared]
     vanished: str = "report"
-    speaks: str = ""
+    language: str = ""
 
 
 class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
@@ -191,20 +191,29 @@ def language() -> str:
     return sha256(str((words, ENDS)).encode()).hexdigest()[:16]
 
 
-class Stranger(Struct, frozen=True):
+class NotUnderstood(ValueError):
+    """A frame (`body`) holds something else than messages."""
+
+    def __init__(self, why: str, body: bytes) -> None:
+        super().__init__(why)
+        self.body = body
+
+
+class _Stranger(Struct, frozen=True):
     """What is read of a hello that this version does not understand as a whole."""
 
-    type: str
+    type: Literal["hello"]
     number: int
-    speaks: str = ""
 
 
-class NotUnderstood(ValueError):
-    """Somebody said something else than messages; `stranger` is who that seems to be."""
-
-    def __init__(self, why: str, stranger: Stranger | None) -> None:
-        super().__init__(why)
-        self.stranger = stranger
+def stranger_in(body: bytes) -> int | None:
+    """The number in a hello of whatever version, alone in its frame; None where it is none."""
+    hello: _Stranger
+    try:
+        (hello,) = msgspec.msgpack.decode(body, type=Annotated[list[_Stranger], Meta(min_length=1, max_length=1)])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return hello.number
 
 
 _M = TypeVar("_M", bound=Struct)
@@ -252,13 +261,5 @@ class Frames(Generic[_M]):
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
         except msgspec.DecodeError as fault:
-            raise NotUnderstood(str(fault), _stranger_in(body)) from None
+            raise NotUnderstood(str(fault), body) from None
         return found
-
-
-def _stranger_in(body: bytes) -> Stranger | None:
-    try:
-        first, *_ = msgspec.msgpack.decode(body, type=list[Stranger])
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
-    return first if first.type == "hello" else None

@@ -18,7 +18,7 @@ from tokimori.executors.functions.listener import ANOTHER_VERSION, Connection
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable, frame, language
 from tokimori.turns import Reading
 
-HELLO = Hello(number=3, pid=7, app="a", handlers=[], patterns=[], jobs=[], speaks=language())
+HELLO = Hello(number=3, pid=7, app="a", handlers=[], patterns=[], jobs=[], language=language())
 
 
 class Line(asyncio.Transport):
@@ -61,11 +61,11 @@ def test_who_speaks_our_language_is_let_in() -> None:
     assert (door.came, door.heard, door.line.closed) == ([HELLO], [], False)
 
 
-@pytest.mark.parametrize("speaks", ["another", ""], ids=["newer", "before there was a word for it"])
-def test_who_speaks_another_language_is_told_of_as_no_app(speaks: str) -> None:
+@pytest.mark.parametrize("another", ["another", ""], ids=["newer", "before there was a word for it"])
+def test_who_speaks_another_language_is_told_of_as_no_app(another: str) -> None:
     """The node was upgraded while it ran: its processes would not understand what they are given."""
     door = Door()
-    door.says(replace(HELLO, speaks=speaks))
+    door.says(replace(HELLO, language=another))
     assert (door.came, door.line.closed) == ([], True)
     assert door.heard == [(3, [Unloadable(number=3, message=ANOTHER_VERSION)])]
 
@@ -73,8 +73,8 @@ def test_who_speaks_another_language_is_told_of_as_no_app(speaks: str) -> None:
 @pytest.mark.parametrize(
     "hello",
     [
-        {"type": "hello", "number": 3, "speaks": "new"},
-        {"type": "hello", "number": 3, "app": "a", "handlers": {"f": 1}, "speaks": "new"},
+        {"type": "hello", "number": 3, "language": "new"},
+        {"type": "hello", "number": 3, "app": "a", "handlers": {"f": 1}, "language": "new"},
         {"type": "hello", "number": 3, "of": "a time before there was a word for it"},
     ],
     ids=["fields are gone", "a field has another type", "older"],
@@ -104,7 +104,7 @@ def test_a_stranger_that_was_let_in_is_cut_off() -> None:
     """A second hello, which nobody understands, comes from a function."""
     door = Door()
     door.says(HELLO)
-    body = msgspec.msgpack.encode([{"type": "hello", "number": 3, "speaks": "new"}])
+    body = msgspec.msgpack.encode([{"type": "hello", "number": 3, "language": "new"}])
     door.connection._read(len(body).to_bytes(4, "big") + body)
     assert (door.heard, door.line.aborted) == ([], True)
 

@@ -186,7 +186,7 @@ class Pool:
 def hello(number: int, *handlers: str) -> wire.Hello:
     """What a process says that has loaded an app with these handlers."""
     return wire.Hello(
-        number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[], speaks=wire.language()
+        number=number, pid=7, app="a", handlers=list(handlers), patterns=[], jobs=[], language=wire.language()
     )
 
 
