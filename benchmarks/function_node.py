@@ -4,7 +4,6 @@ What has to be opened before, the worker processes too, is not timed: peers are 
 """
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from tokimori.clock import SystemClock
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
+from tokimori.node.heap import spare_the_collector
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import Ended, Report
@@ -59,8 +59,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         watching(url) as has_live,
     ):
         await asyncio.gather(*(store.now() for _ in range(SESSIONS)))
-        gc.collect()
-        gc.freeze()  # as `tokimori worker` does
+        spare_the_collector()
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())

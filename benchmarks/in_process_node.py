@@ -1,7 +1,6 @@
 """A Tokimori node as `tokimori serve` wires it, but within the measuring process, so that only its work is timed."""
 
 import asyncio
-import gc
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
+from tokimori.node.heap import spare_the_collector
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.ports.store import RunFilter, Store
@@ -79,8 +79,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         identity = Identity(host="bench", boot_id="bench", pid=os.getpid(), version="0", concurrency=concurrency)
         node = Node(store, executors, clock, os.urandom, identity)
         await executors.open(node.hear)
-        gc.collect()
-        gc.freeze()  # as `tokimori serve` does
+        spare_the_collector()
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())

@@ -1,7 +1,6 @@
 """Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
 
 import asyncio
-import gc
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -30,6 +29,7 @@ from tokimori.locks.session import Session
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.functions import Functions, declare_jobs
+from tokimori.node.heap import spare_the_collector
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.patience import answered
@@ -208,7 +208,7 @@ async def _take_part(
 ) -> None:
     with stopped_by_signals(lambda: announce(node.stop())):
         if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
-            _spare_the_collector()
+            spare_the_collector()
             joined()
             announce(f"Node {node.id} runs jobs on {node.identity.host}.")
             for line in told:
@@ -235,12 +235,6 @@ async def _rest(place: Place, stopping: Stopping, drain: float) -> None:
     await place.close()
     while stopping.drains(drain):  # noqa: ASYNC110  polls
         await asyncio.sleep(_LOOK)
-
-
-def _spare_the_collector() -> None:
-    """What is loaded by now stays: each look of the garbage collector through all of it would hold up the loop."""
-    gc.collect()
-    gc.freeze()
 
 
 def metrics_of(settings: Settings) -> "Metrics | None":

@@ -1,0 +1,43 @@
+"""How often the garbage collector looks through the heap of a node."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tokimori.node.heap import YOUNG, spare_the_collector
+
+
+@pytest.fixture
+def _collector() -> Iterator[None]:
+    """It is again as it was."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+@pytest.mark.usefixtures("_collector")
+def test_what_two_claims_bring_begins_no_look() -> None:
+    """Ten thousand objects that live for a moment are freed without the collector, again and again."""
+    spare_the_collector()
+    looks = gc.get_stats()[0]["collections"]
+
+    for _ in range(10):
+        claims = [[n] for n in range(10_000)]
+        del claims
+
+    assert gc.get_stats()[0]["collections"] == looks
+
+
+@pytest.mark.usefixtures("_collector")
+def test_garbage_in_cycles_is_found_in_time() -> None:
+    """What refers to itself is freed when as many new objects have come as are allowed to."""
+    spare_the_collector()
+    collected = gc.get_stats()[0]["collected"]
+
+    for _ in range(2 * YOUNG):
+        cycle: list[object] = []
+        cycle.append(cycle)
+
+    assert gc.get_stats()[0]["collected"] >= collected + YOUNG // 2
