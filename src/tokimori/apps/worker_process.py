@@ -112,6 +112,8 @@ class WorkerProcess(asyncio.Protocol):
                     pass
         if self._coroutines:  # one may hold the loop, and wait for what has no thread yet
             self._threads.begin_missing()
+        else:
+            self._threads.set_going(len(self._attempts))
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -149,7 +151,7 @@ class WorkerProcess(asyncio.Protocol):
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
                 self._coroutines += 1
             else:
-                self._threads.give(attempt, busy=len(self._attempts))
+                self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(failed(begin, fault))
             return
