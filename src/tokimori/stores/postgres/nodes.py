@@ -44,10 +44,8 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
 
 
 async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
-    if past is None:
-        ((next_due, lanes),) = await db.rows("SELECT * FROM tokimori_survey()")
-    else:
-        ((next_due, lanes),) = await db.rows(_SURVEY_PAST, past)
+    rows = db.rows("SELECT * FROM tokimori_survey()") if past is None else db.rows(_SURVEY_PAST, past)
+    ((next_due, lanes),) = await rows
     return _survey_of(next_due, lanes)
 
 

@@ -28,13 +28,10 @@ SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL
     AND (tzdata, incarnation) > ($3, $4)
 ORDER BY tzdata, incarnation LIMIT $2"""
 _BEFORE_ALL = (-(2**63), -1)
-_PLAN = (
-    *("bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "integer[]", "text[]"),
-    "boolean[]",
-)
+_PLAN = ("bigint[]", "integer[]", *["bigint[]"] * 3, "text[]", "bigint[]", "integer[]", "text[]", "boolean[]")
 _plan_row = row_writer(
     Plan,
-    *("incarnation", "version", "fired_from", "fired_through", "next_due", "state", "anchor", "runs_remaining"),
+    *names_of("incarnation, version, fired_from, fired_through, next_due, state, anchor, runs_remaining"),
     *("tzdata", "replaces"),
 )
 _RUN = tuple(f"{type_}[]" for type_ in types_of(PLANNED))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from operator import itemgetter
 
 import msgspec
 
@@ -13,12 +14,17 @@ from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
-from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of
+from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of, without
 from tokimori.stores.postgres.connections import Connections
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.settling import JOB_DELETED
 
-_AS_READ = [f"{name}::text" if of == "uuid" else name for name, of in zip(RUN.split(", "), types_of(RUN), strict=True)]
+_TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on")
+"""What a node has to be told of a run that it claims: it is that node's, running, and nothing has come of it yet."""
+_AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
+_KNOWN = {name: place for place, name in enumerate([*names_of(_TOLD), "definition", "state", "node_id"])}
+_whole = itemgetter(*(_KNOWN.get(name, len(_KNOWN)) for name in [*names_of(RUN), "definition"]))
+"""The columns `RUN` and the definition, from what is told, the state, the node, and None for all others."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
@@ -41,7 +47,7 @@ WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     rows = await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, claim.skip, now)
     taken = [row for row in rows if row[0] is not None]
-    return all_claimed(taken), len(taken) < len(rows)
+    return all_claimed([_whole((*row, RunState.RUNNING, claim.node, None)) for row in taken]), len(taken) < len(rows)
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:

@@ -143,8 +143,7 @@ BEGIN
         PERFORM tokimori_wake_keys(_key_jobs, _keys);
         PERFORM tokimori_free(ARRAY(SELECT DISTINCT n COLLATE "C" FROM unnest(_names) n ORDER BY 1));
     END IF;
-    RETURN QUERY
-    SELECT {r.RUN}, j.definition FROM tokimori_runs r LEFT JOIN tokimori_jobs j ON j.incarnation = r.incarnation
+    RETURN QUERY SELECT {r.RUN}, j.definition FROM tokimori_runs r LEFT JOIN tokimori_jobs j USING (incarnation)
     WHERE r.state = 'running' AND r.node_id = _node AND r.claim_id = _claim ORDER BY r."rank", r.id;
     IF _cut AND _any AND _left > 0 THEN
         RETURN NEXT;
