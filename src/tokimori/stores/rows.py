@@ -140,15 +140,14 @@ run_row = run_values(names_of(RUN))
 """The columns `RUN` of a run."""
 
 
-def all_claimed(rows: Sequence[Row]) -> list[Claimed]:
-    """Runs as their owner gets them, from the columns `RUN` and the definition, which many of them share."""
+def all_claimed(rows: Iterable[Row], read: Callable[[Row], Run] = lambda row: run_of(row[:-1])) -> list[Claimed]:
+    """Runs as their owner gets them, from the columns `RUN` and, at last, the definition, which many of them share."""
     definitions: dict[str | None, Definition | None] = {None: None}
     claimed = []
     for row in rows:
-        run, text = run_of(row[:RUN_COLUMNS]), row[RUN_COLUMNS]
-        if text not in definitions:
+        if (text := row[-1]) not in definitions:
             definitions[text] = definition_of(text)
-        claimed.append(Claimed(run=run, definition=definitions[text]))
+        claimed.append(Claimed(run=read(row), definition=definitions[text]))
     return claimed
 
 

@@ -29,11 +29,8 @@ SELECT {JOB} FROM tokimori_jobs WHERE state = 'enabled' AND next_due IS NOT NULL
 ORDER BY tzdata, incarnation LIMIT $2"""
 _BEFORE_ALL = (-(2**63), -1)
 _PLAN = ("bigint[]", "integer[]", *["bigint[]"] * 3, "text[]", "bigint[]", "integer[]", "text[]", "boolean[]")
-_plan_row = row_writer(
-    Plan,
-    *names_of("incarnation, version, fired_from, fired_through, next_due, state, anchor, runs_remaining"),
-    *("tzdata", "replaces"),
-)
+_OF_PLAN = "incarnation, version, fired_from, fired_through, next_due, state, anchor, runs_remaining, tzdata, replaces"
+_plan_row = row_writer(Plan, *names_of(_OF_PLAN))
 _RUN = tuple(f"{type_}[]" for type_ in types_of(PLANNED))
 _run_row = run_values(names_of(PLANNED))
 _APPLY = f"SELECT tokimori_apply({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint', 'boolean'))})::text[]"
@@ -78,8 +75,7 @@ async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned
     """Whether the refused plans are refused because they took effect before."""
     incarnations = [plan.incarnation for _, (plan, _) in refused]
     rows = await db.rows(
-        """SELECT incarnation, version, fired_through, state FROM tokimori_jobs
-        WHERE incarnation = ANY ($1::bigint[])""",
+        "SELECT incarnation, version, fired_through, state FROM tokimori_jobs WHERE incarnation = ANY ($1::bigint[])",
         incarnations,
     )
     cursors = {row[0]: Cursor(row[0], row[1], row[2], JobState(row[3])) for row in rows}

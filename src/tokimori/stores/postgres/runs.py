@@ -62,10 +62,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
         return await get_run(db, RunId(answered_by))
     match answer:
         case "unknown":
-            known = await _answered_by(db, run)
-            if known is not None:
-                return known
-            raise no_job(run.job_id)
+            return existing(await _answered_by(db, run), no_job(run.job_id))
         case "moving":
             await move_runs(db, run.incarnation, count())
             return await _ask_run(db, run, manner, now)

@@ -2,29 +2,31 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from functools import partial
+from itertools import count, repeat
 from operator import itemgetter
 
 import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.run import Output, encode_details
+from tokimori.model.run import NO_DETAILS, Output, Run, decode_details, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of, without
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import Connections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on")
 """What a node has to be told of a run that it claims: it is that node's, running, and nothing has come of it yet."""
 _AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
-_KNOWN = {name: place for place, name in enumerate([*names_of(_TOLD), "definition", "state", "node_id"])}
-_whole = itemgetter(*(_KNOWN.get(name, len(_KNOWN)) for name in [*names_of(RUN), "definition"]))
-"""The columns `RUN` and the definition, from what is told, the state, the node, and None for all others."""
+_DETAILS = names_of(_TOLD).index("details")
+_FOUND = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details"), count()))
+_values = itemgetter(*(_FOUND.get(name, len(_FOUND) + 1) for name in names_of(RUN)))
+"""The fields of a run, from what is told of it, its definition, its state, its node, its details read, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
@@ -47,14 +49,18 @@ WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     rows = await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, claim.skip, now)
     taken = [row for row in rows if row[0] is not None]
-    return all_claimed([_whole((*row, RunState.RUNNING, claim.node, None)) for row in taken]), len(taken) < len(rows)
+    return all_claimed(taken, partial(_claimed_run, claim.node)), len(taken) < len(rows)
+
+
+def _claimed_run(node: NodeId, row: Row) -> Run:
+    details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
+    return Run(*_values((*row, RunState.RUNNING, node, details, None)))
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
     """See `Working.settle`; also whether units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
-    verdicts: dict[int, Verdict] = {}
-    any_served = False
+    verdicts, any_served = dict[int, Verdict](), False
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):
         told, served = await _settle(db, [change for _, change in batch], by)
         verdicts |= zip((number for number, _ in batch), told, strict=True)
