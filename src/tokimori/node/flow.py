@@ -5,7 +5,7 @@ from typing import TypeVar
 
 T = TypeVar("T", bound=int)
 
-LONGEST_FLOW = 0.1
+LONGEST_FLOW = 0.2
 """Seconds for which a step is taken again: what else a node does waits for the end of all of them."""
 
 
