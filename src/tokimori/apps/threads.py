@@ -1,8 +1,8 @@
 """Threads in which functions that do not wait are called: as many as there is work for, never more than are allowed.
 
 `ThreadPoolExecutor` makes a future with a lock for each call, which is a quarter of what a no-op costs here; nobody
-waits for these calls, who end by telling of themselves. A `SimpleQueue` wakes one idle thread after the other, the one
-that has been idle for longest first: five were woken, and had to wait for the interpreter, where one did the work.
+waits for these calls, who end by telling of themselves. A `SimpleQueue` wakes idle threads in turn: for each frame of
+no-ops five were woken and waited for the lock of the interpreter, though one of them did all the work.
 """
 
 import threading
@@ -15,7 +15,8 @@ Later = Callable[[float, Callable[[], None]], object]
 """Calls something after so many seconds, in the thread that asks for it."""
 
 GLANCE = 0.001
-"""Seconds for which work may wait for a thread that there is. To begin one takes about ten times as long as a no-op."""
+"""Seconds between two looks at what waits for a thread: it may wait for twice as long. To begin one takes about ten
+times as long as a no-op."""
 
 
 class Threads(Generic[_T]):
@@ -35,7 +36,10 @@ class Threads(Generic[_T]):
         self._closed = False
 
     def give(self, thing: _T) -> None:
-        """Call `act` with it after the next `set_going`. Raises `RuntimeError` where the machine gives no thread."""
+        """Call `act` with it, for which `set_going` is called behind the last one of those that come together.
+
+        Raises `RuntimeError` where the machine gives no thread, and none is there.
+        """
         self._unseen = self._unseen or (bool(self._begun) and not self._given)
         self._given.append(thing)
         if not self._begun:
@@ -52,17 +56,20 @@ class Threads(Generic[_T]):
         Of many that come together only those get another one that still wait a moment later: most take no longer.
         Where the machine gives none it waits for one of those that there are.
         """
-        waiting, first = len(self._given), self._unseen
+        waiting, served = len(self._given), False
+        if waiting and self._unseen:
+            served = self._wake()
+            if not served and self._begun < min(in_hand, self._most):
+                self._begin_one()
+                served = True
         self._unseen = False
-        if waiting and first and not self._wake() and self._begun < min(in_hand, self._most):
-            self._begin_one()
-        if waiting > first and self._looked_at is None:
+        if waiting > served and self._looked_at is None:  # also where a thread is on its way to it: it may be held up
             self._look_later()
 
     def close(self) -> None:
         """Let each end when it has done what it was given. One that never does keeps nobody waiting.
 
-        None is begun any more: nobody would end it.
+        None is begun any more: what still waits has lost its node.
         """
         self._most = self._begun
         self._closed = True

@@ -140,6 +140,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _act_of(self, handler: str) -> tuple[Act, bool]:
         """What does the work, and whether it waits on the loop. Raises what `App.act_of` does."""
+        self._threads.begin_missing()  # what came before waits no longer than it must: a module may be imported now
         act = self._app.act_of(handler)
         return act, iscoroutinefunction(act)
 

@@ -2,10 +2,11 @@
 
 import gc
 
-YOUNG, YOUNG_LOOKS = 20_000, 50
-"""So many new objects more than were freed bring on a look through them (Python: 700), so many of these one through
-what they have left (Python: 10). What two claims bring is 10,000: nearly all of it is freed without any look, and each
-of these cost time in the loop, together 7 % of what a no-op took the node."""
+YOUNG = 20_000
+"""The collector looks through new objects when there are so many of them (Python 3.11: 700). A claim brings some 5,000,
+nearly all of which are freed without it: to look through them took 7 % of what a no-op takes the node."""
+YOUNG_LOOKS = 50
+"""After so many of these looks it looks through what they have left, too (Python 3.11: 10)."""
 
 
 def spare_the_collector() -> None:

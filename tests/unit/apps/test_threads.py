@@ -153,6 +153,7 @@ def test_a_look_begins_no_thread_for_what_came_since_the_last_one(monkeypatch: p
     begun.start(0)
     for _ in range(2):
         assert done.acquire(timeout=10)
+    _until_idle(threads, 1)
     _come(threads, 2, 3, 4, in_hand=3)
     assert took.wait(10)
     begun.look()
@@ -164,7 +165,7 @@ def test_a_look_begins_no_thread_for_what_came_since_the_last_one(monkeypatch: p
 
 
 def test_after_the_end_no_look_begins_a_thread() -> None:
-    """Nobody would end it."""
+    """What still waits has lost its node: the threads that there are may do it, and end."""
     goes_on, done = threading.Event(), threading.Semaphore(0)
     looks, found = list[Callable[[], None]](), list[threading.Thread]()
 
@@ -233,6 +234,20 @@ def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(m
     assert names == ["tokimori_1"] * 2
 
 
+def test_what_a_thread_is_on_its_way_to_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be held up there: then the thing gets another thread at the look."""
+    begun = Begun(monkeypatch)
+    threads = Threads[int](8, lambda _: None, begun.later)
+    _come(threads, 0, in_hand=1)
+    threads._given.clear()  # as if the thread had it, and had told its end
+    begun.look()
+    _come(threads, 1, in_hand=1)
+    assert (len(begun), len(begun.looks)) == (1, 1)
+    begun.look()
+    assert len(begun) == 2
+    threads.close()
+
+
 @pytest.mark.parametrize("what", ["given", "closed"])
 def test_nothing_is_missed_by_a_thread_that_is_about_to_wait(what: str) -> None:
     """It has found nothing, and does not stand among the idle ones yet: whatever comes then, it gets on with."""
@@ -264,18 +279,20 @@ def test_nothing_is_missed_by_a_thread_that_is_about_to_wait(what: str) -> None:
 
 
 def test_whatever_comes_is_done() -> None:
-    """Of many that come one after the other none is left, whatever the threads do at that moment."""
+    """Of what comes in ones, twos and threes none is left, whatever the three threads do then; and all end."""
     done, found = threading.Semaphore(0), set[threading.Thread]()
 
     def act(_: int) -> None:
         found.add(threading.current_thread())
         done.release()
 
-    threads = Threads[int](3, act, lambda *_: None)
-    for number in range(5_000):
-        _come(threads, number, in_hand=1)
-        assert done.acquire(timeout=10)
+    threads = Threads[int](3, act, lambda _, look: look())
+    for number in range(3_000):
+        _come(threads, *range(number % 3 + 1), in_hand=3)
+        for _ in range(number % 3 + 1):
+            assert done.acquire(timeout=10)
     threads.close()
+    assert len(found) > 1
     for thread in found:
         thread.join(10)
         assert not thread.is_alive()

@@ -10,10 +10,10 @@ from tokimori.node.heap import YOUNG, spare_the_collector
 
 @pytest.fixture
 def _collector() -> Iterator[None]:
-    """It is again as it was."""
+    """Python's own thresholds, and afterwards those of the tests."""
     thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
     yield
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 

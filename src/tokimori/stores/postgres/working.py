@@ -10,7 +10,7 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
-from tokimori.model.run import NO_DETAILS, Output, Run, decode_details, encode_details
+from tokimori.model.run import Output, Run, decode_details, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -24,8 +24,8 @@ _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, er
 """What a node has to be told of a run that it claims: it is that node's, running, and nothing has come of it yet."""
 _AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
 _DETAILS = names_of(_TOLD).index("details")
-_FOUND = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details"), count()))
-_values = itemgetter(*(_FOUND.get(name, len(_FOUND) + 1) for name in names_of(RUN)))
+_FOUND = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
+_values = itemgetter(*(_FOUND.get(name, _FOUND["nothing"]) for name in names_of(RUN)))
 """The fields of a run, from what is told of it, its definition, its state, its node, its details read, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
@@ -53,8 +53,7 @@ async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claime
 
 
 def _claimed_run(node: NodeId, row: Row) -> Run:
-    details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
-    return Run(*_values((*row, RunState.RUNNING, node, details, None)))
+    return Run(*_values((*row, RunState.RUNNING, node, decode_details(row[_DETAILS]), None)))
 
 
 async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
