@@ -18,14 +18,14 @@ def _collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_collector")
-def test_what_two_claims_bring_begins_no_look() -> None:
-    """Ten thousand objects that live for a moment are freed without the collector, again and again."""
+def test_what_a_claim_brings_begins_no_look() -> None:
+    """Five thousand objects that live for a moment are freed without the collector, again and again."""
     spare_the_collector()
     looks = gc.get_stats()[0]["collections"]
 
     for _ in range(10):
-        claims = [[n] for n in range(10_000)]
-        del claims
+        claim = [[n] for n in range(5_000)]
+        del claim
 
     assert gc.get_stats()[0]["collections"] == looks
 
