@@ -31,8 +31,11 @@ class Threads(Generic[_T]):
         """What threads without work wait for. Who came last is woken first: most others need not be woken at all."""
         self._begun = 0
         self._number = 0
+        """How many things were given so far."""
         self._unseen = False
+        """One came while nothing waited: it gets a thread with the next `set_going`."""
         self._looked_at: int | None = None
+        """How many had been given when the next look was asked for; None: none is asked for."""
         self._closed = False
 
     def give(self, thing: _T) -> None:

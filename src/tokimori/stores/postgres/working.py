@@ -24,8 +24,8 @@ _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, er
 """What a node has to be told of a run that it claims: it is that node's, running, and nothing has come of it yet."""
 _AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
 _DETAILS = names_of(_TOLD).index("details")
-_FOUND = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
-_values = itemgetter(*(_FOUND.get(name, _FOUND["nothing"]) for name in names_of(RUN)))
+_PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
+_values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
 """The fields of a run, from what is told of it, its definition, its state, its node, its details read, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
