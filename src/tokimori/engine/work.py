@@ -29,6 +29,8 @@ UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 LINGER = 0.025
 """Seconds for which ends wait for more on a busy node, so that they share one transaction."""
+SEVERAL = 2
+"""So many ends within `LINGER` are worth to wait for."""
 ENOUGH = 128
 """So many runs are worth a transaction, however soon as many more will have ended."""
 
@@ -96,9 +98,14 @@ class Work:
         self.concurrency = self.pace.places = concurrency
 
     def linger(self) -> float:
-        """Seconds for which what has ended may wait: none unless every place is used, and will be for that long."""
-        enough = self.concurrency + self.pace.rate * LINGER
-        return LINGER if len(self._running) >= self.concurrency and len(self._backlog) >= enough else 0.0
+        """Seconds for which what has ended may wait for more.
+
+        None unless every place is used, and will be for that long, though three times as many end as usual.
+        """
+        ends = self.pace.rate * LINGER
+        enough = ends + min(self.concurrency, 2 * ends)
+        full = len(self._running) >= self.concurrency and len(self._backlog) >= enough
+        return LINGER if full and ends >= SEVERAL else 0.0
 
     def worth_it(self, runs: int) -> bool:
         """Whether so many are worth a transaction while another one is under way, and not only those of a moment.

@@ -300,7 +300,9 @@ def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     assert work.linger() == LINGER
     work.pace.rate = 5 / LINGER
     assert work.linger() == 0
-    work.pace.rate = 0.0
+    work.pace.rate = 1.9 / LINGER
+    assert work.linger() == 0
+    work.pace.rate = 2 / LINGER
     assert work.linger() == LINGER
     work.take(ended("0"), ME, 0)
     assert work.linger() == 0
@@ -308,6 +310,14 @@ def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     assert work.linger() == LINGER
     work.hand_back_backlog(ME, NEW_YEAR, "it stops")
     assert work.linger() == 0
+
+
+@pytest.mark.parametrize(("backlog", "lingers"), [(5, False), (6, True)])
+def test_a_node_with_many_places_needs_no_second_run_for_each_of_them(backlog: int, lingers: bool) -> None:
+    """Three times as many as usually end meanwhile are enough: functions of 10 ms settled one by one."""
+    work = working(*(str(n) for n in range(20 + backlog)), concurrency=20)
+    work.pace.rate = 2 / LINGER
+    assert (work.linger() == LINGER) is lingers
 
 
 def test_a_claim_answered_twice_is_taken_once() -> None:
