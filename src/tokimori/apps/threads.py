@@ -1,70 +1,226 @@
 """Threads in which functions that do not wait are called: as many as there is work for, never more than are allowed.
 
 `ThreadPoolExecutor` makes a future with a lock for each call, which is a quarter of what a no-op costs here; nobody
-waits for these calls, who end by telling of themselves.
+waits for these calls, who end by telling of themselves. A `SimpleQueue` wakes idle threads in turn: for each frame of
+no-ops five were woken and waited for the lock of the interpreter, though one of them did all the work. And of threads
+that burn CPU most only wait for each other: these rest (`contention.py`).
 """
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from tokimori.apps.contention import Advice, Contention, Use
 
 _T = TypeVar("_T")
 Later = Callable[[float, Callable[[], None]], object]
 """Calls something after so many seconds, in the thread that asks for it."""
 
 GLANCE = 0.001
-"""Seconds for which work may wait for a thread that there is. To begin one takes about ten times as long as a no-op."""
+"""Seconds between two looks at what waits for a thread: it may wait for twice as long. To begin one takes about ten
+times as long as a no-op."""
+LONG_GLANCE = 0.05
+"""Seconds between two looks while more threads would only wait for each other, or there are no more."""
+
+
+class Clocks(Protocol):
+    """What time it is, and how much CPU a thread has used (seconds)."""
+
+    def now(self) -> float:
+        """Of a clock that goes on evenly."""
+
+    def of_this_thread(self) -> Callable[[], float]:
+        """What tells, in any thread, how much CPU the calling one has used."""
+
+
+class SystemClocks:
+    """Those of this machine."""
+
+    def now(self) -> float:
+        """See `Clocks`."""
+        return time.monotonic()
+
+    def of_this_thread(self) -> Callable[[], float]:
+        """See `Clocks`."""
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+        return lambda: time.clock_gettime(clock)
+
+
+class _Thread:
+    """What wakes one of them, and what it has done."""
+
+    def __init__(self) -> None:
+        self.woken = threading.Lock()
+        self.woken.acquire()
+        self.goes = True
+        """It does not wait to be woken."""
+        self.rests = False
+        """It shall take nothing more until it is woken."""
+        self.taken = self._taken_before = 0
+        self.cpu: Callable[[], float] = float
+        self._cpu_before = 0.0
+
+    def used(self) -> Use:
+        """What it did since that was last asked."""
+        cpu, taken = self.cpu(), self.taken
+        use = Use(cpu - self._cpu_before, took=taken > self._taken_before)
+        self._cpu_before, self._taken_before = cpu, taken
+        return use
 
 
 class Threads(Generic[_T]):
     """Calls `act`, which raises nothing, with each thing that it is given. All methods belong to one thread."""
 
-    def __init__(self, most: int, act: Callable[[_T], None], later: Later) -> None:
+    def __init__(self, most: int, act: Callable[[_T], None], later: Later, clocks: Clocks | None = None) -> None:
         self._most = most
         self._act = act
         self._later = later
-        self._given: SimpleQueue[_T | None] = SimpleQueue()
-        self._begun = 0
-        self._looks = False
+        self._clocks = clocks or SystemClocks()
+        self._given = deque[_T]()
+        self._begun: list[_Thread] = []
+        self._idle: list[_Thread] = []
+        """Who came last is woken first: most others need not be woken at all."""
+        self._number = 0
+        """How many things were given so far."""
+        self._unseen = False
+        """One came while nothing waited: it gets a thread with the next `set_going`."""
+        self._looked_at: int | None = None
+        """How many had been given when the next look was asked for; None: none is asked for."""
+        self._contention = Contention()
+        self._since = 0.0
+        self._closed = False
 
-    def give(self, thing: _T, busy: int) -> None:
-        """Call `act` with it, while `busy` others may be in hand: a thread is begun where each has one of these.
+    def give(self, thing: _T) -> None:
+        """Call `act` with it, for which `set_going` is called behind the last one of those that come together.
+
+        Raises `RuntimeError` where the machine gives no thread, and none is there.
+        """
+        self._unseen = self._unseen or (bool(self._begun) and not self._given)
+        self._given.append(thing)
+        if not self._begun:
+            try:
+                self._begin_one()
+            except RuntimeError:
+                self._given.pop()
+                raise
+        self._number += 1
+
+    def set_going(self, in_hand: int) -> None:
+        """Wake or begin a thread for the first thing, if nothing waited before it; `in_hand` are what has not ended.
 
         Of many that come together only those get another one that still wait a moment later: most take no longer.
-        Where the machine gives none it waits for one of those that there are. Raises `RuntimeError` where none is.
+        Where the machine gives none it waits for one of those that there are.
         """
-        if self._begun <= busy and self._begun < self._most:
-            if self._given.empty():
+        waiting, served = len(self._given), False
+        if waiting and self._unseen:
+            served = self._wake()
+            if not served and len(self._begun) < min(in_hand, self._most):
                 self._begin_one()
-            elif not self._looks:
-                self._looks = True
-                self._later(GLANCE, self.begin_missing)
-        self._given.put(thing)
+                served = True
+        self._unseen = False
+        if waiting > served and self._looked_at is None:  # also where a thread is on its way to it: it may be held up
+            self._look_after(GLANCE)
 
     def close(self) -> None:
         """Let each end when it has done what it was given. One that never does keeps nobody waiting.
 
-        None is begun any more: it would take the end of another one, which would wait for ever.
+        None is begun any more: what still waits has lost its node.
         """
-        self._most = self._begun
-        for _ in range(self._begun):
-            self._given.put(None)
+        self._most = len(self._begun)
+        self._closed = True
+        while self._wake():
+            pass
 
     def begin_missing(self) -> None:
-        """Begin a thread for each thing that still waits for one."""
-        self._looks = False
-        for _ in range(min(self._given.qsize(), self._most - self._begun)):
-            self._begin_one()
+        """Wake or begin a thread for each thing that waits for one."""
+        self._unseen = False
+        for thread in self._begun:
+            thread.rests = False
+        self._spare(len(self._given))
+
+    # Looks
+
+    def _look_after(self, seconds: float) -> None:
+        if self._closed:
+            return
+        self._looked_at = self._number
+        self._since = self._clocks.now()
+        for thread in self._begun:
+            thread.used()  # it is asked for what they use from here on
+        self._later(seconds, self._look)
+
+    def _look(self) -> None:
+        """Only what waited at the last look has waited for long: what came since may be done in a moment."""
+        seen, self._looked_at = self._looked_at or 0, None
+        waiting = seen - (self._number - len(self._given))
+        if self._closed or not self._given:
+            return
+        advice = self._advice()
+        self._spare(waiting if advice.wake is None else min(advice.wake, waiting))
+        if self._given:
+            more = self._idle or len(self._begun) < self._most
+            self._look_after(GLANCE if more and not advice.contended else LONG_GLANCE)
+
+    def _advice(self) -> Advice:
+        going = [thread for thread in self._begun if thread.goes]
+        at = self._clocks.now()
+        advice = self._contention.advise([thread.used() for thread in going], at - self._since, at)
+        for number, thread in enumerate(going):
+            thread.rests = number in advice.rest
+        return advice
+
+    def _spare(self, things: int) -> None:
+        for _ in range(things):
+            if not self._wake():
+                if len(self._begun) >= self._most:
+                    return
+                self._begin_one()
+
+    def _wake(self) -> bool:
+        """Wake a thread that waits; whether any does. Called in any thread."""
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            return False
+        thread.rests = False
+        thread.woken.release()
+        return True
+
+    # Threads
 
     def _begin_one(self) -> None:
+        thread = _Thread()
+        name = f"tokimori_{len(self._begun) + 1}"
         try:
-            threading.Thread(target=self._work, name=f"tokimori_{self._begun + 1}", daemon=True).start()
-            self._begun += 1
+            threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
+            self._begun.append(thread)
         except RuntimeError:
             if not self._begun:
                 raise
 
-    def _work(self) -> None:
-        while (thing := self._given.get()) is not None:
-            self._act(thing)
+    def _work(self, thread: _Thread) -> None:
+        thread.cpu = self._clocks.of_this_thread()
+        while True:
+            if thread.rests:
+                self._wait(thread)
+            try:
+                thing = self._given.popleft()
+            except IndexError:
+                if self._closed:
+                    return
+                self._wait(thread)
+            else:
+                thread.taken += 1
+                self._act(thing)
+                del thing
+
+    def _wait(self, thread: _Thread) -> None:
+        """Until it is woken. Something may have come, or rest be over, while it could not be seen to wait."""
+        thread.goes = False
+        self._idle.append(thread)
+        if self._closed or (self._given and not thread.rests):
+            self._wake()
+        thread.woken.acquire()
+        thread.goes = True

@@ -112,6 +112,8 @@ class WorkerProcess(asyncio.Protocol):
                     pass
         if self._coroutines:  # one may hold the loop, and wait for what has no thread yet
             self._threads.begin_missing()
+        else:
+            self._threads.set_going(len(self._attempts))
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -138,6 +140,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def _act_of(self, handler: str) -> tuple[Act, bool]:
         """What does the work, and whether it waits on the loop. Raises what `App.act_of` does."""
+        self._threads.begin_missing()  # what came before waits no longer than it must: a module may be imported now
         act = self._app.act_of(handler)
         return act, iscoroutinefunction(act)
 
@@ -149,7 +152,7 @@ class WorkerProcess(asyncio.Protocol):
                 attempt.coroutine = self._loop.create_task(self._run_async(attempt))
                 self._coroutines += 1
             else:
-                self._threads.give(attempt, busy=len(self._attempts))
+                self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(failed(begin, fault))
             return

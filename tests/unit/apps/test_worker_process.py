@@ -1,9 +1,11 @@
 """A worker process on its end of the line: what it is told, and what it says."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import pytest
@@ -77,6 +79,30 @@ async def test_a_coroutine_that_holds_the_loop_keeps_no_function_from_beginning(
     go_on.set()
     while sum(isinstance(each, wire.Ended) for each in line.said) < len(names):  # noqa: ASYNC110  threads end by themselves
         await asyncio.sleep(0)
+    process.connection_lost(None)
+
+
+async def test_what_came_before_a_module_is_imported_does_not_wait_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A route is imported on the loop when it is first needed, which may take long: here it waits for that function."""
+    app, done = App("a"), threading.Event()
+    shared = ModuleType("shared_by_both")
+    monkeypatch.setitem(vars(shared), "done", done)
+    monkeypatch.setitem(sys.modules, "shared_by_both", shared)
+    (tmp_path / "imported_late.py").write_text(
+        "import shared_by_both\nfound = shared_by_both.done.wait(10)\nwork = len\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app.handler("sets")(done.set)
+    app.handler("other")(lambda: None)
+    app.handler("late", "imported_late:work")
+    process, line = connected(app, tmp_path, concurrency=3)
+    process.data_received(wire.frame([begin("other", 1)]))
+    await until(lambda: len(line.said) == 2 and bool(process._threads._idle))
+    process.data_received(wire.frame([begin("sets", 2), begin("late", 3)]))
+    assert sys.modules["imported_late"].found
+    await until(lambda: len(line.said) == 4)
     process.connection_lost(None)
 
 

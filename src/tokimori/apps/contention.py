@@ -1,0 +1,77 @@
+"""Whether threads only wait for each other: Python's interpreter has one lock. Pure.
+
+Sixteen threads that burn CPU get no more done than one of them, and hand on the lock up to 200 times a second. The next
+one is often woken on the core of the last one, while another core idles: that took a tenth of two cores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEAST, MOST = 0.6, 1.2
+"""So much of a core is used by threads that share one lock, if they have no other work than what needs it: less where
+the machine is busy, and more only by what works without the lock."""
+FAIR = 0.5
+"""A thread burns CPU if it used so much of an equal share; all others wait for something else."""
+WORSE = 0.75
+"""Where fewer threads have used only so much of what all of them did, all are let go again."""
+HOLDS = 0.1, 1.6
+"""Seconds until it is tried again with fewer: each time that this was worse twice as long, up to the second number."""
+PROBE = 0.25
+"""Seconds after which one more is tried beside one that burns CPU: it may work without the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one thread that had work did for a while: the CPU it used (seconds), and whether it took something new."""
+
+    cpu: float
+    took: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which of these threads shall take nothing more, and how many others shall be woken; None: as many as can be."""
+
+    rest: frozenset[int] = frozenset()
+    wake: int | None = None
+
+    @property
+    def contended(self) -> bool:
+        """Whether more threads would only wait for the lock."""
+        return self.wake is not None
+
+
+class Contention:
+    """Is asked again and again, while some of what there is to do waits for a thread."""
+
+    def __init__(self) -> None:
+        self._before = 0.0
+        """The share of a core that was used before fewer were let go; 0: none were."""
+        self._hold = HOLDS[0]
+        self._hold_until = self._probe_at = 0.0
+
+    def advise(self, uses: Sequence[Use], passed: float, at: float) -> Advice:
+        """What follows from what they did in the time that has passed (seconds); `at` is the time now.
+
+        A thread that took nothing is at something long, and can make no room. Where none of the others burns CPU one
+        more is woken, and one for each thread that waits for something else: what waits for them may do so, too.
+        """
+        share = sum(use.cpu for use in uses) / passed if passed > 0 else 0.0
+        self._compare(share, at)
+        if at < self._hold_until or not LEAST <= share <= MOST:
+            return Advice()
+        fair = FAIR * passed * min(1.0, share) / len(uses)
+        burning = [number for number, use in enumerate(uses) if use.took and use.cpu >= fair]
+        if len(burning) > 1:
+            self._before, self._probe_at = share, at + PROBE
+            return Advice(rest=frozenset(burning[1:]), wake=0)
+        one_more = not burning or at >= self._probe_at
+        return Advice(wake=one_more + sum(use.cpu < fair for use in uses))
+
+    def _compare(self, share: float, at: float) -> None:
+        """With fewer less may be used: then what they do needs more than the lock."""
+        if self._before:
+            worse = share < WORSE * self._before
+            self._hold_until = at + self._hold if worse else at
+            self._hold = min(2 * self._hold, HOLDS[1]) if worse else HOLDS[0]
+            self._before = 0.0

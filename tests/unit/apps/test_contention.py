@@ -1,0 +1,96 @@
+"""Of threads that only wait for each other all but one rest."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tokimori.apps.contention import FAIR, HOLDS, LEAST, MOST, PROBE, Advice, Contention, Use
+
+WINDOW = 0.05
+
+
+def _uses(*shares: float, took: bool = True) -> list[Use]:
+    """What threads that used these shares of a core did within `WINDOW`."""
+    return [Use(share * WINDOW, took=took) for share in shares]
+
+
+def _advise(contention: Contention, uses: Sequence[Use], at: float = 100.0) -> Advice:
+    return contention.advise(uses, WINDOW, at)
+
+
+@pytest.mark.parametrize("shares", [(), (0.01,) * 8, (LEAST - 0.01,), (MOST / 2 + 0.01,) * 2])
+def test_threads_that_wait_for_other_things_or_need_no_lock_are_all_let_go(shares: Sequence[float]) -> None:
+    """Each thing that waits gets a thread where that helps: nothing rests."""
+    assert _advise(Contention(), _uses(*shares)) == Advice()
+
+
+def test_in_no_time_nothing_is_seen() -> None:
+    """Two looks may fall on the same moment of a coarse clock."""
+    assert Contention().advise(_uses(1.0), 0.0, 1.0) == Advice()
+
+
+def test_of_threads_that_burn_cpu_one_goes_on() -> None:
+    """Sixteen would hand on the lock all the time; those that rest are told so, and none is woken."""
+    advice = _advise(Contention(), _uses(*(0.9 / 16,) * 16))
+    assert advice == Advice(rest=frozenset(range(1, 16)), wake=0)
+    assert advice.contended
+
+
+def test_what_is_at_something_long_makes_no_room() -> None:
+    """Two that burn for a minute, and took nothing new, can't rest: another thread is woken for what waits."""
+    contention = Contention()
+    assert _advise(contention, _uses(0.5, 0.5, took=False)) == Advice(wake=1)
+    with_short = [*_uses(0.33, 0.33, took=False), *_uses(0.33)]
+    assert _advise(contention, with_short, 100.0 + PROBE) == Advice(wake=1)
+
+
+def test_beside_one_that_burns_those_that_wait_for_other_things_become_more() -> None:
+    """Each of them brings another one: what waits may be like them."""
+    contention = Contention()
+    uses = [*_uses(0.9, took=False), *_uses(0.001, 0.001, 0.001)]
+    assert _advise(contention, uses) == Advice(wake=4)
+
+
+def test_one_more_is_tried_now_and_then() -> None:
+    """It may work without the lock, which shows when two go: then all are let go."""
+    contention = Contention()
+    assert _advise(contention, _uses(0.45, 0.45), 100.0).rest == {1}
+    assert _advise(contention, _uses(0.9), 100.0 + PROBE / 2) == Advice(wake=0)
+    assert _advise(contention, _uses(0.9), 100.0 + PROBE) == Advice(wake=1)
+    assert _advise(contention, _uses(0.9, 0.9), 100.0 + PROBE + WINDOW) == Advice()
+
+
+def test_where_fewer_use_less_all_go_on_for_ever_longer() -> None:
+    """Functions that need a core for a third of their time fill it together, not alone."""
+    contention, at, holds = Contention(), 100.0, list[float]()
+    for _ in range(7):
+        assert _advise(contention, _uses(0.3, 0.3, 0.3), at).rest == {1, 2}
+        at += WINDOW
+        began = at
+        assert _advise(contention, _uses(0.3), at) == Advice()
+        while _advise(contention, _uses(0.9, took=False), at) == Advice():
+            at += 0.01
+        holds.append(at - began)
+    assert holds == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 1.6, 1.6], abs=0.011)
+
+
+def test_after_a_success_it_is_held_no_longer_than_at_first() -> None:
+    """What was worse once, for another kind of functions, is forgotten."""
+    contention = Contention()
+    for at in (100.0, 100.3):
+        _advise(contention, _uses(0.5, 0.5), at)
+        _advise(contention, _uses(0.3), at + WINDOW)
+    _advise(contention, _uses(0.5, 0.5), 101.0)
+    assert _advise(contention, _uses(0.9), 101.1).contended
+    _advise(contention, _uses(0.5, 0.5), 102.0)
+    assert not _advise(contention, _uses(0.3), 102.1).contended
+    assert not _advise(contention, _uses(0.9), 102.1 + HOLDS[0] - 0.01).contended
+    assert _advise(contention, _uses(0.9), 102.1 + HOLDS[0]).contended
+
+
+def test_a_thread_burns_that_used_half_of_an_equal_share() -> None:
+    """On a busy core an equal share is one of what was used there, not of the whole core."""
+    used = 0.7
+    other = used * FAIR / 2
+    assert _advise(Contention(), _uses(used - other, other)).rest == {1}
+    assert _advise(Contention(), _uses(used - other + 0.01, other - 0.01)) == Advice(wake=2)
