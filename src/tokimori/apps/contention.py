@@ -18,11 +18,13 @@ HOLDS = 0.1, 1.6
 """Seconds until it is tried again with fewer: each time that this was worse twice as long, up to the second number."""
 PROBE = 0.25
 """Seconds after which one more is tried beside one that burns CPU: it may work without the lock."""
+LATELY = 0.2
+"""Seconds for which what was seen counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one thread that had work did for a while: the CPU it used (seconds), and whether it took something new."""
+    """What one thread did for a while: the CPU it used (seconds), and whether it took something new."""
 
     cpu: float
     took: bool
@@ -35,43 +37,48 @@ class Advice:
     rest: frozenset[int] = frozenset()
     wake: int | None = None
 
-    @property
-    def contended(self) -> bool:
-        """Whether more threads would only wait for the lock."""
-        return self.wake is not None
-
 
 class Contention:
     """Is asked again and again, while some of what there is to do waits for a thread."""
 
     def __init__(self) -> None:
         self._before = 0.0
-        """The share of a core that was used before fewer were let go; 0: none were."""
+        """The share of a core that was used before fewer were let go."""
         self._hold = HOLDS[0]
+        self._rested_at = self._contended_at = self._asked_at = float("-inf")
         self._hold_until = self._probe_at = 0.0
 
-    def advise(self, uses: Sequence[Use], passed: float, at: float) -> Advice:
-        """What follows from what they did in the time that has passed (seconds); `at` is the time now.
+    def lately(self, at: float) -> bool:
+        """Whether more threads would only have waited for the lock a moment ago."""
+        return at - self._contended_at < LATELY
+
+    def advise(self, share: float, uses: Sequence[Use], at: float) -> Advice:
+        """What follows from the share of a core that all have used, and from what each did since this was last asked.
 
         A thread that took nothing is at something long, and can make no room. Where none of the others burns CPU one
-        more is woken, and one for each thread that waits for something else: what waits for them may do so, too.
+        more is woken, and one for each thread that uses little: what waits for them may be such, too.
         """
-        share = sum(use.cpu for use in uses) / passed if passed > 0 else 0.0
+        asked, self._asked_at = at - self._asked_at < LATELY, at
         self._compare(share, at)
         if at < self._hold_until or not LEAST <= share <= MOST:
+            self._contended_at = float("-inf")
             return Advice()
-        fair = FAIR * passed * min(1.0, share) / len(uses)
+        self._contended_at = at
+        if not asked:
+            return Advice(wake=1)
+        fair = FAIR * sum(use.cpu for use in uses) / max(1, len(uses))
         burning = [number for number, use in enumerate(uses) if use.took and use.cpu >= fair]
         if len(burning) > 1:
-            self._before, self._probe_at = share, at + PROBE
+            self._before, self._rested_at, self._probe_at = share, at, at + PROBE
             return Advice(rest=frozenset(burning[1:]), wake=0)
         one_more = not burning or at >= self._probe_at
+        self._probe_at = at + PROBE if one_more else self._probe_at
         return Advice(wake=one_more + sum(use.cpu < fair for use in uses))
 
     def _compare(self, share: float, at: float) -> None:
         """With fewer less may be used: then what they do needs more than the lock."""
-        if self._before:
+        if at - self._rested_at < LATELY:
             worse = share < WORSE * self._before
             self._hold_until = at + self._hold if worse else at
             self._hold = min(2 * self._hold, HOLDS[1]) if worse else HOLDS[0]
-            self._before = 0.0
+        self._rested_at = float("-inf")

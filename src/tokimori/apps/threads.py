@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from tokimori.apps.contention import Advice, Contention, Use
+from tokimori.apps.contention import Contention, Use
 
 _T = TypeVar("_T")
 Later = Callable[[float, Callable[[], None]], object]
@@ -22,14 +22,19 @@ GLANCE = 0.001
 """Seconds between two looks at what waits for a thread: it may wait for twice as long. To begin one takes about ten
 times as long as a no-op."""
 LONG_GLANCE = 0.05
-"""Seconds between two looks while more threads would only wait for each other, or there are no more."""
+"""Seconds between two looks while more threads would only wait for each other, or all of them are at something."""
+SHORTEST = 0.005
+"""Seconds for which threads must have been seen: so long the interpreter lets one have its lock."""
 
 
 class Clocks(Protocol):
-    """What time it is, and how much CPU a thread has used (seconds)."""
+    """What time it is, and how much CPU was used (seconds)."""
 
     def now(self) -> float:
         """Of a clock that goes on evenly."""
+
+    def cpu(self) -> float:
+        """Used by all threads of the process."""
 
     def of_this_thread(self) -> Callable[[], float]:
         """What tells, in any thread, how much CPU the calling one has used."""
@@ -41,6 +46,10 @@ class SystemClocks:
     def now(self) -> float:
         """See `Clocks`."""
         return time.monotonic()
+
+    def cpu(self) -> float:
+        """See `Clocks`."""
+        return time.process_time()
 
     def of_this_thread(self) -> Callable[[], float]:
         """See `Clocks`."""
@@ -57,7 +66,7 @@ class _Thread:
         self.goes = True
         """It does not wait to be woken."""
         self.rests = False
-        """It shall take nothing more until it is woken."""
+        """It shall take nothing more until it is woken, or is told otherwise."""
         self.taken = self._taken_before = 0
         self.cpu: Callable[[], float] = float
         self._cpu_before = 0.0
@@ -71,7 +80,7 @@ class _Thread:
 
 
 class Threads(Generic[_T]):
-    """Calls `act`, which raises nothing, with each thing that it is given. All methods belong to one thread."""
+    """Calls `act`, which raises nothing, with each thing that it is given. All public methods belong to one thread."""
 
     def __init__(self, most: int, act: Callable[[_T], None], later: Later, clocks: Clocks | None = None) -> None:
         self._most = most
@@ -89,7 +98,10 @@ class Threads(Generic[_T]):
         self._looked_at: int | None = None
         """How many had been given when the next look was asked for; None: none is asked for."""
         self._contention = Contention()
-        self._since = 0.0
+        self._since = 0.0, 0.0
+        """From when on it is seen how much CPU is used, and how much was used by then."""
+        self._none_rests = False
+        """No look may come for long."""
         self._closed = False
 
     def give(self, thing: _T) -> None:
@@ -115,13 +127,11 @@ class Threads(Generic[_T]):
         """
         waiting, served = len(self._given), False
         if waiting and self._unseen:
-            served = self._wake()
-            if not served and len(self._begun) < min(in_hand, self._most):
-                self._begin_one()
-                served = True
-        self._unseen = False
-        if waiting > served and self._looked_at is None:  # also where a thread is on its way to it: it may be held up
-            self._look_after(GLANCE)
+            served = self._wake() or (len(self._begun) < min(in_hand, self._most) and self._begin_one())
+        self._unseen = self._none_rests = False
+        if waiting > served and self._looked_at is None and not self._closed:  # one may be held up on its way to it
+            self._since = self._clocks.now(), self._clocks.cpu()
+            self._look_after(self._since[0])
 
     def close(self) -> None:
         """Let each end when it has done what it was given. One that never does keeps nobody waiting.
@@ -134,49 +144,47 @@ class Threads(Generic[_T]):
             pass
 
     def begin_missing(self) -> None:
-        """Wake or begin a thread for each thing that waits for one."""
-        self._unseen = False
+        """Wake or begin a thread for each thing that waits for one; until the next `set_going` none rests."""
+        self._unseen, self._none_rests = False, True
         for thread in self._begun:
             thread.rests = False
         self._spare(len(self._given))
 
     # Looks
 
-    def _look_after(self, seconds: float) -> None:
-        if self._closed:
-            return
+    def _look_after(self, now: float) -> None:
+        more = self._idle or len(self._begun) < self._most
+        soon = more and not self._contention.lately(now)
+        self._later(GLANCE if soon else LONG_GLANCE, self._look)
         self._looked_at = self._number
-        self._since = self._clocks.now()
-        for thread in self._begun:
-            thread.used()  # it is asked for what they use from here on
-        self._later(seconds, self._look)
 
     def _look(self) -> None:
         """Only what waited at the last look has waited for long: what came since may be done in a moment."""
         seen, self._looked_at = self._looked_at or 0, None
-        waiting = seen - (self._number - len(self._given))
-        if self._closed or not self._given:
-            return
-        advice = self._advice()
-        self._spare(waiting if advice.wake is None else min(advice.wake, waiting))
-        if self._given:
-            more = self._idle or len(self._begun) < self._most
-            self._look_after(GLANCE if more and not advice.contended else LONG_GLANCE)
+        if self._given and not self._closed:
+            now = self._clocks.now()
+            wake = self._advised(now)
+            waiting = seen - (self._number - len(self._given))
+            self._spare(waiting if wake is None else min(wake, waiting))
+            self._look_after(now)
 
-    def _advice(self) -> Advice:
-        going = [thread for thread in self._begun if thread.goes]
-        at = self._clocks.now()
-        advice = self._contention.advise([thread.used() for thread in going], at - self._since, at)
-        for number, thread in enumerate(going):
+    def _advised(self, now: float) -> int | None:
+        """How many to wake (None: as many as can be), when some were told to rest."""
+        cpu, (since, before) = self._clocks.cpu(), self._since
+        if self._none_rests or now - since < SHORTEST:
+            return None
+        self._since = now, cpu
+        used = [(thread, thread.used()) for thread in self._begun]
+        going = [(thread, use) for thread, use in used if thread.goes]
+        advice = self._contention.advise((cpu - before) / (now - since), [use for _, use in going], now)
+        for number, (thread, _) in enumerate(going):
             thread.rests = number in advice.rest
-        return advice
+        return advice.wake
 
     def _spare(self, things: int) -> None:
         for _ in range(things):
-            if not self._wake():
-                if len(self._begun) >= self._most:
-                    return
-                self._begin_one()
+            if not self._wake() and (len(self._begun) >= self._most or not self._begin_one()):
+                return
 
     def _wake(self) -> bool:
         """Wake a thread that waits; whether any does. Called in any thread."""
@@ -184,21 +192,24 @@ class Threads(Generic[_T]):
             thread = self._idle.pop()
         except IndexError:
             return False
-        thread.rests = False
+        thread.rests, thread.goes = False, True
         thread.woken.release()
         return True
 
     # Threads
 
-    def _begin_one(self) -> None:
+    def _begin_one(self) -> bool:
+        """Whether the machine gives one. Raises `RuntimeError` where it does not, and there is none."""
         thread = _Thread()
         name = f"tokimori_{len(self._begun) + 1}"
         try:
             threading.Thread(target=self._work, args=(thread,), name=name, daemon=True).start()
-            self._begun.append(thread)
         except RuntimeError:
             if not self._begun:
                 raise
+            return False
+        self._begun.append(thread)
+        return True
 
     def _work(self, thread: _Thread) -> None:
         thread.cpu = self._clocks.of_this_thread()
@@ -223,4 +234,3 @@ class Threads(Generic[_T]):
         if self._closed or (self._given and not thread.rests):
             self._wake()
         thread.woken.acquire()
-        thread.goes = True

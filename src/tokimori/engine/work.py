@@ -30,7 +30,7 @@ UNREADABLE_WAIT = 2.0
 LINGER = 0.025
 """Seconds for which ends wait for more on a busy node, so that they share one transaction."""
 SEVERAL = 2
-"""So many ends within `LINGER` are worth to wait for."""
+"""So many ends within `LINGER` are worth waiting for."""
 ENOUGH = 128
 """So many runs are worth a transaction, however soon as many more will have ended."""
 
@@ -100,7 +100,8 @@ class Work:
     def linger(self) -> float:
         """Seconds for which what has ended may wait for more.
 
-        None unless every place is used, and will be for that long, though three times as many end as usual.
+        None unless every place is used, and will be for that long even if three times as many end as usual, or every
+        place ends once more.
         """
         ends = self.pace.rate * LINGER
         enough = ends + min(self.concurrency, 2 * ends)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tokimori.apps.contention import FAIR, HOLDS, LEAST, MOST, PROBE, Advice, Contention, Use
+from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, PROBE, Advice, Contention, Use
 
 WINDOW = 0.05
 
@@ -15,7 +15,8 @@ def _uses(*shares: float, took: bool = True) -> list[Use]:
 
 
 def _advise(contention: Contention, uses: Sequence[Use], at: float = 100.0) -> Advice:
-    return contention.advise(uses, WINDOW, at)
+    contention._asked_at = at - WINDOW  # else it would not know since when these were used
+    return contention.advise(sum(use.cpu for use in uses) / WINDOW, uses, at)
 
 
 @pytest.mark.parametrize("shares", [(), (0.01,) * 8, (LEAST - 0.01,), (MOST / 2 + 0.01,) * 2])
@@ -24,16 +25,28 @@ def test_threads_that_wait_for_other_things_or_need_no_lock_are_all_let_go(share
     assert _advise(Contention(), _uses(*shares)) == Advice()
 
 
-def test_in_no_time_nothing_is_seen() -> None:
-    """Two looks may fall on the same moment of a coarse clock."""
-    assert Contention().advise(_uses(1.0), 0.0, 1.0) == Advice()
+def test_what_was_used_before_it_was_asked_is_no_reason_to_rest() -> None:
+    """It may have been used an hour ago: one more is woken, and the next answer counts."""
+    contention = Contention()
+    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0) == Advice(wake=1)
+    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0 + LATELY) == Advice(wake=1)
+    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0 + 1.9 * LATELY).rest == {1}
+
+
+def test_it_is_known_for_a_moment_that_more_would_only_wait() -> None:
+    """What comes then is looked after less often; not after something else was seen."""
+    contention = Contention()
+    assert not contention.lately(100.0)
+    _advise(contention, _uses(0.9))
+    assert [contention.lately(at) for at in (100.0, 100.0 + LATELY)] == [True, False]
+    _advise(contention, _uses(0.1), 100.1)
+    assert not contention.lately(100.1)
 
 
 def test_of_threads_that_burn_cpu_one_goes_on() -> None:
     """Sixteen would hand on the lock all the time; those that rest are told so, and none is woken."""
     advice = _advise(Contention(), _uses(*(0.9 / 16,) * 16))
     assert advice == Advice(rest=frozenset(range(1, 16)), wake=0)
-    assert advice.contended
 
 
 def test_what_is_at_something_long_makes_no_room() -> None:
@@ -74,6 +87,13 @@ def test_where_fewer_use_less_all_go_on_for_ever_longer() -> None:
     assert holds == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 1.6, 1.6], abs=0.011)
 
 
+def test_what_was_seen_before_nothing_waited_is_forgotten() -> None:
+    """Else the first functions of the next day would seem to be slowed down by those of today that rest."""
+    contention = Contention()
+    assert _advise(contention, _uses(0.5, 0.5)).rest
+    assert _advise(contention, _uses(0.65), 200.0).wake is not None
+
+
 def test_after_a_success_it_is_held_no_longer_than_at_first() -> None:
     """What was worse once, for another kind of functions, is forgotten."""
     contention = Contention()
@@ -81,11 +101,11 @@ def test_after_a_success_it_is_held_no_longer_than_at_first() -> None:
         _advise(contention, _uses(0.5, 0.5), at)
         _advise(contention, _uses(0.3), at + WINDOW)
     _advise(contention, _uses(0.5, 0.5), 101.0)
-    assert _advise(contention, _uses(0.9), 101.1).contended
+    assert _advise(contention, _uses(0.9), 101.1) != Advice()
     _advise(contention, _uses(0.5, 0.5), 102.0)
-    assert not _advise(contention, _uses(0.3), 102.1).contended
-    assert not _advise(contention, _uses(0.9), 102.1 + HOLDS[0] - 0.01).contended
-    assert _advise(contention, _uses(0.9), 102.1 + HOLDS[0]).contended
+    assert _advise(contention, _uses(0.3), 102.1) == Advice()
+    assert _advise(contention, _uses(0.9), 102.1 + HOLDS[0] - 0.01) == Advice()
+    assert _advise(contention, _uses(0.9), 102.1 + HOLDS[0]) != Advice()
 
 
 def test_a_thread_burns_that_used_half_of_an_equal_share() -> None:

@@ -73,7 +73,7 @@ def test_each_has_a_thread_of_its_own_up_to_the_most() -> None:
 
 
 def test_no_thread_is_begun_while_one_is_idle() -> None:
-    """A second call with nothing in thread goes to the thread that there is; after `close` it ends."""
+    """A second call with nothing in hand goes to the thread that there is; after `close` it ends."""
     done = threading.Semaphore(0)
     found: list[threading.Thread] = []
 
@@ -234,6 +234,20 @@ def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(m
     assert names == ["tokimori_1"] * 2
 
 
+def test_what_no_thread_could_be_begun_for_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is there may rest when it has done what it has in hand."""
+    begun = Begun(monkeypatch)
+    threads = Threads[int](8, lambda _: None, begun.later)
+    _come(threads, 0, in_hand=1)
+    threads._given.clear()  # as if the thread had it
+    begun.looks.clear()
+    threads._looked_at = None
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    _come(threads, 1, in_hand=2)
+    assert len(begun.looks) == 1
+    threads.close()
+
+
 def test_what_a_thread_is_on_its_way_to_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be held up there: then the thing gets another thread at the look."""
     begun = Begun(monkeypatch)
@@ -312,7 +326,7 @@ class Bench:
         self.may_end = {f"tokimori_{number}": threading.Semaphore(0) for number in range(1, most + 1)}
         self.took = threading.Semaphore(0)
         self.names = list[str]()
-        self.at = self.cpu = 0.0
+        self.at = self.used = self.used_by_each = 0.0
         self.threads = Threads[int](most, self._act, self.later, self)
         _come(self.threads, *range(given), in_hand=given)
 
@@ -331,10 +345,14 @@ class Bench:
         """See `Clocks`."""
         return self.at
 
+    def cpu(self) -> float:
+        """See `Clocks`."""
+        return self.used
+
     def of_this_thread(self) -> Callable[[], float]:
         """See `Clocks`. Each of them uses as much."""
-        before = self.cpu
-        return lambda: self.cpu - before
+        before = self.used_by_each
+        return lambda: self.used_by_each - before
 
     def let_each_end(self, acts: int = 1) -> None:
         """So many acts of each thread that is at one."""
@@ -347,10 +365,11 @@ class Bench:
         for _ in range(acts):
             assert self.took.acquire(timeout=10)
 
-    def look(self, share: float) -> None:
-        """Each thread has used that share of a core since the last look."""
-        self.at += 1
-        self.cpu += share
+    def look(self, share: float, after: float = 0.1) -> None:
+        """Each thread that goes has used that share of a core since the last look, which was so long ago."""
+        self.at += after
+        self.used_by_each += share * after
+        self.used += share * after * sum(thread.goes for thread in self.threads._begun)
         self.looks.pop()()
 
     def close(self) -> None:
@@ -361,7 +380,7 @@ class Bench:
 
 def _all_four_go() -> Bench:
     """Each has taken something since the last look."""
-    bench = Bench(given=20)
+    bench = Bench(given=40)
     bench.look(0)
     bench.wait_for(4)
     bench.let_each_end()
@@ -370,32 +389,46 @@ def _all_four_go() -> Bench:
 
 
 def test_of_four_that_burn_cpu_three_rest_when_they_have_done_what_they_had() -> None:
-    """They would thread on the interpreter's lock all the time, and get no more done."""
+    """They would wait for the interpreter's lock all the time, and get no more done."""
     bench = _all_four_go()
     bench.look(0.2)
     bench.let_each_end()
     bench.wait_for(1)
     _until_idle(bench.threads, 3)
-    bench.let_each_end(3)
-    bench.wait_for(3)
+    for _ in range(3):
+        bench.may_end[bench.names[8]].release()
+        bench.wait_for(1)
     assert len(set(bench.names[8:])) == 1
     assert bench.pauses == [GLANCE, LONG_GLANCE, LONG_GLANCE]
-    bench.look(0.9)
-    for _ in range(2):  # the one that is tried beside it goes on, too
+    for _ in range(3):
+        bench.look(0.9)
+        bench.may_end[bench.names[8]].release()
         bench.wait_for(1)
-        bench.may_end[bench.names[-1]].release()
-    assert len(set(bench.names[8:])) == 2
+    bench.wait_for(1)
+    (tried,) = set(bench.names[8:]) - {bench.names[8]}
+    bench.may_end[tried].release()  # the one that is tried beside it goes on, too
+    bench.wait_for(1)
+    assert bench.names[-1] == tried
     bench.close()
 
 
-def test_what_a_thread_used_before_a_look_was_asked_for_does_not_count() -> None:
-    """It may have burned CPU for an hour while nothing waited behind it."""
+def test_what_was_used_before_a_look_was_asked_for_does_not_count() -> None:
+    """One may have burned CPU for an hour while nothing waited behind it."""
     bench = Bench(given=1, most=8)
     bench.wait_for(1)
-    bench.cpu = 0.9
+    bench.used = 0.09
     _come(bench.threads, *range(7), in_hand=8)
     bench.look(0)
     bench.wait_for(7)
+    bench.close()
+
+
+def test_what_a_moment_shows_is_no_reason_to_rest() -> None:
+    """The interpreter lets one have the lock for 5 ms: each of them may be about to block."""
+    bench = _all_four_go()
+    bench.look(0.2, after=0.004)
+    bench.let_each_end()
+    bench.wait_for(4)
     bench.close()
 
 
@@ -418,6 +451,28 @@ def test_those_that_rest_go_on_where_the_loop_may_be_held() -> None:
     _until_idle(bench.threads, 3)
     bench.threads.begin_missing()
     bench.wait_for(3)
+    bench.let_each_end()
+    bench.wait_for(4)
+    bench.look(0.2)
+    bench.let_each_end()
+    bench.wait_for(4)
+    bench.threads.set_going(20)
+    bench.look(0.2)
+    bench.let_each_end()
+    bench.wait_for(4)
+    bench.look(0.2)
+    assert sum(thread.rests for thread in bench.threads._begun) == 3
+    bench.close()
+
+
+def test_one_that_waits_for_work_is_not_the_one_that_goes_on() -> None:
+    """It took and ended something since the last look: then another one must not rest for it."""
+    bench = _all_four_go()
+    first, *others = bench.threads._begun
+    first.goes = False  # as if it waited
+    bench.look(0.3)
+    assert [thread.rests for thread in others] == [False, True, True]
+    first.goes = True
     bench.close()
 
 
