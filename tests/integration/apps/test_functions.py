@@ -50,6 +50,11 @@ def test_a_result_that_is_no_json_is_the_error(working: AppProgram) -> None:
     assert working.outcome("double", '{"number": 1}')["state"] == "succeeded"
 
 
+def test_a_worker_process_takes_no_core_from_its_node(working: AppProgram) -> None:
+    """However many functions burn CPU: the node's loop, which all of them wait for, goes first."""
+    assert os.sched_getscheduler(working.outcome("double", '{"number": 1}')["pid"]) == os.SCHED_BATCH
+
+
 def test_a_dead_process_is_replaced_and_its_run_settled_at_once(working: AppProgram) -> None:
     """A function that kills its process loses its four attempts within seconds, and all others go on."""
     began = time.monotonic()
