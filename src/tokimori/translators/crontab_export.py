@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tokimori.errors import InvalidFile
-from tokimori.model.job import Job, JobState, schedule_of
+from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.target import Command
 from tokimori.schedules.cron import Cron
 from tokimori.schedules.field_table import FieldTable
@@ -97,8 +97,7 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
         return "cron can't stop it after a number of runs"
     schedules = list(_schedules(job))
     if not schedules:
-        typed = job.definition.schedule
-        return "it has no schedule" if typed is None else f"{typed!r} can't be written in five fields"
+        return _why_no_fields(job.definition)
     if system and command.user is None:
         return "it names no user, as each line of a system crontab must"
     if command.user is not None and not system:
@@ -108,6 +107,16 @@ def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
     if "\n" in _shell(command):
         return "its command has more than one line"
     return _Entry(job=job, command=command, schedules=schedules, settings=_settings(job, command, zone))
+
+
+def _why_no_fields(definition: Definition) -> str:
+    if definition.schedule is None:
+        return "it has no schedule"
+    if definition.calendars:
+        return f"cron can't leave out the days of calendars ({', '.join(definition.calendars)})"
+    if definition.starts_at is not None or definition.ends_at is not None:
+        return "cron can't keep to a moment from which or until which it runs (starts_at, ends_at)"
+    return f"{definition.schedule!r} can't be written in five fields"
 
 
 def _schedules(job: Job) -> Iterator[str]:

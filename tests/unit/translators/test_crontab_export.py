@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_job
 from tests.unit.schedules.texts import crons
@@ -86,6 +87,11 @@ LEFT_OUT: list[tuple[Job, str]] = [
     (job(schedule="0 0 * * fri#2"), "'0 0 * * fri#2' can't be written in five fields"),
     (job(schedule="*/10 * * * * *"), "'*/10 * * * * *' can't be written in five fields"),
     (job(schedule="0 0 9 1 1 * 2031"), "'0 0 9 1 1 * 2031' can't be written in five fields"),
+    (replace(job(calendars=("off", "b")), days_off="{}"), "cron can't leave out the days of calendars (off, b)"),
+    (
+        job(ends_at="2031-01-01T00:00:00Z"),
+        "cron can't keep to a moment from which or until which it runs (starts_at, ends_at)",
+    ),
     (job(target=command(user="bob")), "it runs as bob, which only a system crontab can express (--system)"),
     (job(target=command("a\nb")), "its command has more than one line"),
     (job(target=command("cat", stdin="no end of line")), "a crontab can't hold its command or its environment"),
