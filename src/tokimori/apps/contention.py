@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST, MOST = 0.6, 1.2
-"""So much of a core is used by threads that share one lock, if they have no other work than what needs it: less where
-the machine is busy, and more only by what works without the lock."""
+"""So much of a core is used by a process whose threads share one lock, if they have no other work than what needs it:
+less where the machine is busy, and more only by what works without the lock."""
+OWN = 0.3
+"""So much of that at least its functions use: else something else in the process burns CPU, which does not rest."""
 FAIR = 0.5
 """A thread burns CPU if it used so much of an equal share; all others wait for something else."""
 WORSE = 0.75
@@ -52,15 +54,17 @@ class Contention:
         """Whether more threads would only have waited for the lock a moment ago."""
         return at - self._contended_at < LATELY
 
-    def advise(self, share: float, uses: Sequence[Use], at: float) -> Advice:
-        """What follows from the share of a core that all have used, and from what each did since this was last asked.
+    def advise(self, share: float, own: float, uses: Sequence[Use], at: float) -> Advice:
+        """What follows from the share of a core that the process has used, and from what each did since the last time.
+
+        `own` is the part of it that all threads of functions have used, those that wait for work now included.
 
         A thread that took nothing is at something long, and can make no room. Where none of the others burns CPU one
         more is woken, and one for each thread that uses little: what waits for them may be such, too.
         """
         asked, self._asked_at = at - self._asked_at < LATELY, at
         self._compare(share, at)
-        if at < self._hold_until or not LEAST <= share <= MOST:
+        if at < self._hold_until or not LEAST <= share <= MOST or own < OWN * share:
             self._contended_at = float("-inf")
             return Advice()
         self._contended_at = at

@@ -129,9 +129,8 @@ class Threads(Generic[_T]):
         if waiting and self._unseen:
             served = self._wake() or (len(self._begun) < min(in_hand, self._most) and self._begin_one())
         self._unseen = self._none_rests = False
-        if waiting > served and self._looked_at is None and not self._closed:  # one may be held up on its way to it
-            self._since = self._clocks.now(), self._clocks.cpu()
-            self._look_after(self._since[0])
+        if waiting > served:  # also where one is on its way to it, which may be held up
+            self._ask_for_a_look()
 
     def close(self) -> None:
         """Let each end when it has done what it was given. One that never does keeps nobody waiting.
@@ -149,8 +148,15 @@ class Threads(Generic[_T]):
         for thread in self._begun:
             thread.rests = False
         self._spare(len(self._given))
+        if self._given:
+            self._ask_for_a_look()
 
     # Looks
+
+    def _ask_for_a_look(self) -> None:
+        if self._looked_at is None and not self._closed:
+            self._since = self._clocks.now(), self._clocks.cpu()
+            self._look_after(self._since[0])
 
     def _look_after(self, now: float) -> None:
         more = self._idle or len(self._begun) < self._most
@@ -176,7 +182,8 @@ class Threads(Generic[_T]):
         self._since = now, cpu
         used = [(thread, thread.used()) for thread in self._begun]
         going = [(thread, use) for thread, use in used if thread.goes]
-        advice = self._contention.advise((cpu - before) / (now - since), [use for _, use in going], now)
+        passed, own = now - since, sum(use.cpu for _, use in used)
+        advice = self._contention.advise((cpu - before) / passed, own / passed, [use for _, use in going], now)
         for number, (thread, _) in enumerate(going):
             thread.rests = number in advice.rest
         return advice.wake
@@ -213,6 +220,12 @@ class Threads(Generic[_T]):
 
     def _work(self, thread: _Thread) -> None:
         thread.cpu = self._clocks.of_this_thread()
+        try:
+            self._work_on(thread)
+        finally:
+            thread.cpu, thread.goes = float, False  # its clock ends with it
+
+    def _work_on(self, thread: _Thread) -> None:
         while True:
             if thread.rests:
                 self._wait(thread)

@@ -100,8 +100,8 @@ class Work:
     def linger(self) -> float:
         """Seconds for which what has ended may wait for more.
 
-        None unless every place is used, and will be for that long even if three times as many end as usual, or every
-        place ends once more.
+        None unless every place is used, and enough runs wait to keep it so: for three times the usual ends, or for
+        these and one more in each place, whichever is less.
         """
         ends = self.pace.rate * LINGER
         enough = ends + min(self.concurrency, 2 * ends)

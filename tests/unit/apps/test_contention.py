@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, PROBE, Advice, Contention, Use
+from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, OWN, PROBE, Advice, Contention, Use
 
 WINDOW = 0.05
 
@@ -16,7 +16,8 @@ def _uses(*shares: float, took: bool = True) -> list[Use]:
 
 def _advise(contention: Contention, uses: Sequence[Use], at: float = 100.0) -> Advice:
     contention._asked_at = at - WINDOW  # else it would not know since when these were used
-    return contention.advise(sum(use.cpu for use in uses) / WINDOW, uses, at)
+    share = sum(use.cpu for use in uses) / WINDOW
+    return contention.advise(share, share, uses, at)
 
 
 @pytest.mark.parametrize("shares", [(), (0.01,) * 8, (LEAST - 0.01,), (MOST / 2 + 0.01,) * 2])
@@ -25,12 +26,20 @@ def test_threads_that_wait_for_other_things_or_need_no_lock_are_all_let_go(share
     assert _advise(Contention(), _uses(*shares)) == Advice()
 
 
+def test_functions_that_wait_beside_something_else_that_burns_cpu_go_on() -> None:
+    """A thread of the app's own may compute all day: it would not be done sooner if functions that sleep rested."""
+    contention = Contention()
+    contention.advise(0.9, 0.0, [], 99.9)
+    assert contention.advise(0.9, OWN * 0.9 - 0.01, _uses(*(0.01,) * 16), 100.0) == Advice()
+    assert contention.advise(0.9, OWN * 0.9, _uses(*(0.02,) * 16), 100.1).rest
+
+
 def test_what_was_used_before_it_was_asked_is_no_reason_to_rest() -> None:
     """It may have been used an hour ago: one more is woken, and the next answer counts."""
     contention = Contention()
-    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0) == Advice(wake=1)
-    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0 + LATELY) == Advice(wake=1)
-    assert contention.advise(0.9, _uses(0.45, 0.45), 100.0 + 1.9 * LATELY).rest == {1}
+    assert contention.advise(0.9, 0.9, _uses(0.45, 0.45), 100.0) == Advice(wake=1)
+    assert contention.advise(0.9, 0.9, _uses(0.45, 0.45), 100.0 + LATELY) == Advice(wake=1)
+    assert contention.advise(0.9, 0.9, _uses(0.45, 0.45), 100.0 + 1.9 * LATELY).rest == {1}
 
 
 def test_it_is_known_for_a_moment_that_more_would_only_wait() -> None:

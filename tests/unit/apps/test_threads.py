@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tokimori.apps.threads import GLANCE, LONG_GLANCE, Threads, _Thread
+from tokimori.apps.threads import GLANCE, LONG_GLANCE, Later, Threads, _Thread
 
 
 def _no_look(_: float, act: Callable[[], None]) -> None:
@@ -17,6 +17,37 @@ def _no_thread(_: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
+class Still:
+    """Clocks that stand still: nothing is seen of what threads use."""
+
+    def now(self) -> float:
+        """See `Clocks`."""
+        return 0.0
+
+    def cpu(self) -> float:
+        """See `Clocks`."""
+        return 0.0
+
+    def of_this_thread(self) -> Callable[[], float]:
+        """See `Clocks`."""
+        return float
+
+
+def _threads(most: int, act: Callable[[int], None], later: Later) -> Threads[int]:
+    return Threads(most, act, later, Still())
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    """Until that is so, which nothing tells."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+
+
+def _until_taken(threads: Threads[int]) -> None:
+    _until(lambda: not threads._given)
+
+
 def _come(threads: Threads[int], *numbers: int, in_hand: int) -> None:
     for number in numbers:
         threads.give(number)
@@ -24,10 +55,7 @@ def _come(threads: Threads[int], *numbers: int, in_hand: int) -> None:
 
 
 def _until_idle(threads: Threads[int], number: int) -> None:
-    """Until so many of its threads wait, which nothing tells."""
-    end = time.monotonic() + 10
-    while len(threads._idle) < number:
-        assert time.monotonic() < end
+    _until(lambda: len(threads._idle) >= number)
 
 
 class Begun:
@@ -63,9 +91,11 @@ def test_each_has_a_thread_of_its_own_up_to_the_most() -> None:
             together.wait()
         done.release()
 
-    threads = Threads[int](2, act, _no_look)
-    for number in range(3):
-        _come(threads, number, in_hand=number + 1)
+    threads = _threads(2, act, _no_look)
+    _come(threads, 0, in_hand=1)
+    _until_taken(threads)
+    _come(threads, 1, in_hand=2)
+    _come(threads, 2, in_hand=3)
     for _ in range(3):
         assert done.acquire(timeout=10)
     assert set(names) == {"tokimori_1", "tokimori_2"}
@@ -81,7 +111,7 @@ def test_no_thread_is_begun_while_one_is_idle() -> None:
         found.append(threading.current_thread())
         done.release()
 
-    threads = Threads[int](2, act, _no_look)
+    threads = _threads(2, act, _no_look)
     for _ in range(2):
         _come(threads, 0, in_hand=1)
         assert done.acquire(timeout=10)
@@ -104,9 +134,11 @@ def test_who_became_idle_last_is_woken_first() -> None:
             second.wait(10)
         done.release()
 
-    threads = Threads[int](2, act, _no_look)
+    threads = _threads(2, act, _no_look)
     _come(threads, 1, in_hand=1)
+    _until_taken(threads)
     _come(threads, 2, in_hand=2)
+    _until_taken(threads)
     first.set()
     assert done.acquire(timeout=10)
     second.set()
@@ -125,7 +157,7 @@ def test_of_many_that_come_together_only_those_get_a_thread_that_still_wait_a_mo
 ) -> None:
     """To begin one takes longer than a no-op; it is looked once for all of them."""
     done, begun = threading.Semaphore(0), Begun(monkeypatch)
-    threads = Threads[int](8, lambda _: done.release(), begun.later)
+    threads = _threads(8, lambda _: done.release(), begun.later)
     _come(threads, 0, 1, 2, 3, in_hand=4)
     assert (len(begun), len(begun.looks)) == (1, 1)
     if taken:
@@ -148,7 +180,7 @@ def test_a_look_begins_no_thread_for_what_came_since_the_last_one(monkeypatch: p
         done.release()
 
     begun = Begun(monkeypatch)
-    threads = Threads[int](8, act, begun.later)
+    threads = _threads(8, act, begun.later)
     _come(threads, 0, 1, in_hand=2)
     begun.start(0)
     for _ in range(2):
@@ -174,7 +206,7 @@ def test_after_the_end_no_look_begins_a_thread() -> None:
         goes_on.wait(10)
         done.release()
 
-    threads = Threads[int](8, act, lambda _, look: looks.append(look))
+    threads = _threads(8, act, lambda _, look: looks.append(look))
     _come(threads, 0, in_hand=1)
     _come(threads, 1, 2, 3, in_hand=4)
     threads.close()
@@ -201,7 +233,7 @@ def test_one_that_waits_behind_one_that_blocks_is_looked_after() -> None:
         done.release()
 
     looks = list[Callable[[], None]]()
-    threads = Threads[int](8, act, lambda _, look: looks.append(look))
+    threads = _threads(8, act, lambda _, look: looks.append(look))
     for before in (0, 3):
         _come(threads, before, before + 2, 1, in_hand=3)
         while looks:
@@ -219,7 +251,7 @@ def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(m
         names.append(threading.current_thread().name)
         done.release()
 
-    threads = Threads[int](2, act, _no_look)
+    threads = _threads(2, act, _no_look)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", _no_thread)
         with pytest.raises(RuntimeError):
@@ -237,7 +269,7 @@ def test_where_the_machine_gives_no_thread_work_waits_for_those_that_are_there(m
 def test_what_no_thread_could_be_begun_for_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is there may rest when it has done what it has in hand."""
     begun = Begun(monkeypatch)
-    threads = Threads[int](8, lambda _: None, begun.later)
+    threads = _threads(8, lambda _: None, begun.later)
     _come(threads, 0, in_hand=1)
     threads._given.clear()  # as if the thread had it
     begun.looks.clear()
@@ -251,7 +283,7 @@ def test_what_no_thread_could_be_begun_for_is_looked_after(monkeypatch: pytest.M
 def test_what_a_thread_is_on_its_way_to_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be held up there: then the thing gets another thread at the look."""
     begun = Begun(monkeypatch)
-    threads = Threads[int](8, lambda _: None, begun.later)
+    threads = _threads(8, lambda _: None, begun.later)
     _come(threads, 0, in_hand=1)
     threads._given.clear()  # as if the thread had it, and had told its end
     begun.look()
@@ -280,7 +312,7 @@ def test_nothing_is_missed_by_a_thread_that_is_about_to_wait(what: str) -> None:
                 threads.close()
             super().append(thread)
 
-    threads = Threads[int](1, act, lambda *_: None)
+    threads = _threads(1, act, lambda *_: None)
     threads._idle = Idle()
     _come(threads, 0, in_hand=1)
     begun.set()
@@ -301,7 +333,7 @@ def test_whatever_comes_is_done() -> None:
         done.release()
 
     looks = list[Callable[[], None]]()
-    threads = Threads[int](3, act, lambda _, look: looks.append(look))
+    threads = _threads(3, act, lambda _, look: looks.append(look))
     for number in range(3_000):
         _come(threads, *range(number % 3 + 1), in_hand=3)
         if looks:
@@ -416,6 +448,8 @@ def test_what_was_used_before_a_look_was_asked_for_does_not_count() -> None:
     """One may have burned CPU for an hour while nothing waited behind it."""
     bench = Bench(given=1, most=8)
     bench.wait_for(1)
+    while bench.looks:  # where it was not taken at once
+        bench.looks.pop()()
     bench.used = 0.09
     _come(bench.threads, *range(7), in_hand=8)
     bench.look(0)
@@ -505,3 +539,33 @@ def test_a_look_after_the_end_looks_at_no_thread_that_has_ended() -> None:
 
 def _gone() -> float:
     raise OSError("no such thread")
+
+
+def test_a_thread_that_broke_costs_one_place_and_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it calls raises nothing, but for want of memory: its clock is gone with it."""
+    broke = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: broke.set())
+    bench = _all_four_go()
+    first = bench.threads._begun[0]
+    first.cpu = _gone
+    bench.threads._act = lambda _: _gone()  # type: ignore[assignment]
+    bench.may_end["tokimori_1"].release()
+    assert broke.wait(10)
+    bench.threads._act = bench._act
+    _until(lambda: not first.goes)
+    bench.look(0.2)
+    assert bench.looks
+    bench.close()
+
+
+def test_what_begin_missing_could_begin_no_thread_for_is_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No frame may follow, and the only thread may be at something for an hour."""
+    begun = Begun(monkeypatch)
+    threads = _threads(8, lambda _: None, begun.later)
+    threads.give(0)
+    threads._given.clear()  # as if the thread had it
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    threads.give(1)
+    threads.begin_missing()
+    assert len(begun.looks) == 1
+    threads.close()

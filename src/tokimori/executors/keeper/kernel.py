@@ -93,7 +93,7 @@ def name_myself(name: bytes) -> None:
 def preempt_nobody() -> None:
     """When this process wakes up it takes no core from another one (SCHED_BATCH, sched(7)); its share stays the same.
 
-    Another policy than the usual one was set by somebody and stays; so does the usual one where a sandbox forbids it.
+    Another policy than the usual one was set by somebody and stays; so does the usual one where a sandbox refuses it.
     """
     with suppress(OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
