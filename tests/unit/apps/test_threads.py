@@ -454,6 +454,7 @@ def test_what_was_used_before_a_look_was_asked_for_does_not_count() -> None:
     _come(bench.threads, *range(7), in_hand=8)
     bench.look(0)
     bench.wait_for(7)
+    assert len(set(bench.names)) == 8
     bench.close()
 
 
@@ -463,6 +464,7 @@ def test_what_a_moment_shows_is_no_reason_to_rest() -> None:
     bench.look(0.2, after=0.004)
     bench.let_each_end()
     bench.wait_for(4)
+    assert len(set(bench.names[8:])) == 4
     bench.close()
 
 
@@ -523,6 +525,7 @@ def test_one_that_was_to_rest_until_it_came_to_do_so_goes_on() -> None:
     bench.threads._idle = Idle()
     bench.let_each_end()
     bench.wait_for(4)
+    assert len(set(bench.names[8:])) == 4
     bench.close()
 
 
