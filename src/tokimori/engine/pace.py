@@ -3,7 +3,13 @@
 from tokimori.clock import MILLISECOND, SECOND, Moment
 
 PREFETCH_SECONDS = 0.1
-"""A node claims no more than it can start within about this time."""
+"""A node claims no more than it can start within about this time; where it lingers for longer, within four lingers."""
+LINGER, LONGEST_LINGER = 0.025, 0.05
+"""Seconds for which ends wait for more on a busy node, so that they share one transaction: at least, at most."""
+SEVERAL = 2
+"""So many ends within `LINGER` are worth waiting for."""
+MANY_ENDS = 8
+"""So many are waited for longer than that."""
 MANY = 32
 """So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
 _SMOOTHING = 0.3
@@ -33,6 +39,16 @@ class Pace:
             weight = 1.0 if ended >= self.places and measured > self.rate else _SMOOTHING
             self.rate += weight * (measured - self.rate)
             self._since = at
+
+    def linger(self) -> float:
+        """Seconds for which ends are worth waiting for; 0 where few come."""
+        if self.rate * LINGER < SEVERAL:
+            return 0.0
+        return min(LONGEST_LINGER, max(LINGER, MANY_ENDS / self.rate))
+
+    def ahead(self) -> int:
+        """How many runs a node claims beside those that it has places for: these stay used while it lingers."""
+        return int(self.rate * max(PREFETCH_SECONDS, 4 * self.linger()))
 
     def claimed(self, at: Moment) -> None:
         """A claim was answered: from here on is counted what ends."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.pace import PREFETCH_SECONDS, Pace
+from tokimori.engine.pace import LINGER, Pace
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
@@ -27,10 +27,6 @@ LATE = 1.0
 """Seconds for which a claimed run may wait for a place."""
 UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
-LINGER = 0.025
-"""Seconds for which ends wait for more on a busy node, so that they share one transaction."""
-SEVERAL = 2
-"""So many ends within `LINGER` are worth waiting for."""
 ENOUGH = 128
 """So many runs are worth a transaction, however soon as many more will have ended."""
 
@@ -89,7 +85,7 @@ class Work:
         """
         free = self.concurrency - len(self._running)
         starved = self.busy and not self._backlog
-        ends = max(int(self.pace.rate * PREFETCH_SECONDS), self.pace.burst() if starved else 0)
+        ends = max(self.pace.ahead(), self.pace.burst() if starved else 0)
         ahead = min(2 * self._most, free + ends)
         return max(0, min(self._most, ahead - len(self._backlog)))
 
@@ -103,10 +99,11 @@ class Work:
         None unless every place is used, and enough runs wait to keep it so: for three times the usual ends, or for
         these and one more in each place, whichever is less.
         """
-        ends = self.pace.rate * LINGER
+        seconds = self.pace.linger()
+        ends = self.pace.rate * seconds
         enough = ends + min(self.concurrency, 2 * ends)
         full = len(self._running) >= self.concurrency and len(self._backlog) >= enough
-        return LINGER if full and ends >= SEVERAL else 0.0
+        return seconds if full else 0.0
 
     def worth_it(self, runs: int) -> bool:
         """Whether so many are worth a transaction while another one is under way, and not only those of a moment.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.engine.pace import Pace
+from tokimori.engine.pace import LINGER, LONGEST_LINGER, Pace
 
 
 def test_a_rise_of_the_pace_is_believed_where_every_place_was_used() -> None:
@@ -33,3 +33,22 @@ def test_idle_time_is_no_part_of_the_pace() -> None:
     pace.begin(200.0)
     pace.note(4, at=200.01)
     assert pace.rate == pytest.approx(400)
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"),
+    [(0.0, 0.0), (79.0, 0.0), (80.0, LONGEST_LINGER), (160.0, LONGEST_LINGER), (200.0, 0.04), (1000.0, LINGER)],
+)
+def test_ends_that_come_more_slowly_are_waited_for_longer(rate: float, seconds: float) -> None:
+    """Until eight have come, for 25 ms at least, 50 ms at most; and not at all where there are not two in 25 ms."""
+    pace = Pace(4)
+    pace.rate = rate
+    assert pace.linger() == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("rate", "ahead"), [(0.0, 0), (79.0, 7), (80.0, 16), (160.0, 32), (200.0, 32), (1000.0, 100)])
+def test_a_node_that_lingers_for_longer_claims_further_ahead(rate: float, ahead: int) -> None:
+    """As much as starts in four lingers, and 100 ms of work at least."""
+    pace = Pace(4)
+    pace.rate = rate
+    assert pace.ahead() == ahead

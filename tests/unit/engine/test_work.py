@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_run, seconds
 from tokimori.clock import HOUR, MILLISECOND, Moment
-from tokimori.engine.pace import MANY
+from tokimori.engine.pace import LINGER, LONGEST_LINGER, MANY
 from tokimori.engine.unsettled import MOST_AT_ONCE, Key
-from tokimori.engine.work import ENOUGH, LATE, LINGER, MOST_CLAIMED, Work, task_of
+from tokimori.engine.work import ENOUGH, LATE, MOST_CLAIMED, Work, task_of
 from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
@@ -295,29 +295,29 @@ def test_a_few_runs_are_not_worth_a_transaction_beside_another() -> None:
 
 def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     """A slow node, one with a free place, and one with little in its backlog settle at once."""
-    work = working(*(str(n) for n in range(2 + 2 + 4)), concurrency=2)
-    work.pace.rate = 4 / LINGER
-    assert work.linger() == LINGER
-    work.pace.rate = 5 / LINGER
+    work = working(*(str(n) for n in range(2 + 2 + 5)), concurrency=2)
+    work.pace.rate = 5 / LONGEST_LINGER
+    assert work.linger() == LONGEST_LINGER
+    work.pace.rate = 6 / LONGEST_LINGER
     assert work.linger() == 0
     work.pace.rate = 1.9 / LINGER
     assert work.linger() == 0
     work.pace.rate = 2 / LINGER
-    assert work.linger() == LINGER
+    assert work.linger() == LONGEST_LINGER
     work.take(ended("0"), ME, 0)
     assert work.linger() == 0
     work.next_tasks()
-    assert work.linger() == LINGER
+    assert work.linger() == LONGEST_LINGER
     work.hand_back_backlog(ME, NEW_YEAR, "it stops")
     assert work.linger() == 0
 
 
-@pytest.mark.parametrize(("backlog", "lingers"), [(5, False), (6, True)])
+@pytest.mark.parametrize(("backlog", "lingers"), [(11, False), (12, True)])
 def test_a_node_with_many_places_needs_no_second_run_for_each_of_them(backlog: int, lingers: bool) -> None:
     """Three times as many as usually end meanwhile are enough: functions of 10 ms settled one by one."""
     work = working(*(str(n) for n in range(20 + backlog)), concurrency=20)
-    work.pace.rate = 2 / LINGER
-    assert (work.linger() == LINGER) is lingers
+    work.pace.rate = 4 / LONGEST_LINGER
+    assert (work.linger() == LONGEST_LINGER) is lingers
 
 
 def test_a_claim_answered_twice_is_taken_once() -> None:
