@@ -5,7 +5,7 @@ What has to be opened before, the worker processes too, is not timed: peers are 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -52,7 +52,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
 
     Each process works on so many at a time, as `tokimori worker --concurrency` says.
     """
-    ends = Ends()
+    ends = Ends(runs)
     async with (
         opened_store(url) as store,
         _node(store, folder, url, concurrency, ends) as node,
@@ -63,8 +63,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
-        while ends.number < runs and not task.done():  # noqa: ASYNC110  as with peers, no look disturbs the server
-            await asyncio.sleep(LOOK_EVERY)
+        await _first_of(ends.came(), task)  # no look disturbs the server, as with peers
         while await has_live():  # noqa: ASYNC110  the node is watched from outside
             await asyncio.sleep(LOOK_EVERY / 4)
         drained = watch.drained()
@@ -76,17 +75,31 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     return drained
 
 
-class Ends:
-    """How many attempts have ended so far."""
+async def _first_of(awaited: Awaitable[object], task: asyncio.Task[None]) -> None:
+    other = asyncio.ensure_future(awaited)
+    await asyncio.wait({other, task}, return_when=asyncio.FIRST_COMPLETED)
+    other.cancel()
 
-    def __init__(self) -> None:
-        self.number = 0
+
+class Ends:
+    """Waits until so many attempts have ended."""
+
+    def __init__(self, runs: int) -> None:
+        self._missing = runs
+        self._came = asyncio.Event()
+
+    async def came(self) -> None:
+        """Until all have ended."""
+        await self._came.wait()
 
     def counted(self, hear: Callable[[Report], None]) -> Callable[[Report], None]:
         """The same, but that ends are counted."""
 
         def count(report: Report) -> None:
-            self.number += isinstance(report, Ended)
+            if isinstance(report, Ended):
+                self._missing -= 1
+                if not self._missing:
+                    self._came.set()
             hear(report)
 
         return count
