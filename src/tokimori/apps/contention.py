@@ -18,8 +18,9 @@ WORSE = 0.75
 """Where fewer threads have used only so much of what all of them did, all are let go again."""
 HOLDS = 0.1, 1.6
 """Seconds until it is tried again with fewer: each time that this was worse twice as long, up to the second number."""
-PROBE = 0.25
-"""Seconds after which one more is tried beside one that burns CPU: it may work without the lock."""
+PROBES = 0.25, 1.0
+"""Seconds after which one more is tried beside one that burns CPU, as it may work without the lock: each time that this
+was in vain twice as long, up to the second number."""
 LATELY = 0.2
 """Seconds for which what was seen counts."""
 
@@ -49,6 +50,8 @@ class Contention:
         self._hold = HOLDS[0]
         self._rested_at = self._contended_at = self._asked_at = float("-inf")
         self._hold_until = self._probe_at = 0.0
+        self._pause, self._probes = PROBES[0], False
+        """Seconds between two probes, and whether the last one is under way."""
 
     def lately(self, at: float) -> bool:
         """Whether more threads would only have waited for the lock a moment ago."""
@@ -64,7 +67,10 @@ class Contention:
         """
         asked, self._asked_at = at - self._asked_at < LATELY, at
         self._compare(share, at)
-        if at < self._hold_until or not LEAST <= share <= MOST or own < OWN * share:
+        contended = at >= self._hold_until and LEAST <= share <= MOST and own >= OWN * share
+        if not (contended and asked):
+            self._pause, self._probes = PROBES[0], False
+        if not contended:
             self._contended_at = float("-inf")
             return Advice()
         self._contended_at = at
@@ -73,10 +79,13 @@ class Contention:
         fair = FAIR * sum(use.cpu for use in uses) / max(1, len(uses))
         burning = [number for number, use in enumerate(uses) if use.took and use.cpu >= fair]
         if len(burning) > 1:
-            self._before, self._rested_at, self._probe_at = share, at, at + PROBE
+            self._pause = min(2 * self._pause, PROBES[1]) if self._probes else self._pause
+            self._probe_at, self._probes = at + self._pause, False
+            self._before, self._rested_at = share, at
             return Advice(rest=frozenset(burning[1:]), wake=0)
         one_more = not burning or at >= self._probe_at
-        self._probe_at = at + PROBE if one_more else self._probe_at
+        if one_more:
+            self._probe_at, self._probes = at + self._pause, True
         return Advice(wake=one_more + sum(use.cpu < fair for use in uses))
 
     def _compare(self, share: float, at: float) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, OWN, PROBE, Advice, Contention, Use
+from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, OWN, PROBES, Advice, Contention, Use
 
 WINDOW = 0.05
 
@@ -63,7 +63,7 @@ def test_what_is_at_something_long_makes_no_room() -> None:
     contention = Contention()
     assert _advise(contention, _uses(0.5, 0.5, took=False)) == Advice(wake=1)
     with_short = [*_uses(0.33, 0.33, took=False), *_uses(0.33)]
-    assert _advise(contention, with_short, 100.0 + PROBE) == Advice(wake=1)
+    assert _advise(contention, with_short, 100.0 + PROBES[0]) == Advice(wake=1)
 
 
 def test_beside_one_that_burns_those_that_wait_for_other_things_become_more() -> None:
@@ -77,9 +77,54 @@ def test_one_more_is_tried_now_and_then() -> None:
     """It may work without the lock, which shows when two go: then all are let go."""
     contention = Contention()
     assert _advise(contention, _uses(0.45, 0.45), 100.0).rest == {1}
-    assert _advise(contention, _uses(0.9), 100.0 + PROBE / 2) == Advice(wake=0)
-    assert _advise(contention, _uses(0.9), 100.0 + PROBE) == Advice(wake=1)
-    assert _advise(contention, _uses(0.9, 0.9), 100.0 + PROBE + WINDOW) == Advice()
+    assert _advise(contention, _uses(0.9), 100.0 + PROBES[0] / 2) == Advice(wake=0)
+    assert _advise(contention, _uses(0.9), 100.0 + PROBES[0]) == Advice(wake=1)
+    assert _advise(contention, _uses(0.9, 0.9), 100.0 + PROBES[0] + WINDOW) == Advice()
+
+
+def _seconds_until_a_probe(contention: Contention, at: float) -> float:
+    """From a look on that tells one of two to rest."""
+    assert _advise(contention, _uses(0.45, 0.45), at).rest == {1}
+    looks = [at + 0.01 * number for number in range(1, 200)]
+    return next(look for look in looks if _advise(contention, _uses(0.9), look).wake) - at
+
+
+def _pauses(contention: Contention, number: int, at: float = 100.0) -> list[float]:
+    """Seconds until each of so many probes in vain."""
+    pauses = list[float]()
+    for _ in range(number):
+        pauses.append(_seconds_until_a_probe(contention, at))
+        at += pauses[-1] + WINDOW
+    return pauses
+
+
+def test_it_is_tried_ever_less_often_while_it_is_in_vain() -> None:
+    """While two go they wait for each other: that took a fiftieth of the cores."""
+    assert _pauses(Contention(), 5) == pytest.approx([0.25, 0.5, 1.0, 1.0, 1.0], abs=0.011)
+
+
+@pytest.mark.parametrize("seen", [(0.9, 0.9), (0.1,)])
+def test_when_something_else_was_seen_it_is_tried_as_often_as_at_first(seen: Sequence[float]) -> None:
+    """Functions that work without the lock, or wait, may come in turn with those that burn CPU."""
+    contention = Contention()
+    _pauses(contention, 3)
+    assert _advise(contention, _uses(*seen), 102.0) == Advice()
+    assert _pauses(contention, 2, 102.1) == pytest.approx([0.25, 0.5], abs=0.011)
+
+
+def test_after_a_rest_it_is_tried_as_often_as_at_first() -> None:
+    """What burns CPU then are other functions."""
+    contention = Contention()
+    _pauses(contention, 3)
+    assert contention.advise(0.9, 0.9, _uses(0.45, 0.45), 102.0 + LATELY) == Advice(wake=1)
+    assert _pauses(contention, 2, 102.3) == pytest.approx([0.25, 0.5], abs=0.011)
+
+
+def test_threads_that_rest_before_any_probe_lengthen_no_pause() -> None:
+    """Of sixteen some are at something, and rest a look later."""
+    contention = Contention()
+    assert _advise(contention, _uses(0.3, 0.3, 0.3), 100.0).rest
+    assert _pauses(contention, 2, 100.1) == pytest.approx([0.25, 0.5], abs=0.011)
 
 
 def test_where_fewer_use_less_all_go_on_for_ever_longer() -> None:
