@@ -93,15 +93,15 @@ class Work:
         """From now on there are so many places. What runs beyond them goes on."""
         self.concurrency = self.pace.places = concurrency
 
-    def linger(self) -> float:
-        """Seconds for which what has ended may wait for more.
+    def linger(self, *, more: bool) -> float:
+        """Seconds for which what has ended may wait for more. `more`: something can be claimed.
 
         None unless every place is used, and enough runs wait to keep it so: for three times the usual ends, or for
-        these and one more in each place, whichever is less.
+        these and one more in each place, whichever is less. Where no more can be claimed, while there are any.
         """
         seconds = self.pace.linger()
         ends = self.pace.rate * seconds
-        enough = ends + min(self.concurrency, 2 * ends)
+        enough = ends + min(self.concurrency, 2 * ends) if more else 1
         full = len(self._running) >= self.concurrency and len(self._backlog) >= enough
         return seconds if full else 0.0
 

@@ -222,7 +222,7 @@ class Node:
 
     def _refill(self) -> None:
         self._worker.refill()
-        self._alarm.ring_within(self._worker.work.linger())
+        self._alarm.ring_within(self._worker.linger())
 
     async def start(self) -> None:
         """Join the store; where that fails it may be called again.
@@ -389,7 +389,7 @@ class Node:
         """The loop asks everybody when there is more to do."""
         at = self._clock.monotonic()
         if self.finished or self._worker.has_more():
-            return 0 if self.finished else max(0, min(self._worker.work.linger(), self._next_fire(at) - at))
+            return 0 if self.finished else max(0, min(self._worker.linger(), self._next_fire(at) - at))
         moments = [at + LONGEST_SLEEP, self._membership.next_tick(at), self._stopping.release_at, self._saver.next_at]
         if self._stopping.working:
             moments += [self._lookout.next_at, self._next_fire(at), *(duty.next_at for duty in self._duties)]

@@ -216,6 +216,10 @@ class Worker:
             return True
         return self._may_start() and (self.work.startable or self._can_claim())
 
+    def linger(self) -> float:
+        """Seconds for which what has ended may wait for more."""
+        return self.work.linger(more=any(self._served_lanes()))
+
     def _can_claim(self) -> bool:
         return (
             not (self._stopping.drained or self._load_cap.holds) and any(self._served_lanes()) and self.work.room() > 0

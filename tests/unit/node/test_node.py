@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.unit.examples import seconds
 from tests.unit.node.world import World
 from tokimori.clock import Moment
+from tokimori.engine.pace import LONGEST_LINGER
 from tokimori.model.decide import Due
 from tokimori.model.encoding import stored_definition
 from tokimori.model.ids import JobId
@@ -327,6 +328,20 @@ async def test_what_ends_while_a_claim_is_under_way_tells_nothing_of_what_it_bri
     await worker.claim()
     worker.refill()
     assert (len(worker.work.running), worker.work.pace.burst()) == (1, 0)
+
+
+async def test_ends_wait_for_more_where_nothing_else_is_ready(world: World) -> None:
+    """The last runs of a drain were settled one by one; with more to claim the store hears of each place at once."""
+    job = await world.add(schedule=None)
+    member = await world.join(concurrency=1)
+    worker = member.node._worker
+    worker.work.pace.rate = 100.0
+    await world.trigger(job, 3)
+    await world.pass_time(0.1)
+    assert worker.linger() == LONGEST_LINGER
+    await world.trigger(job)
+    await member.node._lookout.look(world.clock.now(), world.clock.monotonic())
+    assert worker.linger() == 0
 
 
 async def test_a_cancel_that_meets_the_end_is_not_lost(world: World) -> None:
