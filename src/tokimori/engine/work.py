@@ -96,12 +96,12 @@ class Work:
     def linger(self, *, more: bool) -> float:
         """Seconds for which what has ended may wait for more. `more`: something can be claimed.
 
-        None unless every place is used, and enough runs wait to keep it so: for three times the usual ends, or for
-        these and one more in each place, whichever is less. Where no more can be claimed, while there are any.
+        None unless every place is used, and enough runs wait to keep it so: for the usual ends, and where the answer
+        of a claim is waited for then, for twice as many more, or for one in each place, whichever is less.
         """
         seconds = self.pace.linger()
         ends = self.pace.rate * seconds
-        enough = ends + min(self.concurrency, 2 * ends) if more else 1
+        enough = ends + (min(self.concurrency, 2 * ends) if more else 0)
         full = len(self._running) >= self.concurrency and len(self._backlog) >= enough
         return seconds if full else 0.0
 

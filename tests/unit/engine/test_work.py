@@ -320,9 +320,9 @@ def test_a_node_with_many_places_needs_no_second_run_for_each_of_them(backlog: i
     assert (work.linger(more=True) == LONGEST_LINGER) is lingers
 
 
-def test_ends_wait_for_more_while_the_last_runs_wait_for_a_place() -> None:
-    """What has ended frees no place for what others could begin; behind the last one it is told at once."""
-    work = working("a", "b", "c", concurrency=2)
+def test_where_no_claim_comes_between_less_has_to_wait_behind_the_ends_that_linger() -> None:
+    """As many as end meanwhile; of the last runs behind them each is told of at once."""
+    work = working(*"abcdef", concurrency=2)
     work.pace.rate = 1.9 / LINGER
     assert work.linger(more=False) == 0
     work.pace.rate = 2 / LINGER

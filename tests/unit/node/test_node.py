@@ -331,12 +331,12 @@ async def test_what_ends_while_a_claim_is_under_way_tells_nothing_of_what_it_bri
 
 
 async def test_ends_wait_for_more_where_nothing_else_is_ready(world: World) -> None:
-    """The last runs of a drain were settled one by one; with more to claim the store hears of each place at once."""
+    """The last runs of a drain were settled one by one. With more to claim there must be work until it is."""
     job = await world.add(schedule=None)
     member = await world.join(concurrency=1)
     worker = member.node._worker
     worker.work.pace.rate = 100.0
-    await world.trigger(job, 3)
+    await world.trigger(job, 1 + 5)
     await world.pass_time(0.1)
     assert worker.linger() == LONGEST_LINGER
     await world.trigger(job)
