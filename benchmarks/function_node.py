@@ -5,7 +5,7 @@ What has to be opened before, the worker processes too, is not timed: peers are 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -52,7 +52,7 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
 
     Each process works on so many at a time, as `tokimori worker --concurrency` says.
     """
-    ends = Ends(runs)
+    ends = Ends()
     async with (
         opened_store(url) as store,
         _node(store, folder, url, concurrency, ends) as node,
@@ -63,7 +63,8 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
         watch = Watch()
         await node.start()
         task = asyncio.create_task(node.run())
-        await _first_of(ends.came(), task)  # no look disturbs the server, as with peers
+        while ends.number < runs and not task.done():  # noqa: ASYNC110  as with peers, no look disturbs the server
+            await asyncio.sleep(LOOK_EVERY)
         while await has_live():  # noqa: ASYNC110  the node is watched from outside
             await asyncio.sleep(LOOK_EVERY / 4)
         drained = watch.drained()
@@ -75,31 +76,17 @@ async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:
     return drained
 
 
-async def _first_of(awaited: Awaitable[object], task: asyncio.Task[None]) -> None:
-    other = asyncio.ensure_future(awaited)
-    await asyncio.wait({other, task}, return_when=asyncio.FIRST_COMPLETED)
-    other.cancel()
-
-
 class Ends:
-    """Waits until so many attempts have ended."""
+    """How many attempts have ended so far."""
 
-    def __init__(self, runs: int) -> None:
-        self._missing = runs
-        self._came = asyncio.Event()
-
-    async def came(self) -> None:
-        """Until all have ended."""
-        await self._came.wait()
+    def __init__(self) -> None:
+        self.number = 0
 
     def counted(self, hear: Callable[[Report], None]) -> Callable[[Report], None]:
         """The same, but that ends are counted."""
 
         def count(report: Report) -> None:
-            if isinstance(report, Ended):
-                self._missing -= 1
-                if not self._missing:
-                    self._came.set()
+            self.number += isinstance(report, Ended)
             hear(report)
 
         return count
