@@ -70,6 +70,7 @@ class Contention:
         contended = at >= self._hold_until and LEAST <= share <= MOST and own >= OWN * share
         if not (contended and asked):
             self._pause, self._probes = PROBES[0], False
+            self._probe_at = min(self._probe_at, at + self._pause)
         if not contended:
             self._contended_at = float("-inf")
             return Advice()

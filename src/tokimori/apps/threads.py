@@ -165,13 +165,16 @@ class Threads(Generic[_T]):
         self._looked_at = self._number
 
     def _look(self) -> None:
-        """Only what waited at the last look has waited for long: what came since may be done in a moment."""
+        """Only what waited at the last look has waited for long: what came since may be done in a moment.
+
+        But a thread that `Contention` advises to wake is woken for what came since, too.
+        """
         seen, self._looked_at = self._looked_at or 0, None
         if self._given and not self._closed:
             now = self._clocks.now()
             wake = self._advised(now)
             waiting = seen - (self._number - len(self._given))
-            self._spare(waiting if wake is None else min(wake, waiting))
+            self._spare(waiting if wake is None else min(wake, len(self._given)))
             self._look_after(now)
 
     def _advised(self, now: float) -> int | None:

@@ -9,7 +9,7 @@ LINGER, LONGEST_LINGER = 0.025, 0.05
 SEVERAL = 2
 """So many ends within `LINGER` are worth waiting for."""
 MANY_ENDS = 8
-"""So many are waited for longer than that."""
+"""A node waits longer than `LINGER` until about so many have ended."""
 MANY = 32
 """So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
 _SMOOTHING = 0.3
@@ -47,7 +47,7 @@ class Pace:
         return min(LONGEST_LINGER, max(LINGER, MANY_ENDS / self.rate))
 
     def ahead(self) -> int:
-        """How many runs a node claims beside those that it has places for: these stay used while it lingers."""
+        """How many runs a node claims beyond its free places, so that these stay used while it lingers."""
         return int(self.rate * max(PREFETCH_SECONDS, 4 * self.linger()))
 
     def claimed(self, at: Moment) -> None:

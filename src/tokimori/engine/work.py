@@ -96,8 +96,8 @@ class Work:
     def linger(self, *, more: bool) -> float:
         """Seconds for which what has ended may wait for more. `more`: something can be claimed.
 
-        None unless every place is used, and enough runs wait to keep it so: for the usual ends, and where the answer
-        of a claim is waited for then, for twice as many more, or for one in each place, whichever is less.
+        None unless every place is used, and enough runs wait to keep it so: as many as usually end meanwhile. If there
+        is more to claim, twice as many more, or one for each place, whichever is less: a claim takes its time, too.
         """
         seconds = self.pace.linger()
         ends = self.pace.rate * seconds

@@ -99,7 +99,7 @@ def _pauses(contention: Contention, number: int, at: float = 100.0) -> list[floa
 
 
 def test_it_is_tried_ever_less_often_while_it_is_in_vain() -> None:
-    """While two go they wait for each other: that took a fiftieth of the cores."""
+    """Two threads wait for each other while both go, so the pause doubles with each probe, up to 1 s."""
     assert _pauses(Contention(), 5) == pytest.approx([0.25, 0.5, 1.0, 1.0, 1.0], abs=0.011)
 
 
@@ -110,6 +110,26 @@ def test_when_something_else_was_seen_it_is_tried_as_often_as_at_first(seen: Seq
     _pauses(contention, 3)
     assert _advise(contention, _uses(*seen), 102.0) == Advice()
     assert _pauses(contention, 2, 102.1) == pytest.approx([0.25, 0.5], abs=0.011)
+
+
+@pytest.mark.parametrize("seen", [(0.9, 0.9), (0.1,)])
+def test_when_something_else_was_seen_the_next_try_comes_as_soon_as_at_first(seen: Sequence[float]) -> None:
+    """One that burns CPU then is another function than those that were tried in vain."""
+    contention = Contention()
+    _pauses(contention, 3)
+    assert _advise(contention, _uses(0.45, 0.45), 102.0).rest
+    assert _advise(contention, _uses(*seen), 102.1) == Advice()
+    assert _advise(contention, _uses(0.9), 102.1 + 0.9 * PROBES[0]) == Advice(wake=0)
+    assert _advise(contention, _uses(0.9), 102.1 + PROBES[0]) == Advice(wake=1)
+
+
+def test_one_try_in_vain_lengthens_the_pause_once() -> None:
+    """Two threads may be told to rest one look after the other."""
+    contention = Contention()
+    at = 100.0 + _seconds_until_a_probe(contention, 100.0)
+    for look in (0.05, 0.1):
+        assert _advise(contention, _uses(0.45, 0.45), at + look).rest
+    assert _seconds_until_a_probe(contention, at + 0.15) == pytest.approx(0.5, abs=0.011)
 
 
 def test_after_a_rest_it_is_tried_as_often_as_at_first() -> None:

@@ -444,6 +444,31 @@ def test_of_four_that_burn_cpu_three_rest_when_they_have_done_what_they_had() ->
     bench.close()
 
 
+def test_one_more_is_tried_where_all_that_waits_has_just_come() -> None:
+    """What works without the lock may be as quick as that, and would have one core for ever."""
+    bench = _all_four_go()
+    bench.look(0.2)
+    bench.let_each_end()
+    bench.wait_for(1)
+    _until_idle(bench.threads, 3)
+    goes = bench.may_end[bench.names[8]]
+    for _ in range(2):
+        bench.look(0.9)
+        goes.release()
+        bench.wait_for(1)
+    while len(bench.threads._given) > 1:
+        goes.release()
+        bench.wait_for(1)
+    _come(bench.threads, *range(5), in_hand=6)
+    goes.release()
+    bench.wait_for(1)
+    assert len(set(bench.names[8:])) == 1
+    bench.look(0.9)
+    bench.wait_for(1)
+    assert len(set(bench.names[8:])) == 2
+    bench.close()
+
+
 def test_what_was_used_before_a_look_was_asked_for_does_not_count() -> None:
     """One may have burned CPU for an hour while nothing waited behind it."""
     bench = Bench(given=1, most=8)

@@ -321,7 +321,7 @@ def test_a_node_with_many_places_needs_no_second_run_for_each_of_them(backlog: i
 
 
 def test_where_no_claim_comes_between_less_has_to_wait_behind_the_ends_that_linger() -> None:
-    """As many as end meanwhile; of the last runs behind them each is told of at once."""
+    """Ends linger while as many runs wait for a place as usually end meanwhile."""
     work = working(*"abcdef", concurrency=2)
     work.pace.rate = 1.9 / LINGER
     assert work.linger(more=False) == 0

@@ -331,7 +331,7 @@ async def test_what_ends_while_a_claim_is_under_way_tells_nothing_of_what_it_bri
 
 
 async def test_ends_wait_for_more_where_nothing_else_is_ready(world: World) -> None:
-    """The last runs of a drain were settled one by one. With more to claim there must be work until it is."""
+    """As many as end meanwhile have to wait for a place, and if more can be claimed, more than that."""
     job = await world.add(schedule=None)
     member = await world.join(concurrency=1)
     worker = member.node._worker
