@@ -1,7 +1,7 @@
 """What a node has in hand: claimed runs on their way from the store to an executor and back. No I/O, no waiting."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -93,17 +93,18 @@ class Work:
         """From now on there are so many places. What runs beyond them goes on."""
         self.concurrency = self.pace.places = concurrency
 
-    def linger(self, *, more: bool) -> float:
-        """Seconds for which what has ended may wait for more. `more`: something can be claimed.
+    def linger(self, more: Callable[[], bool]) -> float:
+        """Seconds for which what has ended may wait for more. `more`: whether something can be claimed.
 
         None unless every place is used, and enough runs wait to keep it so: as many as usually end meanwhile. If there
         is more to claim, twice as many more, or one for each place, whichever is less: a claim takes its time, too.
         """
-        seconds = self.pace.linger()
+        seconds, waiting = self.pace.linger(), len(self._backlog)
         ends = self.pace.rate * seconds
-        enough = ends + (min(self.concurrency, 2 * ends) if more else 0)
-        full = len(self._running) >= self.concurrency and len(self._backlog) >= enough
-        return seconds if full else 0.0
+        if len(self._running) < self.concurrency or waiting < ends:
+            return 0.0
+        enough = ends + min(self.concurrency, 2 * ends)
+        return seconds if waiting >= enough or not more() else 0.0
 
     def worth_it(self, runs: int) -> bool:
         """Whether so many are worth a transaction while another one is under way, and not only those of a moment.

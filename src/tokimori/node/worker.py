@@ -218,7 +218,7 @@ class Worker:
 
     def linger(self) -> float:
         """Seconds for which what has ended may wait for more."""
-        return self.work.linger(more=any(self._served_lanes()))
+        return self.work.linger(lambda: any(self._served_lanes()))
 
     def _can_claim(self) -> bool:
         return (

@@ -420,13 +420,19 @@ def _all_four_go() -> Bench:
     return bench
 
 
-def test_of_four_that_burn_cpu_three_rest_when_they_have_done_what_they_had() -> None:
-    """They would wait for the interpreter's lock all the time, and get no more done."""
+def _one_goes() -> Bench:
+    """It has taken the ninth thing, when the three others were told to rest."""
     bench = _all_four_go()
     bench.look(0.2)
     bench.let_each_end()
     bench.wait_for(1)
     _until_idle(bench.threads, 3)
+    return bench
+
+
+def test_of_four_that_burn_cpu_three_rest_when_they_have_done_what_they_had() -> None:
+    """They would wait for the interpreter's lock all the time, and get no more done."""
+    bench = _one_goes()
     for _ in range(3):
         bench.may_end[bench.names[8]].release()
         bench.wait_for(1)
@@ -446,11 +452,7 @@ def test_of_four_that_burn_cpu_three_rest_when_they_have_done_what_they_had() ->
 
 def test_one_more_is_tried_where_all_that_waits_has_just_come() -> None:
     """What works without the lock may be as quick as that, and would have one core for ever."""
-    bench = _all_four_go()
-    bench.look(0.2)
-    bench.let_each_end()
-    bench.wait_for(1)
-    _until_idle(bench.threads, 3)
+    bench = _one_goes()
     goes = bench.may_end[bench.names[8]]
     for _ in range(2):
         bench.look(0.9)
@@ -505,11 +507,7 @@ def test_four_that_wait_for_other_things_go_on() -> None:
 
 def test_those_that_rest_go_on_where_the_loop_may_be_held() -> None:
     """Nothing waits for a look then: no look may come for long."""
-    bench = _all_four_go()
-    bench.look(0.2)
-    bench.let_each_end()
-    bench.wait_for(1)
-    _until_idle(bench.threads, 3)
+    bench = _one_goes()
     bench.threads.begin_missing()
     bench.wait_for(3)
     bench.let_each_end()

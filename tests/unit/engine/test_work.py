@@ -293,23 +293,31 @@ def test_a_few_runs_are_not_worth_a_transaction_beside_another() -> None:
     assert not work.worth_it(MOST_CLAIMED)
 
 
+def _more() -> bool:
+    return True
+
+
+def _no_more() -> bool:
+    return False
+
+
 def test_ends_wait_for_more_only_where_no_place_gets_free_meanwhile() -> None:
     """A slow node, one with a free place, and one with little in its backlog settle at once."""
     work = working(*(str(n) for n in range(2 + 2 + 5)), concurrency=2)
     work.pace.rate = 5 / LONGEST_LINGER
-    assert work.linger(more=True) == LONGEST_LINGER
+    assert work.linger(_more) == LONGEST_LINGER
     work.pace.rate = 6 / LONGEST_LINGER
-    assert work.linger(more=True) == 0
+    assert work.linger(_more) == 0
     work.pace.rate = 1.9 / LINGER
-    assert work.linger(more=True) == 0
+    assert work.linger(_more) == 0
     work.pace.rate = 2 / LINGER
-    assert work.linger(more=True) == LONGEST_LINGER
+    assert work.linger(_more) == LONGEST_LINGER
     work.take(ended("0"), ME, 0)
-    assert work.linger(more=True) == 0
+    assert work.linger(_more) == 0
     work.next_tasks()
-    assert work.linger(more=True) == LONGEST_LINGER
+    assert work.linger(_more) == LONGEST_LINGER
     work.hand_back_backlog(ME, NEW_YEAR, "it stops")
-    assert work.linger(more=True) == 0
+    assert work.linger(_more) == 0
 
 
 @pytest.mark.parametrize(("backlog", "lingers"), [(11, False), (12, True)])
@@ -317,20 +325,20 @@ def test_a_node_with_many_places_needs_no_second_run_for_each_of_them(backlog: i
     """Three times as many as usually end meanwhile are enough: functions of 10 ms settled one by one."""
     work = working(*(str(n) for n in range(20 + backlog)), concurrency=20)
     work.pace.rate = 4 / LONGEST_LINGER
-    assert (work.linger(more=True) == LONGEST_LINGER) is lingers
+    assert (work.linger(_more) == LONGEST_LINGER) is lingers
 
 
 def test_where_no_claim_comes_between_less_has_to_wait_behind_the_ends_that_linger() -> None:
     """Ends linger while as many runs wait for a place as usually end meanwhile."""
     work = working(*"abcdef", concurrency=2)
     work.pace.rate = 1.9 / LINGER
-    assert work.linger(more=False) == 0
+    assert work.linger(_no_more) == 0
     work.pace.rate = 2 / LINGER
-    assert (work.linger(more=True), work.linger(more=False)) == (0, LONGEST_LINGER)
+    assert (work.linger(_more), work.linger(_no_more)) == (0, LONGEST_LINGER)
     work.take(ended("a"), ME, 0)
-    assert work.linger(more=False) == 0
+    assert work.linger(_no_more) == 0
     work.next_tasks()
-    assert work.linger(more=False) == 0
+    assert work.linger(_no_more) == 0
 
 
 def test_a_claim_answered_twice_is_taken_once() -> None:
