@@ -216,13 +216,14 @@ class Node:
         self.wake()
 
     def hear(self, report: Report) -> None:
-        """What the executors tell. A place that becomes free is filled at once, while the store may still be busy."""
+        """What the executors tell. A free place is filled at once; a store that is away is not asked for it again."""
         if self._worker.hear(report):
             asyncio.get_running_loop().call_soon(self._refill)
 
     def _refill(self) -> None:
         self._worker.refill()
-        self._alarm.ring_within(self._worker.linger())
+        if self.fault is None:
+            self._alarm.ring_within(self._worker.linger())
 
     async def start(self) -> None:
         """Join the store; where that fails it may be called again.
@@ -374,8 +375,7 @@ class Node:
         self._worker.hand_back_backlog()
         if self._stopping.grace_is_over():
             self._worker.end_all(StopReason.RELEASE)
-        if self.phase is Phase.LEAVING and not self._worker.work.running:
-            self.finished = True
+        self.finished |= self.phase is Phase.LEAVING and not self._worker.work.running
         await self._tick_if_due()
         await self._worker.settle()
         await self._saver.step(self.id, self.now, self._clock.monotonic())

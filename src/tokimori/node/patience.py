@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before the store is asked again: twice as many each time."""
+QUIET = 2.0
+"""Seconds in which the same line is not logged again."""
 LOST = 5.0
 """After so many seconds a file that is not where it was is not waited for any more: nobody has just moved it."""
 
@@ -43,8 +45,10 @@ class Patience:
     """How long a node waits after a failure of its work: ever longer, until a turn of it succeeds."""
 
     def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._missing = Missing(clock)
         self._pause, self._was_away = FIRST_PAUSE, False
+        self._told, self._quiet_until = "", clock.monotonic()
 
     def answered(self) -> None:
         """All went well."""
@@ -57,8 +61,14 @@ class Patience:
         """Seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
         self._missing.check(fault)
         self._was_away = True
-        log.warning("the store can't be used; trying again: %s", fault)
+        self._tell(str(fault))
         return self.longer()
+
+    def _tell(self, fault: str) -> None:
+        at = self._clock.monotonic()
+        if fault != self._told or at >= self._quiet_until:
+            self._told, self._quiet_until = fault, at + QUIET
+            log.warning("the store can't be used; trying again: %s", fault)
 
     def longer(self) -> float:
         """Seconds to wait after any failure: twice as many as after the one before."""

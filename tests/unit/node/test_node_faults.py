@@ -530,6 +530,30 @@ async def test_hints_do_not_hurry_a_node_whose_store_has_just_failed(world: Worl
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_ends_do_not_hurry_a_node_whose_store_is_away(world: World) -> None:
+    """A busy node asks an absent store as seldom as an idle one, and tells of all ends once it is back."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    for _ in range(8):
+        await world.trigger(job)
+    member.node.wake()
+    await member.settle()
+    world.clock.advance(1)
+    member.link.away = True
+    running = asyncio.create_task(member.node.run())
+    tried = await calls_after_hints(member)
+    for run_id in member.executor.running:
+        member.executor.end(run_id)
+        for _ in range(10):
+            await asyncio.sleep(0)
+    assert member.link.calls.total() == tried
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    member.link.away = False
+    await member.settle()
+    assert {run.state for run in await world.runs()} == {"succeeded"}
+
+
 async def calls_after_hints(member: Member) -> int:
     """How often its store was called until now, many hints later. No time passes."""
     for _ in range(50):

@@ -107,6 +107,18 @@ def test_only_a_store_that_was_away_answers_again(caplog: pytest.LogCaptureFixtu
     assert caplog.messages[-1] == "the store answers again"
 
 
+def test_a_node_repeats_itself_at_most_every_two_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    """However often the store fails in the same way; another fault of it is told at once."""
+    clock = VirtualClock()
+    patience = Patience(clock)
+    for _ in range(100):
+        patience.after(AWAY)
+        clock.advance(0.1)
+    assert len(caplog.messages) == 5
+    patience.after(StoreError("another"))
+    assert len(caplog.messages) == 6
+
+
 def test_patience_with_a_file_that_is_gone_ends() -> None:
     """It begins anew each time that the store has answered."""
     clock = VirtualClock()
