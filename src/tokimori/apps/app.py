@@ -14,7 +14,7 @@ store when a node starts with it.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -170,11 +170,11 @@ class App:
 
         return Running(self, concurrency)
 
-    def run(self, *options: str) -> NoReturn:
-        """Be a node for this app from now on: the last line of the program that declares it, if it is `__main__`.
+    def run(self, *options: str) -> None:
+        """Be a node for this app from now on: the last line of the program that declares it.
 
         It does what `tokimori serve --app FILE.py:NAME` does with these options (`"--no-http"`), in this very process.
-        Raises `Refused` where the app is not a name of the program's own file.
+        Where the file is imported it does nothing. Raises `Refused` where the program's own file has no name for it.
         """
         from tokimori.apps.program import become_node  # noqa: PLC0415  worker processes need it not
 

@@ -3,12 +3,16 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from tokimori.apps.app import App
+from tokimori.apps.program import Begun
 from tokimori.errors import InvalidInput, Refused
 from tokimori.ownership import others_add
 
@@ -39,13 +43,13 @@ def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()
 
 def _load(said: str, require: Sequence[str]) -> App:
     for name in require:
-        import_module(name)
+        _imported(name)
     if not said:
         return App(NO_APP)
     place, _, name = said.rpartition(":")
     if not place or not name:
         raise _not_an_app(said, "it is not MODULE:NAME")
-    module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
+    module = _from_file(Path(place)) if place.endswith(".py") or os.sep in place else _imported(place)
     try:
         found: object = module
         for part in name.split("."):
@@ -57,16 +61,29 @@ def _load(said: str, require: Sequence[str]) -> App:
     return found
 
 
+def _imported(name: str) -> ModuleType:
+    """The module of this name, as far as the line that runs its app: Python would forget one that ends there."""
+    try:
+        return import_module(name)
+    except Begun as begun:
+        (module,) = begun.args
+        sys.modules[name] = module
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
+        return cast("ModuleType", module)
+
+
 def _from_file(file: Path) -> ModuleType:
     """The module in a file, under the name of the file: what it pickles and logs says that name."""
     file = file.absolute()
     sys.path.insert(0, _folder(str(file.parent)))
-    spec = spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None or not file.is_file():
+    spec = spec_from_loader(file.stem, SourceFileLoader(file.stem, str(file)))
+    if spec is None or not file.is_file():
         raise _not_an_app(str(file), "there is no such file")
-    module = module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
+    module = sys.modules[file.stem] = module_from_spec(spec)
+    with suppress(Begun):
+        SourceFileLoader.exec_module(cast("SourceFileLoader", spec.loader), module)
     return module
 
 

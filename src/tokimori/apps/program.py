@@ -2,19 +2,44 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from inspect import currentframe, ismodule
 from pathlib import Path
-from typing import NoReturn
 
+from tokimori.apps.task import task_in_hand
 from tokimori.errors import Refused
 
+_LOADER = "tokimori.apps.loading"
 
-def become_node(app: object, url: str | None, options: Sequence[str]) -> NoReturn:
+
+class Begun(BaseException):
+    """A module would run its app now: nothing below that line is for a process that imports it."""
+
+
+def is_imported() -> bool:
+    """Tell if the module whose code asks to run an app is imported, not started: then nothing is to be run.
+
+    Raises `Begun` in the very module that a worker process loads.
+    """
+    modules, frame = list[str](), currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != _LOADER:
+        if frame.f_code.co_name == "<module>":
+            modules.append(frame.f_globals.get("__name__", "__main__"))
+        frame = frame.f_back
+    if frame is not None and len(modules) == 1:
+        raise Begun(sys.modules[modules[0]])
+    module = sys.modules.get(modules[0]) if modules else None
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
     """Put `tokimori serve` in the place of this process, which has the same pid, folder and environment then.
 
-    The worker processes import the program's file under its own name: what stands below `__name__ == "__main__"` does
-    not happen there. `url`: the store, if the app names one. Raises `Refused`.
+    The worker processes import the program's file under its own name, as far as here. `url`: the store, if the app
+    names one. Raises `Refused`.
     """
+    if is_imported():
+        return
     said = place_of(app)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -24,15 +49,23 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> NoRetur
 
 
 def place_of(app: object) -> str:
-    """Where worker processes find an app of the program that runs: FILE.py:NAME, or MODULE:NAME. Raises `Refused`."""
+    """Where worker processes find an app of the program that runs: FILE:NAME, or MODULE:NAME. Raises `Refused`."""
     program = sys.modules["__main__"]
     file = getattr(program, "__file__", None)
-    name = next((name for name, value in vars(program).items() if value is app), None)
-    if file is None or name is None:
+    name = next((name for name, value in _names(vars(program)) if value is app), None)
+    if file is None or name is None or task_in_hand() is not None:
         raise Refused(
             "run: the app is no name of the program that runs, so its worker processes would not find it",
             field="app",
             allowed="an app of the file that was started; for others: tokimori serve --app MODULE:NAME",
         )
-    module = getattr(program, "__spec__", None)  # of `python -m`: what it imports by a dot is found only so
-    return f"{Path(file).resolve() if module is None else module.name}:{name}"
+    spec = getattr(program, "__spec__", None)  # of `python -m`: what it imports by a dot is found only so
+    return f"{Path(file).resolve() if spec is None or spec.name == '__main__' else spec.name}:{name}"
+
+
+def _names(known: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """The names of a module, and then those of the modules that it names."""
+    yield from known.items()
+    for name, value in known.items():
+        if ismodule(value):
+            yield from ((f"{name}.{inner}", each) for inner, each in vars(value).items())

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from tokimori.apps.app import App
-from tokimori.apps.program import place_of
+from tokimori.apps.program import is_imported, place_of
 from tokimori.config.settings import load_settings
 from tokimori.config.variables import PREFIX
 from tokimori.errors import InvalidConfig, TokimoriError
@@ -56,11 +56,13 @@ class Worker:
         self._fault: BaseException | None = None
 
     def run(self) -> int:
-        """Work until told to stop; the exit code of the last node.
+        """Work until told to stop; the exit code of the last node. Where the program's file is imported: 0, at once.
 
         Raises `InvalidConfig` for settings that are none, and `Refused` for an app that worker processes can't find;
         and, when its nodes have ended, what `config` raised as a node that was killed had to be replaced.
         """
+        if is_imported():
+            return 0
         said = self._app if isinstance(self._app, str) else place_of(self._app)
         command = [sys.executable, "-P", "-m", "tokimori", "worker", said]
         environ = self._environ()

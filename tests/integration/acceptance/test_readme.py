@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import tokimori
 from tests.integration.apps.conftest import until
 from tests.integration.cli.conftest import Program, stop
-from tests.programs.forked import PROGRAM, ROOT
+from tests.programs.forked import PROGRAM, ROOT, Started
 from tokimori.client.client import Client
 
 README = (ROOT / "README.md").read_text()
@@ -125,16 +126,23 @@ def test_every_command_does_what_it_says(program: Program, monkeypatch: pytest.M
     assert stop(node) == 0
 
 
-def test_the_function_of_the_readme_runs(program: Program) -> None:
-    """Its file, its worker and its trigger, as they stand there."""
+@pytest.mark.parametrize("last_line", ["", "app.run()\n", "tokimori.Worker(app, config=dict).run()\n"])
+def test_the_function_of_the_readme_runs(program: Program, last_line: str) -> None:
+    """Its file, its worker and its trigger, as they stand there; and the file as a program, which ends as is said."""
     block = next(text for language, text in blocks() if language == "python")
-    (program.home / "reports.py").write_text(block)
+    (program.home / "reports.py").write_text(block + last_line)
     typed = [
         command for _, text in blocks() for command in commands(text) if "worker" in command or "weekly -" in command
     ]
-    node = program.start(*typed[0].split()[1:])
+    node: Started | subprocess.Popen[str]
+    if last_line:
+        assert last_line.strip().replace("=dict", "=f") in README
+        command, environment = [sys.executable, "reports.py"], {**program.environment, "TOKIMORI_HTTP_PORT": "0"}
+        node = subprocess.Popen(command, cwd=program.home, env=environment, stdout=subprocess.DEVNULL, text=True)
+    else:
+        node = program.start(*typed[0].split()[1:])
     try:
-        until(lambda: program.run("job", "show", "weekly").returncode == 0)
+        until(lambda: program.run("job", "show", "weekly").returncode == 0 and program.json("node", "list"))
         assert typed[1].startswith("tokimori job trigger weekly --payload")
         run = program.json("job", "trigger", "weekly", "--wait", "--payload", '{"region": "north"}')
         assert program("run", "logs", run["id"]) == "a report of north\n"
