@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.locks.program import Program
@@ -242,7 +244,7 @@ class Membership:
             self.gone(node)
         elif self.is_current(node):
             self._note_pulse(pulse, sent, unbroken=unbroken)
-            await self._bury()
+            await self._bury(pulse)
 
     def _note_pulse(self, pulse: Pulse, sent: float, *, unbroken: bool) -> None:
         at = self._clock.monotonic()
@@ -259,10 +261,12 @@ class Membership:
         self._check_lease()
         self._heard(pulse)
 
-    async def _bury(self) -> None:
+    async def _bury(self, pulse: Pulse) -> None:
+        """Declare dead who is overdue. What they had is free from now on, not from when the next beat tells of it."""
         for peer, beat in overdue(self._watch, self._clock.monotonic()):
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("the node %s was declared dead: what it held is free", peer)
+                self._heard(replace(pulse, orphans=True))
                 self._holder.wake()
 
     def _check_lease(self) -> None:

@@ -29,6 +29,22 @@ with tokimori.open() as client, client.mutex("table") as held:
     print(held.lost, flush=True)
 """
 
+CLAIMER = """
+import os, time
+from tokimori import perfectsched
+
+with perfectsched.open(os.environ["TOKIMORI_STORE"]) as schedules:
+    try:
+        schedules.add("slot", "type", cron="* * * * *", next_time=time.time() - 90)
+    except perfectsched.AlreadyExistsError:
+        schedules.poll()
+        print("ready", flush=True)
+    while (task := schedules.poll(alive_time=600, wait=5)) is None:
+        pass
+    print(task.key, flush=True)
+    time.sleep(600)
+"""
+
 
 def test_programs_exclude_each_other(programs: Programs) -> None:
     """Of several that want a mutex one at a time has it, and each gets it."""
@@ -150,3 +166,19 @@ def test_a_program_and_a_run_share_a_semaphore(programs: Programs, tmp_path: Pat
     assert holder.wait(20) == 0
     node.send_signal(signal.SIGTERM)
     node.communicate(timeout=60)
+
+
+@pytest.mark.prove
+def test_a_frozen_perfectsched_worker_is_followed_within_ten_seconds(programs: Programs) -> None:
+    """Where only workers are left another one has the slot then, at the latest about 9 s after the last beat."""
+    frozen = programs.start(sys.executable, "-c", CLAIMER)
+    assert frozen.stdout is not None
+    assert frozen.stdout.readline() == "slot\n"
+    other = programs.start(sys.executable, "-c", CLAIMER)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    time.sleep(3)
+    programs.freeze(frozen)
+    began = time.monotonic()
+    assert other.stdout.readline() == "slot\n"
+    assert time.monotonic() - began < TAKE_OVER

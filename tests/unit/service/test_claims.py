@@ -474,6 +474,31 @@ async def test_a_program_needs_no_node(place: Place) -> None:
     assert link.calls["settle"] == 1
 
 
+@pytest.mark.parametrize("phase", [0.1, 0.9, 1.7])
+def test_a_silent_program_is_followed_with_a_second_to_spare(phase: float) -> None:
+    """However its beats lie to those of the other program, which beats every 2 s too: 10 s are promised."""
+
+    @virtually
+    async def follow(place: Place) -> None:
+        link, silent = place.another(keeps_time=True)
+        _, claims = place.another(keeps_time=True)
+        await place.ask(retry={"lost_attempts": 1})
+        assert await claims.claim(["none"]) == []
+        await let_pass(phase)
+        (run,) = await silent.claim(["resize"], alive_time=600)
+        beats = link.calls["tick"]
+        while link.calls["tick"] == beats:
+            await let_pass(0.01)
+        link.away = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        (again,) = await claims.claim(["resize"], wait=60)
+        assert (again.run_id, again.attempt) == (run.run_id, 2)
+        assert loop.time() - began < 2 + DEAD_AFTER + 0.1
+
+    follow()
+
+
 @virtually
 async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Place) -> None:
     """Wherever its job has gone meanwhile, and said again, too; neither with another one nor under another token."""
