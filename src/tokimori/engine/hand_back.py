@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tokimori.clock import Moment
 from tokimori.engine.refusals import blames_the_asked, tell
@@ -18,16 +19,26 @@ from tokimori.ports.working import Change, Claimed
 
 log = logging.getLogger(__name__)
 
+NONE: Mapping[Key, Claimed] = MappingProxyType({})
 LOST_REPLY = Released("the reply to its claim was lost")
 
 
-async def hand_back(source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment) -> list[Change]:
-    """What releases the runs that a claim took whose reply was lost."""
+async def hand_back(
+    source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment, begun: Mapping[Key, Claimed] = NONE
+) -> list[Change]:
+    """What releases the runs that a claim took whose reply was lost: nobody began them, but those that are `begun`."""
     runs = await asyncio.gather(*(_run(source, run_id) for run_id, _ in keys))
     return [
-        change_of(Claimed(run=run, definition=None), LOST_REPLY, owner=by, now=now, chance=0)
-        for run, (_, token) in zip(runs, keys, strict=True)
-        if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, by, token)
+        change_of(
+            Claimed(run=run, definition=begun[key].definition if key in begun else None),
+            LOST_REPLY,
+            owner=by,
+            now=now,
+            chance=0,
+            started=now if key in begun else None,
+        )
+        for run, key in zip(runs, keys, strict=True)
+        if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, by, key[1])
     ]
 
 

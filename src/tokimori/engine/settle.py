@@ -29,12 +29,15 @@ def change_of(
     output: Output | None = None,
     notes: Notes | None = None,
 ) -> Change:
-    """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry."""
+    """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry.
+
+    Where `started` is None, the living node that gives a run back knows that nobody began it.
+    """
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
     if started is not None and type(outcome) in _ASKS_FOR_ANOTHER:  # else its node put it off, not the attempt
         outcome, retry = asked_retry(run, outcome, retry, now), after_asking(outcome, retry)
-    settlement = settle(run, outcome, retry, now, chance)
+    settlement = settle(run, outcome, retry, now, chance, begun=started is not None)
     if settlement.error is not None:
         settlement = replace(settlement, error=storable(settlement.error))
     result = outcome.result if type(outcome) is Succeeded else None

@@ -57,6 +57,8 @@ class Work:
         self._outputs: dict[RunId, Output] = {}
         self._notes: dict[Key, Notes] = {}
         self._unsaved: set[Key] = set()
+        self.begun_before: dict[Key, Claimed] = {}
+        """Attempts that began here before the store said that they are somebody else's: it may change its mind."""
 
     @property
     def busy(self) -> bool:
@@ -132,7 +134,7 @@ class Work:
             if key in self._owned:
                 continue
             self._owned[key] = run
-            if run.definition is None:
+            if run.definition is None or isinstance(run.definition.target, Unreadable):
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
             else:
                 self._backlog.append(run)
@@ -297,11 +299,15 @@ class Work:
         return False
 
     def disown(self, key: Key) -> None:
-        """Forget a run that is somebody else's now."""
+        """Forget a run that is somebody else's now, but not that it has begun here."""
         claimed = self._owned.pop(key, None)
         if claimed is not None and claimed in self._backlog:
             self._backlog.remove(claimed)
             self._left += 1
+        elif claimed is not None:
+            self.begun_before[key] = claimed
+            for old in list(self.begun_before)[:-MOST_CLAIMED]:
+                del self.begun_before[old]
         self._running.discard(key)
         self._ends.pop(key, None)
         self.unsettled.drop(key)
@@ -332,7 +338,7 @@ def end_of(claimed: Claimed, started: Moment) -> Moment | None:
 
 
 def task_of(claimed: Claimed) -> Task | None:
-    """What an executor has to know of a claimed run; None where its job is gone."""
+    """What an executor has to know of a claimed run; None where its job is gone, or can't be read."""
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None

@@ -138,6 +138,7 @@ class CommandExecutor:
         posts = list(self._posts.values())
         await asyncio.gather(*self._ending, *(post.close() for post in posts))
         for attempt in [attempt for post in posts for attempt in post.attempts.values()]:
+            attempt.began = attempt.began or boottime()  # it may have begun, though nobody has told so
             self._tell(self._end(attempt, Released("its node stopped it"), self._clock.now()))
         self._posts, self._numbers = {}, {}
         await asyncio.gather(*self._ending)

@@ -1,13 +1,14 @@
 """Definitions as texts: what the store keeps, and what users send."""
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
+from tokimori.model.policies import Retry
 from tokimori.model.target import Unreadable
 
 _FIELD = re.compile(r"field `([^`]+)`")
@@ -22,8 +23,14 @@ _KINDS = {
 }
 
 
+class _Losses(Struct, frozen=True, kw_only=True):
+    """Of a retry policy how many attempts may be lost."""
+
+    lost_attempts: int | Literal["unlimited"] = 3
+
+
 class _Limits(Struct, frozen=True, kw_only=True):
-    """Of a definition what says how many of its runs may run, and which of them first."""
+    """Of a definition what says how many of its runs may run, which of them first, and which never again."""
 
     schedule: str | None = None
     queue: str = "default"
@@ -34,6 +41,7 @@ class _Limits(Struct, frozen=True, kw_only=True):
     concurrency_key: str | None = None
     max_running_per_key: int = 1
     apart: bool = False
+    retry: _Losses = _Losses()
 
 
 _encoder = msgspec.json.Encoder()
@@ -73,9 +81,8 @@ def stored_definition(text: str) -> Definition:
 
 
 def definition_of(text: str | None) -> Definition | None:
-    """The definition with which a node works on a claimed run: none where the job is gone, or can't be read."""
-    found = None if text is None else stored_definition(text)
-    return None if found is None or isinstance(found.target, Unreadable) else found
+    """The definition with which a node works on a claimed run: none where the job is gone."""
+    return None if text is None else stored_definition(text)
 
 
 def _limits_in(text: str) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def _limits_in(text: str) -> dict[str, Any]:
         limits = msgspec.json.decode(text, type=_Limits)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
-    fields = structs.asdict(limits)
+    fields = structs.asdict(limits) | {"retry": Retry(lost_attempts=limits.retry.lost_attempts)}
     if fields.pop("schedule") is not None and limits.max_running is None:
         fields["max_running"] = 1
     return fields

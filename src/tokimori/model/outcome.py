@@ -40,7 +40,7 @@ class Hold(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing."""
+    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing, unless none may be lost."""
 
     reason: str
     exit_code: int | None = None

@@ -76,6 +76,9 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     be `"unlimited"`. A run that asks to be tried again waits `asked_delay` seconds at least, and may do so
     `asked_retries` times. `wait` is how many seconds it waits where it names none; so does one that its function
     releases.
+
+    With `lost_attempts` = 0 nothing from outside begins a run again that was begun once: no lost node, process or
+    lease, no node that stops and no neighbour. Its own failures, and its own wishes, are tried again as ever.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
@@ -88,6 +91,11 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     asked_delay: Seconds = 1
     asked_retries: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     wait: Seconds = 0
+
+    @property
+    def once_begun(self) -> bool:
+        """Whether nothing from outside may begin a run again that was begun."""
+        return self.lost_attempts == 0
 
     def may_lose(self, lost: int) -> bool:
         """Whether a run of which so many attempts were lost is begun again."""

@@ -24,6 +24,7 @@ from tokimori.model.retry import after_wait, next_try
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, RunState, move
 
+NEVER_AGAIN = "it is not begun again, as its job says (retry.lost_attempts = 0)"
 PARKED_BY = "tokimori"
 """Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
 
@@ -45,8 +46,13 @@ class Settlement(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float) -> Settlement:
+def settle(
+    run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float, *, begun: bool = True
+) -> Settlement:
     """What becomes of a running run. `chance` in [0, 1) picks the jitter of a retry.
+
+    `begun` is false only where its living node knows that nobody began this attempt. One that may have begun, and whose
+    job allows no lost attempt, is never given to anybody again against its own word: taken from it, it is lost.
 
     An order to cancel wins over everything but success: the run was not to go on. A release or a loss of a run that is
     to be cancelled cancels it too. The reason that is kept is the one of whoever gave the order.
@@ -67,6 +73,8 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float)
             return _settlement(run, Event.RETRY, _word(outcome), due=after_wait(outcome, retry, now))
         case Hold():
             return _settlement(run, Event.HOLD, _word(outcome), error=outcome.reason)
+        case Released() if begun and not outcome.asked and retry.once_begun:
+            return _lost(run, Lost(outcome.reason), retry)
         case Released():
             waits = outcome.asked and retry.wait > 0
             return _settlement(
@@ -116,7 +124,8 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     """
     lost = run.lost + outcome.counts
     event = Event.REQUEUE if retry.may_lose(lost) else Event.FAIL
-    return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=outcome.reason)
+    why = f"{outcome.reason}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
+    return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=why)
 
 
 def _settlement(

@@ -243,7 +243,8 @@ class Worker:
             log.warning("run %s is no longer this node's; its process is ended", key[0])
             self._executor.stop(*key, StopReason.DISOWN)
             self.work.disown(key)
-        for change in await hand_back(self._source, unknown, self._membership.id, self._membership.now):
+        member, begun = self._membership, self.work.begun_before
+        for change in await hand_back(self._source, unknown, member.id, member.now, begun):
             self.work.unsettled.add(change)
         for run_id, token, reason in pulse.cancels:
             self._cancel((run_id, token), reason)

@@ -90,7 +90,7 @@ class Claims:
 
     async def release(self, run_id: str, token: int) -> RunState:
         """Somebody else is to do it: the attempt does not count. Else as `finish`."""
-        return await self._place.end(key_of(run_id, token), "release", Released("its worker released it"))
+        return await self._place.end(key_of(run_id, token), "release", Released("its worker released it", asked=True))
 
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
         """A person is to look at it before it goes on (`tokimori run resume`). Else as `finish`."""

@@ -84,12 +84,16 @@ class Orders:
     async def restart(self, run_id: str) -> Run:
         """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
 
-        Raises `Refused` for a run that does not run on a node.
+        Raises `Refused` for a run that does not run on a node, or that its job never lets begin again.
         """
         return await self._restart(run_id, await self._store.list_nodes())
 
     async def _restart(self, run_id: str, nodes: Sequence[NodeRecord]) -> Run:
         run = await self._running(run_id, nodes)
+        if (await self._service.get(run.job_id)).definition.retry.once_begun:
+            message = f"the run {run.id} is never begun again, as its job says (retry.lost_attempts = 0)"
+            allowed = f"`tokimori run cancel {run.id}`, then `tokimori job trigger {run.job_id}`"
+            raise Refused(message, field="run", value=run.id, allowed=allowed)
         await self._give(RestartRun(run_id=run.id, token=run.token))
         return run
 

@@ -4,11 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.engine.world import World
+from tests.unit.engine.test_reap import a_node
 from tokimori.engine.hand_back import hand_back
 from tokimori.errors import StoreRefused
-from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.ids import ClaimId, Lane, NodeId, RunId, Token
+from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
+from tokimori.ports.working import Claim, Claimed
 
 
 async def test_a_run_that_cannot_be_read_hinders_no_other(
@@ -31,3 +34,19 @@ async def test_a_run_that_cannot_be_read_hinders_no_other(
     changes = await hand_back(world.store, keys, me, second.due)
     assert [change.run_id for change in changes] == [second.id]
     assert first.id in caplog.text
+
+
+@pytest.mark.parametrize(("begun", "state"), [(False, RunState.READY), (True, RunState.FAILED)])
+async def test_what_has_begun_here_is_not_begun_again_against_its_word(begun: bool, state: RunState) -> None:
+    """A lost reply costs nothing; a run that the store had taken away, and gives back, counts as begun."""
+    world, me = World(), NodeId("me")
+    job = await world.add("a", retry=Retry(lost_attempts=0))
+    await world.fire(1)
+    (run,) = await world.runs("a")
+    await world.store.register(a_node(me))
+    claim = Claim(id=ClaimId("c"), node=me, lanes=(run.lane or Lane(""),), limit=1)
+    (claimed,) = await world.store.claim(claim, run.due)
+    key = run.id, claimed.run.token
+    known = {key: Claimed(run=claimed.run, definition=job.definition)} if begun else {}
+    (change,) = await hand_back(world.store, [key], me, run.due, known)
+    assert change.state is state

@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
+from unittest.mock import AsyncMock
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import MINUTE, Moment
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.errors import StoreUnavailable
+from tokimori.model.encoding import definition_of
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId
 from tokimori.model.notes import Notes, notes_row
 from tokimori.model.policies import Retry
 from tokimori.model.run import NO_DETAILS, Details, Run
+from tokimori.model.settle import NEVER_AGAIN
 from tokimori.model.transitions import RunState
 from tokimori.ports.meter import Unmetered
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
@@ -140,7 +144,19 @@ async def test_a_run_that_kills_its_nodes_fails(world: World) -> None:
     await world.begin("a", retry=Retry(lost_attempts=0))
     assert await reap(world.store, ALIVE) == 1
     run = await world.run("a")
-    assert (run.state, run.error, run.ended) == (RunState.FAILED, "node dead died", seconds(9))
+    assert (run.state, run.error, run.ended) == (RunState.FAILED, f"node dead died; {NEVER_AGAIN}", seconds(9))
+
+
+async def test_a_definition_of_a_newer_version_still_says_never_again(world: World) -> None:
+    """Of a job that this version can't read it is read whether a lost run may begin again."""
+    await world.begin("a", "b")
+    orphans = [
+        replace(each, definition=definition_of(f'{{"target": {{"type": "teleport"}}, "retry": {retry}}}'))
+        for each, retry in zip(await world.store.orphans(9), ('{"lost_attempts": 0, "new": 1}', "{}"), strict=True)
+    ]
+    world.store.orphans = AsyncMock(return_value=orphans)  # type: ignore[method-assign]
+    assert await reap(world.store, ALIVE) == 2
+    assert [(await world.run(each.run.id)).state for each in orphans] == [RunState.FAILED, RunState.READY]
 
 
 async def test_an_order_to_cancel_outlives_the_node(world: World) -> None:

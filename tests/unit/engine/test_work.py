@@ -449,7 +449,7 @@ def test_the_store_is_compared_with_what_is_known() -> None:
 
 
 def test_a_disowned_run_is_forgotten() -> None:
-    """A run that is somebody else's now leaves no trace, whether it waits, runs or has ended."""
+    """A run that is somebody else's now leaves no trace, whether it waits, runs or has ended, but that it began."""
     work = working("waits", "runs", "ended", concurrency=10)
     work.accept([claimed("late")], ME, NEW_YEAR)
     work.take(Started(run_id=RunId("runs"), token=Token(1), pid=42, at=seconds(1)), ME, 0.0)
@@ -466,6 +466,7 @@ def test_a_disowned_run_is_forgotten() -> None:
     assert (work.unsettled.batch(0), work.next_tasks(), work.take_outputs()) == ([], [], [])
     work.take(ended("runs"), ME, 0.0)
     assert work.unsettled.batch(0) == []
+    assert set(work.begun_before) == {key("waits"), key("runs"), key("ended")}
 
 
 def test_an_order_to_cancel_is_carried_out_once() -> None:

@@ -1,6 +1,8 @@
 """What becomes of a run when an attempt has ended."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import MINUTE, Moment
@@ -19,7 +21,7 @@ from tokimori.model.outcome import (
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.settle import PARKED_BY, parked, settle
+from tokimori.model.settle import NEVER_AGAIN, PARKED_BY, parked, settle
 from tokimori.model.transitions import ENDS, RunState
 
 NOW = seconds(100)
@@ -170,6 +172,32 @@ def test_no_lost_attempt_is_forgiven_where_the_job_says_so() -> None:
     for counts in (0, 1):
         found = settle(a_run(), Lost("node n died", counts), Retry(lost_attempts=0), NOW, 0)
         assert found.state is RunState.FAILED
+
+
+NEVER = Retry(attempts=2, lost_attempts=0)
+ITS_OWN = {"failed", "timed out", "retry", "hold"}
+"""Words of ends for which the attempt itself, or its own program, has to answer."""
+
+
+@given(st.sampled_from(OUTCOMES), st.booleans(), st.sampled_from([None, "by me"]), st.integers(0, 9))
+def test_nothing_from_outside_begins_a_run_again_against_its_word(
+    known: tuple[Outcome, str], begun: bool, cancel: str | None, lost: int
+) -> None:
+    """Once begun it goes on only by its own failure or wish; what nobody began is given back, and costs nothing."""
+    outcome, word = known
+    found = settle(a_run(lost=lost, cancel=cancel), outcome, NEVER, NOW, 0, begun=begun)
+    unbegun = word == "released" and not begun
+    assert found.state in ENDS or (cancel is None and (word in ITS_OWN or unbegun))
+    assert found.lost == lost + (cancel is None and (word == "lost" or (word == "released" and begun)))
+
+
+def test_what_is_taken_from_such_a_run_is_its_reason() -> None:
+    """It fails as lost, with the cause and its job's word; given back by its own function it goes on."""
+    found = settle(a_run(), Released("its node stops"), NEVER, NOW, 0)
+    assert (found.state, found.outcome) == (RunState.FAILED, "lost")
+    assert found.error == f"its node stops; {NEVER_AGAIN}"
+    assert settle(a_run(), Released("not mine", asked=True), NEVER, NOW, 0).state is RunState.READY
+    assert settle(a_run(), Released("its node stops"), TWICE, NOW, 0).state is RunState.READY
 
 
 @pytest.mark.parametrize(

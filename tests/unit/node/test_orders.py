@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from tests.unit.node.world import Member, World
 from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.order import RestartRun
+from tokimori.model.policies import Retry
 from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import RunState
@@ -48,6 +50,23 @@ async def test_a_restarted_run_begins_anew_within_a_second() -> None:
     await world.pass_time(1)
     again = await world.run(run.id)
     assert (again.state, again.attempt, again.failures, again.lost) == (RunState.RUNNING, 2, 0, 0)
+
+
+async def test_what_is_never_begun_again_is_not_restarted() -> None:
+    """It is refused with what to do; an order that was under way ends the run."""
+    world = World()
+    member = await world.join()
+    [run_id] = await world.trigger(await world.add(schedule=None, retry=Retry(lost_attempts=0)))
+    await world.pass_time(2)
+    service, run = orders_of(world), await world.run(run_id)
+    with pytest.raises(Refused, match="never begun again") as refused:
+        await service.orders.restart(run_id)
+    assert f"tokimori run cancel {run_id}" in (refused.value.allowed or "")
+    await service.orders._give(RestartRun(run_id=run.id, token=run.token))
+    await world.pass_time(1)
+    member.executor.obey()
+    await world.pass_time(1)
+    assert (await world.run(run_id)).state is RunState.FAILED
 
 
 async def test_an_order_means_one_attempt() -> None:

@@ -205,6 +205,28 @@ async def test_what_a_worker_can_say(place: Place) -> None:
 
 
 @virtually
+async def test_a_claim_counts_as_begun_where_none_may_be_lost(place: Place) -> None:
+    """A door that stops, or a silent worker, fails the run; one that its own worker releases goes on."""
+    found = {}
+    for said in ("release", "silence", "close"):
+        await place.ask(retry={"lost_attempts": 0})
+        (run,) = await place.claims.claim(["resize"], alive_time=5)
+        match said:
+            case "release":
+                await place.claims.release(run.run_id, run.token)
+                found["release"] = (await place.run(run.run_id)).state.value
+                (run,) = await place.claims.claim(["resize"], alive_time=60)
+                await place.claims.finish(run.run_id, run.token)
+            case "silence":
+                await let_pass(9)
+                found[said] = (await place.run(run.run_id)).state.value
+            case _:
+                await place.places[0].close()
+                found[said] = (await place.run(run.run_id)).state.value
+    assert found == {"release": "ready", "silence": "failed", "close": "failed"}
+
+
+@virtually
 async def test_said_twice_changes_nothing(place: Place) -> None:
     """The same word again has the same answer, also where the store's reply was lost; another word is refused."""
     await place.ask()
