@@ -32,6 +32,10 @@ PROMISES: dict[str, Sequence[str]] = {
         f"{CONTRACT}/test_working.py::test_a_claimed_run_is_owned_by_one_node",
         f"{CONTRACT}/test_working.py::test_a_retry_waits_and_runs_again",
     ),
+    "With lost_attempts = 0 a run that was begun is never begun again from outside": (
+        f"{CONTRACT}/test_working.py::test_what_is_once_begun_is_never_begun_again",
+        "tests/integration/apps/test_never_begun_again.py",
+    ),
     "A lost reply strands nothing": (f"{CONTRACT}/test_lost_replies.py", f"{CONTRACT}/test_shared_keys.py"),
     "A live run is never stolen, a dead node's are taken over": (
         f"{CONTRACT}/test_nodes.py::test_a_node_that_beats_is_not_buried",

@@ -46,9 +46,7 @@ class Settlement(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-def settle(
-    run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float, *, begun: bool = True
-) -> Settlement:
+def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float, *, begun: bool = True) -> Settlement:
     """What becomes of a running run. `chance` in [0, 1) picks the jitter of a retry.
 
     `begun` is false only where its living node knows that nobody began this attempt. One that may have begun, and whose

@@ -12,6 +12,7 @@ from tests.contract.stores.actors import (
     later,
     state_of,
 )
+from tokimori.engine.settle import change_of
 from tokimori.model.ids import Lane, Token
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded
 from tokimori.model.policies import Retry
@@ -38,6 +39,21 @@ async def test_a_claim_counts_attempt_and_token(store: Store, worker: Worker) ->
         assert (claimed.run.state, claimed.run.node_id) == (RunState.RUNNING, worker.id)
         assert claimed.run == await store.get_run(run.id)
         await worker.settle(claimed, Released("later"))
+
+
+async def test_what_is_once_begun_is_never_begun_again(store: Store, worker: Worker, other: Worker) -> None:
+    """Released by its node, or orphaned, a begun run of a job that allows no lost attempt fails, and nobody gets it."""
+    job = await add_job(store, retry=Retry(attempts=2, lost_attempts=0))
+    runs = await add_runs(store, job, 3)
+    released, unbegun, orphan = await worker.claim()
+    given_back = change_of(unbegun, Released("its node stops"), owner=worker.id, now=NOW, chance=0)
+    await store.settle([worker.change(released, Released("its node stops")), given_back], worker.id, NOW)
+    await worker.die(by=other)
+    (left,) = await store.orphans(10)
+    await store.settle([worker.change(left, Lost("its node died"))], other.id, NOW)
+    assert [claimed.run.id for claimed in await other.claim()] == [unbegun.run.id]
+    assert await state_of(store, released) is await state_of(store, orphan) is RunState.FAILED
+    assert len(runs) == 3
 
 
 async def test_a_run_comes_with_its_jobs_definition(store: Store, worker: Worker) -> None:

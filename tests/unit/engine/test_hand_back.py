@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.engine.world import World
 from tests.unit.engine.test_reap import a_node
+from tests.unit.engine.world import World
 from tokimori.engine.hand_back import hand_back
 from tokimori.errors import StoreRefused
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId, Token
