@@ -42,7 +42,7 @@ from tokimori.executors.functions.wire import (
     by_descriptor,
     frame,
 )
-from tokimori.executors.keeper.kernel import name_myself, preempt_nobody
+from tokimori.executors.keeper.kernel import die_with_parent, name_myself, preempt_nobody
 from tokimori.traces.spans import tracer_here
 
 TELL_EVERY = 1.0
@@ -278,6 +278,7 @@ def main() -> NoReturn:
 def _load_and_serve(told: Told) -> int:
     """The exit code."""
     name_myself(b"tokimori-worker")
+    die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead
     preempt_nobody()  # the node, above all, which all wait for
     pid = os.getpid()
     try:

@@ -145,5 +145,5 @@ class KeeperProcess:
         if self._process.returncode is None:
             os.kill(self._process.pid, signal.SIGKILL)
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        end_session(self._process.pid)
+            end_session(self._process.pid)
         return self._process.wait()  # only now may somebody else get its number

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -158,11 +159,12 @@ def _be_busy_until_gone(go: Path, pids: list[int]) -> None:
         time.sleep(0.02)
 
 
-async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("clears", ["", "env -i "])
+async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: Path, clears: str) -> None:
     """After `kill -9` of the keeper its processes are killed, their attempts lost, and the next ones just run."""
     for run in ("one", "two"):
         text = f"echo $$ >>{tmp_path}/pids; set -m; sh -c 'echo $$ >>{tmp_path}/pids; exec sleep 1000' & wait"
-        workshop.start(run, shell(text))
+        workshop.start(run, shell(f"exec {clears}/bin/sh -c {shlex.quote(text)}"))
     pids = await pids_in(tmp_path / "pids", 4)
     for run in ("one", "two"):
         await workshop.next(Started, run)
@@ -180,10 +182,17 @@ async def test_a_killed_keeper_leaves_no_process(workshop: Workshop, tmp_path: P
     assert [note.name.startswith(f"{keeper}-") for note in (workshop.state / "keepers").iterdir()] == [False]
 
 
-async def test_engine_and_keeper_killed_together(engines: list[Engine], tmp_path: Path, workshop: Workshop) -> None:
-    """What both leave behind is ended by the next node that starts on the same folder, and only that."""
+@pytest.mark.parametrize("unmarked", [False, True])
+async def test_engine_and_keeper_killed_together(
+    engines: list[Engine], tmp_path: Path, workshop: Workshop, unmarked: bool
+) -> None:
+    """What both leave behind is ended by the next node that starts on the same folder, and only that.
+
+    A command that clears its environment is known by when it began.
+    """
     family = "free:trap '' TERM HUP; set -m; (exec sleep 1000) & wait; wait"
-    engines.append(Engine(tmp_path, family, "free:exec sleep 1000"))
+    family = f'free:exec env -i /bin/sh -c "{family.partition(":")[2]}"' if unmarked else family
+    engines.append(Engine(tmp_path, family, "free:exec env -i sleep 1000" if unmarked else "free:exec sleep 1000"))
     pids = await engines[0].running()
     workshop.start("other", shell("exec sleep 1000"))
     other = (await workshop.next(Started, "other")).pid

@@ -80,7 +80,7 @@ def test_a_killed_lock_leaves_nothing_of_its_command(programs: Programs) -> None
 
 def test_a_lock_whose_keeper_is_killed_leaves_nothing_either(programs: Programs) -> None:
     """It says so, and gives the unit back when nothing is left of the command."""
-    shell = f"trap '' TERM; sleep 600 & echo $PPID $! $$ >> {programs.lines_file}; wait"
+    shell = f"trap '' TERM; env -i sleep 600 & echo $PPID $! $$ >> {programs.lines_file}; exec env -i sleep 600"
     program = programs.lock("table", shell)
     keeper, *pids = [int(word) for word in programs.await_line(0)]
     os.kill(keeper, signal.SIGKILL)

@@ -380,7 +380,8 @@ class Processes:
 
     def _keeper_died(self, post: KeeperPost) -> None:
         del self._posts[post.cell]
-        lost = [each for each in self._processes.values() if each.cell == post.cell]
+        for process in (lost := [each for each in self._processes.values() if each.cell == post.cell]):
+            process.exited = True  # it is being ended, and is given nothing more
         burial = self._see_to(self._bury(post, lost), self._work)
         if post.cell == COMMON:
             in_a_row = boottime() - post.since < ALIVE_AND_WELL

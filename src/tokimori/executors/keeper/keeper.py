@@ -128,8 +128,10 @@ class Keeper:
     # Beginning
 
     def _spawn_some(self) -> None:
-        for _ in range(min(_SPAWNS, len(self._waiting))):
-            self._begin(self._waiting.popleft())
+        if self._waiting:
+            for _ in range(min(_SPAWNS, len(self._waiting))):
+                self._begin(self._waiting.popleft())
+            self._note.spawned()
 
     def _begin(self, order: Start) -> None:
         if boottime() >= self._lease.term_at:  # the engine was frozen on its way here: the run may be another node's

@@ -6,9 +6,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 """From <linux/prctl.h>."""
@@ -21,11 +23,12 @@ _PAUSE = 0.01
 
 
 class Seen(NamedTuple):
-    """A living process."""
+    """A living process. `began` is in seconds since boot, to a hundredth."""
 
     pid: int
     group: int
     session: int
+    began: float = inf
 
 
 def boottime() -> float:
@@ -45,8 +48,8 @@ def see(pid: int) -> Seen | None:
         text = _told(f"/proc/{pid}/stat")
     except OSError:
         return None
-    state, _parent, group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
-    return None if state in _GONE else Seen(pid, int(group), int(session))
+    state, _parent, group, session, *rest = text[text.rindex(b")") + 2 :].split(maxsplit=20)
+    return None if state in _GONE else Seen(pid, int(group), int(session), int(rest[15]) / os.sysconf("SC_CLK_TCK"))
 
 
 def everything() -> Iterator[Seen]:
@@ -88,6 +91,11 @@ def adopt_orphans() -> int | None:
 def name_myself(name: bytes) -> None:
     """Set the name that `ps -o comm` shows; at most 15 bytes."""
     _prctl(PR_SET_NAME, ctypes.create_string_buffer(name))
+
+
+def die_with_parent() -> None:
+    """Have the kernel KILL this process as soon as its parent is dead."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def preempt_nobody() -> None:

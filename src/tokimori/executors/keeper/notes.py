@@ -1,8 +1,9 @@
 """Each keeper's note that it lives, so that what it leaves behind can be found if it is killed.
 
 Everything that a keeper spawns lives in its session, whose number is the keeper's pid; so the note is that pid (the
-file's name) and the boot and pid namespace in which it means something (its text). The keeper holds a lock on the file
-as long as it lives: the kernel drops it with the keeper, however that ends. Nothing has to survive a machine's crash.
+file's name), the boot and pid namespace in which it means something, and when the keeper last spawned anything (its
+text). The keeper holds a lock on the file as long as it lives: the kernel drops it with the keeper, however that ends.
+Nothing has to survive a machine's crash.
 """
 
 import fcntl
@@ -15,7 +16,8 @@ from .kernel import Seen, boot_identity, boottime, end_all, environment, everyth
 SUFFIX = ".keeper"
 MARKS = ("TOKIMORI_RUN_ID", "TOKIMORI_TOKEN")
 LOCK_MARKS = ("TOKIMORI_LOCK", "TOKIMORI_LOCK_TOKEN")
-"""Variables in the environment of everything that a keeper spawns: for a run, and for `tokimori lock`."""
+"""Variables in the environment of what a keeper spawns: for a run, and for `tokimori lock`. Worker processes have none,
+and a command may clear them."""
 
 
 class Note:
@@ -27,8 +29,14 @@ class Note:
         fresh = self._path.with_suffix(".new")
         self._file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        os.write(self._file, boot_identity().encode())
+        identity = boot_identity().encode() + b"\n"
+        os.write(self._file, identity)
+        self._end = len(identity)
         fresh.rename(self._path)  # a file that others may judge by its lock never exists without it
+
+    def spawned(self) -> None:
+        """Note that the keeper lives now: what began earlier in its session is its own."""
+        os.pwrite(self._file, f"{boottime():020.6f}".encode(), self._end)
 
     def remove(self) -> None:
         """Remove the note: nothing was left behind."""
@@ -45,8 +53,9 @@ def end_what_dead_keepers_left(folder: Path) -> None:
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.read_text() == boot_identity():
-                end_session(int(path.name.partition("-")[0]))
+            identity, _, lived = path.read_text().partition("\n")
+            if identity == boot_identity():
+                _end_if_ours(int(path.name.partition("-")[0]), float(lived or 0))
             path.unlink(missing_ok=True)
         except (BlockingIOError, FileNotFoundError):
             pass  # its keeper lives, or has removed it, as who else starts may have
@@ -55,22 +64,30 @@ def end_what_dead_keepers_left(folder: Path) -> None:
 
 
 def end_session(number: int) -> None:
-    """KILL what still runs in the session of the dead keeper of this pid."""
-    if is_ours(number, list(everything()), environment):
-        end_all(lambda seen: seen.session == number)
+    """KILL all in the session of a dead keeper of this pid, which nobody has collected yet: the number is still its."""
+    end_all(lambda seen: seen.session == number)
 
 
-def is_ours(session: int, living: Sequence[Seen], environment_of: Callable[[int], list[bytes]]) -> bool:
-    """Whether what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
+def _end_if_ours(number: int, lived: float) -> None:
+    if is_ours(number, list(everything()), environment, lived):
+        end_session(number)
+
+
+def is_ours(
+    session: int, living: Sequence[Seen], environment_of: Callable[[int], list[bytes]], lived: float = 0.0
+) -> bool:
+    """Return if what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
 
     The kernel gives a number to nobody as long as it names a session. If somebody has the keeper's pid, the session is
-    another one; it may also have been a stranger's who is gone by now: so somebody in it must carry our mark.
+    another one; it may also have been a stranger's who is gone by now: so somebody in it must have begun before the
+    keeper was known to live (`lived`, in seconds since boot), or carry our mark.
     """
-    members = [seen.pid for seen in living if seen.session == session]
-    return session not in members and any(is_marked(environment_of(pid)) for pid in members)
+    members = [seen for seen in living if seen.session == session]
+    leaderless = all(seen.pid != session for seen in members)
+    return leaderless and any(seen.began <= lived or is_marked(environment_of(seen.pid)) for seen in members)
 
 
 def is_marked(entries: Sequence[bytes]) -> bool:
-    """Whether this is the environment of something that a keeper spawned."""
+    """Return if this is the environment of something that a keeper spawned."""
     names = {entry.partition(b"=")[0] for entry in entries}
     return any(all(mark.encode() in names for mark in marks) for marks in (MARKS, LOCK_MARKS))

@@ -39,6 +39,12 @@ def test_a_session_without_a_leader_is_ours_if_it_carries_our_mark() -> None:
     assert not is_ours(6, living, lambda _pid: MARKED)
 
 
+def test_a_session_is_ours_if_anything_in_it_is_older_than_the_keeper_s_last_word() -> None:
+    """A stranger can have got the number only after the keeper was dead."""
+    assert is_ours(7, [Seen(8, 8, 7, 5.0), Seen(9, 9, 7, 9.0)], lambda _pid: [], 5.0)
+    assert not is_ours(7, [Seen(8, 8, 7, 5.1)], lambda _pid: [], 5.0)
+
+
 def test_a_note_that_vanishes_hinders_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its keeper leaves while another one starts, or two start beside each other behind one that was killed."""
     note = tmp_path / f"1-1{SUFFIX}"
