@@ -9,7 +9,7 @@ RULES := */tokimori/model/decide.py,*/tokimori/model/settle.py,*/tokimori/model/
 # The workers read the tests' bytecode, which is made once: on CI's machine too, where no bytecode is to be written.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help run test prove mutants bench limits lint coverage format docs promises lock clean
+.PHONY: help run test prove soak mutants bench limits lint coverage format docs promises lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## +' '/^[a-z]+:.*##/ { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,10 @@ prove: .venv/.installed-dev  ## the long proofs: sweeps, cluster, soak
 	$(BIN)/pytest -n $$(($$(nproc) + 1)) $(PROOFS) $(addprefix --ignore ,$(COMPUTED)) || failed=1; \
 	$(BIN)/pytest -n $$(nproc) $(PROOFS) $(COMPUTED) || failed=1; \
 	exit $$failed
+
+SOAK ?= 1200
+soak: .venv/.installed-dev  ## twenty minutes on each store: nodes, keepers and workers killed and frozen, clocks that jump
+	$(BIN)/python -m tests.cluster.troubled_soak $(SOAK)
 
 # What it has found stays in mutants/, so that a run which its hour has ended is gone on with by the next one. A name of
 # `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.retry.*'

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.cluster import programs, shifted_node
 from tokimori.clock import Moment, SystemClock, parse_moment
@@ -52,12 +53,13 @@ class Fleet:
         program: Path | None = None,
         module: str = "",
         concurrency: int | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> subprocess.Popen[bytes]:
         """A node as `tokimori serve` starts it; its log goes to a file in the folder.
 
         `url`: its own way to the store. `offsets`: by how many seconds its clock is wrong, now and after each `jump`.
         `program`: another program than the one of today. `module`: a node of the tests' own instead. `concurrency`: how
-        many runs it takes at a time.
+        many runs it takes at a time. `environment`: more variables.
         """
         number = len(self.nodes)
         own = {"TOKIMORI_STATE_DIR": str(self.folder / f"state{number}"), "TOKIMORI_STORE": url or self.url}
@@ -74,7 +76,7 @@ class Fleet:
             node = subprocess.Popen(
                 line,
                 cwd=ROOT,
-                env=programs.environment(program) | own,
+                env=programs.environment(program) | own | dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,0 +1,21 @@
+"""Five minutes of trouble on each store: nodes, keepers and worker processes killed and frozen, clocks that jump."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.troubled_soak import PATIENCE, STORES, placed, soak
+
+SECONDS = 300
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(SECONDS + PATIENCE + 120)
+@pytest.mark.parametrize("store", STORES)
+def test_a_soak_in_trouble_leaves_every_promise_whole(store: str, tmp_path: Path) -> None:
+    """Nothing is missed, nothing begins again against its job's word, and no limit is exceeded."""
+    with placed(store, tmp_path) as fleet:
+        findings = soak(fleet, SECONDS, seed=13)
+    print(store, dict(findings.figures))
+    assert findings.wrong == []
+    assert findings.figures["succeeded"] > SECONDS
