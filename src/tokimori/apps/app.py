@@ -13,13 +13,16 @@ store when a node starts with it.
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
 
+from tokimori.apps.arguments import name_of
 from tokimori.apps.function import JobFunction
-from tokimori.apps.routes import Act, Routes
+from tokimori.apps.program import become_node, name_of_module
+from tokimori.apps.routes import Act, Routes, checked
 from tokimori.apps.stored import StoredFunctions
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
@@ -77,13 +80,17 @@ _OF_RETRY = {
 class App:
     """Functions of a program, by the names under which runs ask for them. `name` owns the jobs that it declares.
 
+    An app that is not given one has that of its module.
+
     `url` is that of the store for `enqueue`; where it is not given the environment and the configuration say it, and a
     worker process has that of its node. `prune` says what becomes of jobs that the app does not declare any more.
     """
 
-    def __init__(self, name: str, *, url: str | None = None, prune: Literal["pause", "delete"] | None = None) -> None:
-        check_word("app", name)
-        self.name = name
+    def __init__(
+        self, name: str | None = None, *, url: str | None = None, prune: Literal["pause", "delete"] | None = None
+    ) -> None:
+        self.name = name_of_module(sys._getframe(1).f_globals) if name is None else name  # who makes it
+        check_word("app", self.name)
         self.routes = Routes()
         self.url = url
         self._stored = StoredFunctions()
@@ -98,17 +105,40 @@ class App:
             self._client = open_client(self.url, author=f"app {self.name}")
         return self._client
 
+    @overload
+    def job(self, function: Callable[_P, _R], /) -> JobFunction[_P, _R]: ...
+
+    @overload
     def job(
         self, schedule: str | None = None, /, *, id: str | None = None, **fields: Unpack[DeclaredArguments]
-    ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
+    ) -> Callable[[Callable[_P, _R]], JobFunction[_P, _R]]: ...
+
+    def job(
+        self,
+        schedule: str | Callable[_P, _R] | None = None,
+        /,
+        *,
+        id: str | None = None,
+        **fields: Unpack[DeclaredArguments],
+    ) -> JobFunction[_P, _R] | Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
         """Declare that a function is a job; without a schedule it runs when it is asked to (`enqueue`).
 
         `id` is the job's, by default the name of the function; `fields` are those of `Client.add`, and `attempts`,
         `retry_delay` and the like. Raises `InvalidInput`.
         """
 
+        if callable(schedule):
+            return self.job(None, id=id, **fields)(schedule)
+        if schedule is not None and not isinstance(schedule, str):
+            raise InvalidInput(
+                f"schedule: {schedule!r} is neither a schedule nor a function",
+                field="schedule",
+                value=schedule,
+                allowed="a text, or a function; a method is declared for its object: app.job()(Reports().nightly)",
+            )
+
         def declare(function: Callable[_P, _R]) -> JobFunction[_P, _R]:
-            job_id = check_job_id(function.__name__ if id is None else id)
+            job_id = check_job_id(name_of(function) if id is None else id)
             if job_id in self._jobs:
                 raise InvalidInput(
                     f"id: the app {self.name!r} has two jobs {job_id!r}", field="id", value=job_id, allowed="another id"
@@ -140,17 +170,24 @@ class App:
         return declare
 
     @overload
+    def handler(self, target: _F, /) -> _F: ...
+
+    @overload
     def handler(self, name: "str | re.Pattern[str]", route: str) -> None: ...
 
     @overload
     def handler(self, name: "str | re.Pattern[str]", route: None = None) -> Callable[[_F], _F]: ...
 
-    def handler(self, name: "str | re.Pattern[str]", route: str | None = None) -> Callable[[_F], _F] | None:
+    def handler(self, name: "str | re.Pattern[str] | _F", route: str | None = None) -> Callable[[_F], _F] | _F | None:
         """Declare what handles runs of jobs whose `function` is this name, or matches this pattern as a whole.
 
-        A decorator for a function or a class; with `route`, `package.module:Name`, that is imported when it is first
-        needed. The first that fits is taken. Raises `InvalidInput`.
+        A decorator for a function or a class, by default under its own name; with `route`, `package.module:Name`, that
+        is imported when it is first needed. The first that fits is taken. Raises `InvalidInput`.
         """
+        if callable(name):
+            self.routes.add(name_of(name), name)
+            return name
+        checked(name)
         if route is not None:
             self.routes.add(name, route)
             return None
@@ -176,8 +213,6 @@ class App:
         It does what `tokimori serve --app FILE.py:NAME` does with these options (`"--no-http"`), in this very process.
         Where the file is imported it does nothing. Raises `Refused` where the program's own file has no name for it.
         """
-        from tokimori.apps.program import become_node  # noqa: PLC0415  worker processes need it not
-
         become_node(self, self.url, options)
 
     def allow_stored(self, patterns: Sequence[str]) -> None:

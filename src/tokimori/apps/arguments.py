@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, get_type_hints
 
 import msgspec
@@ -22,9 +23,11 @@ class Arguments:
     """
 
     def __init__(self, function: Callable[..., object], *, bound: bool = False) -> None:
-        self.name = getattr(function, "__qualname__", repr(function))
-        hints = _hints(function, self.name)
-        parameters = list(inspect.signature(function).parameters.values())[1 if bound else 0 :]
+        called = _called(function)
+        self.name = getattr(called, "__qualname__", repr(function))
+        _check_called(called, self.name, bound=bound)
+        parameters = list(_signature(function, self.name).parameters.values())[1 if bound else 0 :]
+        hints = _hints(called, self.name)
         self.wants_task = bool(parameters) and hints.get(parameters[0].name) is Task
         self._parameters = parameters[1:] if self.wants_task else parameters
         self._open = any(each.kind is _KINDS.VAR_KEYWORD for each in self._parameters)
@@ -100,6 +103,77 @@ class Arguments:
             value=None if value is None else value[:MOST_SHOWN],
             allowed=f"a JSON object with the arguments of {self.name}{self._signature}",
         )
+
+
+def arguments_of(target: Callable[..., object]) -> Arguments:
+    """The arguments of a function, or of the method which does the work of a class. Raises `InvalidInput`."""
+    return method_of(target)[1] if inspect.isclass(target) else Arguments(target)
+
+
+def method_of(target: type, name: str | None = None) -> tuple[str, Arguments]:
+    """The name of the method which does the work of a class (`run`, else `perform`), and its arguments.
+
+    Raises `InvalidInput`.
+    """
+    name = name or ("run" if callable(getattr(target, "run", None)) else "perform")
+    method = getattr(target, name, None)
+    if not callable(method):
+        raise InvalidInput(
+            f"handler: the class {target.__qualname__} has neither run nor perform",
+            field="handler",
+            value=target.__qualname__,
+            allowed="a class with a method run or perform",
+        )
+    return name, Arguments(method, bound=inspect.isfunction(inspect.getattr_static(target, name)))
+
+
+def _called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that does the work: itself, that of a partial, or the `__call__` of an object."""
+    while isinstance(function, partial):
+        function = function.func
+    found: Any = function
+    is_one = inspect.isroutine(found) or inspect.isclass(found) or hasattr(found, "__wrapped__") or not callable(found)
+    called: Callable[..., Any] = found if is_one else found.__call__
+    return called
+
+
+def name_of(function: Callable[..., object]) -> str:
+    """The name of a function or class. Raises `InvalidInput` for what has none, such as a lambda."""
+    name: str = getattr(_called(function), "__name__", "<>")
+    if "<" in name or name == "__call__":
+        raise InvalidInput(f"id: {function!r} has no name", field="id", allowed='a name, as in app.job(id="…")')
+    return name
+
+
+def is_awaited(function: Callable[..., object]) -> bool:
+    """Tell if what does the work is a coroutine function."""
+    return inspect.iscoroutinefunction(_called(function))
+
+
+def _check_called(function: Callable[..., object], name: str, *, bound: bool) -> None:
+    """Refuse what can be called, but would not do what is meant. Raises `InvalidInput`."""
+    owner = name.rpartition(".")[0]
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        why, allowed = "what a generator yields goes nowhere", "a function that returns when it is done"
+    elif not bound and owner and not owner.endswith("<locals>") and _first_of(function) in ("self", "cls"):
+        why, allowed = "a method has no object here", f"app.job()({owner}().method), or a class with a method run"
+    else:
+        return
+    raise InvalidInput(f"function: {name} can't be a handler: {why}", field="function", value=name, allowed=allowed)
+
+
+def _first_of(function: Callable[..., object]) -> str | None:
+    """The name of the first parameter of a plain function."""
+    return next(iter(inspect.signature(function).parameters), None) if inspect.isfunction(function) else None
+
+
+def _signature(function: Callable[..., object], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as fault:
+        raise InvalidInput(
+            f"function: {name} can't be a handler: {fault}", field="function", value=name, allowed="a function"
+        ) from None
 
 
 def _hints(function: Callable[..., object], name: str) -> dict[str, Any]:

@@ -71,20 +71,24 @@ class Attempt:
 
     # The work
 
-    def run(self) -> wire.Ended:
-        """Call a function that does not wait, in the calling thread."""
+    def run(self) -> wire.Ended | None:
+        """Call a function that does not wait, in the calling thread; None: what it returned is for `run_async`."""
         return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
 
-    def _run(self) -> wire.Ended:
+    def _run(self) -> wire.Ended | None:
         try:
             try:
                 self._thread = get_ident()
                 self._begin()
                 if self._tracer is None:
-                    end = self._said(self._act(self.task))
+                    returned = self._act(self.task)
                 else:
                     with self._span(self._tracer):
-                        end = self._said(self._act(self.task))
+                        returned = self._act(self.task)
+                if returned is not None and inspect.isawaitable(returned):
+                    self._act, self._begun = lambda _: returned, False
+                    return None
+                end = self._said(returned)
             finally:
                 with self._lock:
                     self._thread = None

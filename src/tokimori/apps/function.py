@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
+from inspect import isfunction
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from tokimori.apps.arguments import Arguments
+from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.json_text import text_of
 from tokimori.apps.task import task_in_hand
 from tokimori.client.client import Client
@@ -35,11 +36,11 @@ class JobFunction(Generic[_P, _R]):
     """A function that an app has declared as a job. Calling it runs it here and now, as any function."""
 
     def __init__(self, function: Callable[_P, _R], job_id: JobId, client: Callable[[], Client]) -> None:
+        update_wrapper(self, function, updated=("__dict__",) if isfunction(function) else ())
         self.job_id = job_id
         self._function = function
         self._client = client
-        self._arguments = Arguments(function)
-        update_wrapper(self, function)
+        self._arguments = arguments_of(function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""

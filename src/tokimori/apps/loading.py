@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import cast
 
 from tokimori.apps.app import App
-from tokimori.apps.program import Begun
+from tokimori.apps.program import Begun, name_of_file
 from tokimori.errors import InvalidInput, Refused
 from tokimori.ownership import others_add
 
@@ -78,10 +78,11 @@ def _from_file(file: Path) -> ModuleType:
     """The module in a file, under the name of the file: what it pickles and logs says that name."""
     file = file.absolute()
     sys.path.insert(0, _folder(str(file.parent)))
-    spec = spec_from_loader(file.stem, SourceFileLoader(file.stem, str(file)))
+    name = name_of_file(file)
+    spec = spec_from_loader(name, SourceFileLoader(name, str(file)))
     if spec is None or not file.is_file():
         raise _not_an_app(str(file), "there is no such file")
-    module = sys.modules[file.stem] = module_from_spec(spec)
+    module = sys.modules[name] = module_from_spec(spec)
     with suppress(Begun):
         SourceFileLoader.exec_module(cast("SourceFileLoader", spec.loader), module)
     return module

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from inspect import currentframe, ismodule
 from pathlib import Path
+from typing import Any
 
 from tokimori.apps.task import task_in_hand
 from tokimori.errors import Refused
@@ -61,6 +62,21 @@ def place_of(app: object) -> str:
         )
     spec = getattr(program, "__spec__", None)  # of `python -m`: what it imports by a dot is found only so
     return f"{Path(file).resolve() if spec is None or spec.name == '__main__' else spec.name}:{name}"
+
+
+def name_of_module(names: dict[str, Any]) -> str:
+    """The name of the module with these names: of the program itself that under which worker processes load it."""
+    name: str = names.get("__name__", "__main__")
+    if name == "__main__" and (spec := names.get("__spec__")) is not None:
+        name = spec.name
+    if name == "__main__" and (file := names.get("__file__")) is not None:
+        return name_of_file(Path(file).absolute())
+    return name.removesuffix(".__main__")
+
+
+def name_of_file(file: Path) -> str:
+    """The name of the module in a file: of one that stands for its folder (`python FOLDER`) that of the folder."""
+    return file.parent.name if file.stem == "__main__" else file.stem
 
 
 def _names(known: dict[str, object]) -> Iterator[tuple[str, object]]:

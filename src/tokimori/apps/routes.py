@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from tokimori.apps.arguments import Arguments
+from tokimori.apps.arguments import Arguments, is_awaited, method_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 from tokimori.model.handlers import Handler, check_handler_name, handles, text_of_pattern
@@ -24,7 +24,7 @@ class Route:
     """
 
     def __init__(self, handler: Handler, target: Callable[..., object] | str) -> None:
-        self.handler = check_handler_name(handler, field="handler") if isinstance(handler, str) else _texts(handler)
+        self.handler = checked(handler)
         self._target = target
         self._act = None if isinstance(target, str) else act_of(target)
 
@@ -36,15 +36,17 @@ class Route:
         return self._act
 
 
-def _texts(pattern: object) -> re.Pattern[str]:
-    """The pattern, if it is one of texts. Raises `InvalidInput`."""
-    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
-        return pattern
+def checked(handler: object) -> Handler:
+    """A name, or a pattern of names. Raises `InvalidInput`."""
+    if isinstance(handler, str):
+        return check_handler_name(handler, field="handler")
+    if isinstance(handler, re.Pattern) and isinstance(handler.pattern, str):
+        return handler
     raise InvalidInput(
-        f"handler: {pattern!r} is neither a name nor a pattern of names",
+        f"handler: {handler!r} is neither a name nor a pattern of names",
         field="handler",
-        value=repr(pattern),
-        allowed='a text, or re.compile("…")',
+        value=repr(handler),
+        allowed='a text, re.compile("…"), or a function',
     )
 
 
@@ -111,29 +113,19 @@ def act_of(target: Callable[..., object]) -> Act:
 
 def act_of_method(target: type, name: str) -> Act:
     """What a method of a class does with a task, which the object gets as its `task`. Raises `InvalidInput`."""
-    method = getattr(target, name)
-    arguments = Arguments(method, bound=True)
+    _, arguments = method_of(target, name)
 
     def act(task: Task) -> Any:
         made: Any = target()
         made.task = task
         return getattr(made, name)(**arguments.decode(task.payload))
 
-    return _like(act, method)
+    return _like(act, getattr(target, name))
 
 
 def _act_of_class(target: type) -> Act:
     """A class has `run`, or `perform` with `before_perform` (False: skip it) and `after_perform`, and gets `task`."""
-    name = "run" if callable(getattr(target, "run", None)) else "perform"
-    method = getattr(target, name, None)
-    if not callable(method):
-        raise InvalidInput(
-            f"handler: the class {target.__qualname__} has neither run nor perform",
-            field="handler",
-            value=target.__qualname__,
-            allowed="a class with a method run or perform",
-        )
-    arguments = Arguments(method, bound=True)
+    name, arguments = method_of(target)
 
     def act(task: Task) -> Any:
         made: Any = target()
@@ -147,7 +139,7 @@ def _act_of_class(target: type) -> Act:
         given = arguments.decode(task.payload)
         return await (made.run(**given) if name == "run" else _performed_async(made, given))
 
-    return act_async if inspect.iscoroutinefunction(method) else act
+    return act_async if is_awaited(getattr(target, name)) else act
 
 
 def _performed(made: Any, given: dict[str, Any]) -> Any:
@@ -177,7 +169,7 @@ def _after(made: Any) -> None:
 
 def _like(act: Act, target: Callable[..., object]) -> Act:
     """The same, as a coroutine function where the target is one: those share the loop, the others get a thread."""
-    if not inspect.iscoroutinefunction(target):
+    if not is_awaited(target):
         return act
 
     async def act_async(task: Task) -> Any:

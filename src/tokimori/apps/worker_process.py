@@ -149,8 +149,7 @@ class WorkerProcess(asyncio.Protocol):
             act, waits = self._known(begin.handler)
             attempt = Attempt(begin, act, self._runs_dir, self._grew, told=self._noted, tracer=self._tracer())
             if waits:
-                attempt.coroutine = self._loop.create_task(self._run_async(attempt))
-                self._coroutines += 1
+                self._begin_on_loop(attempt)
             else:
                 self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
@@ -158,8 +157,16 @@ class WorkerProcess(asyncio.Protocol):
             return
         self._attempts[begin.number] = attempt
 
+    def _begin_on_loop(self, attempt: Attempt) -> None:
+        attempt.coroutine = self._loop.create_task(self._run_async(attempt))
+        self._coroutines += 1
+
     def _run(self, attempt: Attempt) -> None:
-        self._end(attempt, attempt.run())
+        ended = attempt.run()
+        if ended is None:
+            self._soon(self._begin_on_loop, attempt)
+        else:
+            self._end(attempt, ended)
 
     async def _run_async(self, attempt: Attempt) -> None:
         try:

@@ -160,9 +160,10 @@ class Rehearsal:
             return Failed(fault.message)
         self._number += 1
         attempt = Attempt(begin_of(task, self._number, self.node.clock), act, self._runs_dir, _nobody)
-        work: Callable[[], wire.Ended] = attempt.run
-        if iscoroutinefunction(act):
-            work = lambda: asyncio.run(attempt.run_async())  # noqa: E731
+
+        def work() -> wire.Ended:
+            return (None if iscoroutinefunction(act) else attempt.run()) or asyncio.run(attempt.run_async())
+
         with redirect_stdout(cast("TextIO", RunStream(sys.stdout))):
             ended = self._threads.submit(work).result()
         if (noted := attempt.noted()) is not None:

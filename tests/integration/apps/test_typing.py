@@ -36,9 +36,9 @@ deliver.enqueue_many([order])  # list-item reportArgumentType
 nightly.enqueue(7)  # arg-type reportArgumentType
 wrong: str = nightly("south")  # assignment reportAssignmentType
 run: tokimori.Run = deliver(order, place)  # assignment reportAssignmentType
-app.job("@daily", atempts=3)  # call-arg reportCallIssue
-app.job(attempts="three")  # arg-type reportArgumentType
-app.handler(7)  # call-overload reportArgumentType
+app.job("@daily", atempts=3)  # call-overload,call-overload reportCallIssue
+app.job(attempts="three")  # call-overload reportArgumentType
+app.handler(7)  # call-overload reportArgumentType,reportCallIssue
 tokimori.App("a", prune="keep")  # arg-type reportArgumentType
 tokimori.retry(attempts="three")  # arg-type reportArgumentType
 draw(80)  # arg-type reportArgumentType
@@ -47,8 +47,8 @@ task.progress("half")  # arg-type reportArgumentType
 task.retry(after="soon")  # arg-type reportArgumentType
 task.finnish()  # attr-defined reportAttributeAccessIssue,reportUnknownMemberType
 app.running(concurency=4)  # call-arg reportCallIssue
-app.job(retry_wait="soon")  # arg-type reportArgumentType
-app.job(payload=7)  # arg-type reportArgumentType
+app.job(retry_wait="soon")  # call-overload reportArgumentType
+app.job(payload=7)  # call-overload reportArgumentType
 tokimori.Worker(app, config={"app.processes": 4})  # arg-type reportArgumentType
 with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedules:
     client.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType

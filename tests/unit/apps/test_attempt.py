@@ -33,7 +33,14 @@ def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Att
 
 def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.Ended:
     """How it ends."""
-    return attempt(function, tmp_path, **said).run()
+    return run(attempt(function, tmp_path, **said))
+
+
+def run(attempt: Attempt) -> wire.Ended:
+    """How it ends in this thread."""
+    ended = attempt.run()
+    assert ended is not None
+    return ended
 
 
 def test_what_is_returned_is_the_result(tmp_path: Path) -> None:
@@ -123,7 +130,7 @@ async def test_whatever_is_raised_is_told(function: Callable[[], object], why: s
 
     for each in (function, waits):
         found = attempt(each, tmp_path)
-        said = await found.run_async() if each is waits else found.run()
+        said = await found.run_async() if each is waits else run(found)
         assert (said.end, said.text) == (wire.FAILED, why)
         assert said.head
 
@@ -243,7 +250,7 @@ def test_a_busy_function_is_interrupted(tmp_path: Path) -> None:
 
     found = attempt(busy, tmp_path)
     told: list[wire.Ended] = []
-    thread = threading.Thread(target=lambda: told.append(found.run()))
+    thread = threading.Thread(target=lambda: told.append(run(found)))
     thread.start()
     begun.wait()
     found.end_because("its time is over", lost=False)
@@ -288,7 +295,7 @@ async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> No
 
     act = act_of(later if waits else sooner)
     one = Attempt(begin(traceparent=PARENT), act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
-    said = await one.run_async() if waits else one.run()
+    said = await one.run_async() if waits else run(one)
     assert said.text == "ValueError: no good"
     (span,) = kept.get_finished_spans()
     assert (span.name, span.parent and span.parent.span_id) == ("f", int("b" * 16, 16))
@@ -309,5 +316,5 @@ def test_a_function_that_is_to_end_before_it_begins_does_not_begin(tmp_path: Pat
     begun: list[int] = []
     found = attempt(lambda: begun.append(1), tmp_path)
     found.end_because("it was cancelled", lost=False)
-    said = found.run()
+    said = run(found)
     assert (said.end, said.text, begun) == (wire.FAILED, "it was interrupted", [])

@@ -73,6 +73,7 @@ def test_a_function_that_does_not_wait_hears_them_in_another_thread(tmp_path: Pa
     here = threading.current_thread()
     attempt = an_attempt(act, tmp_path)
     ended = attempt.run()
+    assert ended is not None
     assert (ended.text, heard) == ('"in time"', [(1, True), (2, True), (3, True)])
     assert b"a bad signal" in ended.head
 
