@@ -54,7 +54,8 @@ def creates_jobs(store: Store, example: Job) -> Create:
 
 def creates_runs(store: Store, example: Job) -> Create:
     """Its job is read; a run at the moment that the body of the first request says, and an entry of the log."""
-    wanted = requested_run(example, read_request(None, None, {"at": "2099-01-01T00:00:00Z"}), _run_id(), CLOCK.now())
+    request = read_request(None, None, {"at": "2099-01-01T00:00:00Z"})
+    wanted = requested_run(example, request, _run_id(), CLOCK.now(), None)
     answered, entry = json.encode(run_view(wanted)), _entry("ask", {"run": wanted.id, "became": "made"})
 
     async def create(request: Request) -> Response:

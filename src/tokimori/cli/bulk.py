@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import options
-from tokimori.cli.ending import DONE, RUN_FAILED
+from tokimori.cli.ending import DONE, RUN_FAILED, agreed
 from tokimori.cli.output import print_json, print_lines, print_notice
 from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
@@ -55,7 +55,7 @@ def for_each_matching(pattern: str, verb: str, done: str, act: Act, *, yes: bool
 
 
 def confirm(found: Sequence[str], verb: str, *, field: str, yes: bool) -> None:
-    """Show the jobs and ask. Whoever does not want it ends the program. Raises `Refused` where nobody can be asked."""
+    """Show the jobs and ask. Raises `Declined`, and `Refused` if nobody can be asked."""
     jobs = "1 job" if len(found) == 1 else f"{len(found)} jobs"
     if not yes and not sys.stdin.isatty():
         message = f"{field}: this would {verb} {jobs}, and nobody can be asked here: say --yes"
@@ -63,7 +63,7 @@ def confirm(found: Sequence[str], verb: str, *, field: str, yes: bool) -> None:
     print_notice(f"{jobs}: {', '.join(found[:_NAMED])}{', …' if len(found) > _NAMED else ''}")
     if not yes:
         what = "it" if len(found) == 1 else "all of them"
-        click.confirm(f"{verb.capitalize()} {what}?", abort=True, err=True)
+        agreed(f"{verb.capitalize()} {what}?")
 
 
 async def _matching(service: "Service", pattern: str) -> list[str]:

@@ -9,16 +9,33 @@ from collections.abc import Sequence
 import click
 
 from tokimori.cli.suggesting import usage_message
-from tokimori.errors import Bug, InvalidInput, TokimoriError
+from tokimori.errors import Bug, InvalidInput, Outdated, TokimoriError
 from tokimori.logs.controls import visible, visible_json
 
 DONE = 0
 RUN_FAILED = 1
+DECLINED = 1
+"""Somebody was asked, and said no."""
+NOTHING_CHANGED = "Nothing was changed."
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 DEBUG = "TOKIMORI_DEBUG"
 _JSON = re.compile(r"(?:^| )(?:--json|(?:-o|--output)[ =]?jsonl?)(?: |$)")
 """How a line asks for JSON."""
+
+
+class Declined(Exception):
+    """The answer no, of whoever was asked."""
+
+
+def agreed(question: str) -> None:
+    """Ask; no is the default. Raises `Declined`, and `Abort` at Ctrl-C."""
+    try:
+        if not click.confirm(question, default=False, err=True):
+            raise Declined
+    except click.Abort:
+        sys.stderr.write(f"\n{NOTHING_CHANGED}\n")
+        raise
 
 
 def run(program: click.Command, arguments: list[str]) -> int:
@@ -34,6 +51,9 @@ def run(program: click.Command, arguments: list[str]) -> int:
         return _report(_usage_error(error), arguments)
     except click.ClickException as error:
         return _report(InvalidInput(error.format_message()), arguments)
+    except Declined:
+        sys.stderr.write(f"{NOTHING_CHANGED}\n")
+        return DECLINED
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):  # whoever read our output has had enough; click makes it an exit
@@ -80,8 +100,8 @@ def _print_json(error: TokimoriError) -> None:
 
 def _print_text(error: TokimoriError) -> None:
     lines = [f"error: {error.message}"]
-    if error.allowed is not None and error.allowed not in error.message:
-        lines.append(f"allowed: {error.allowed}")
+    if error.allowed is not None and error.allowed not in error.message and not isinstance(error, Outdated):
+        lines.append(error.allowed if error.allowed.startswith("See ") else f"allowed: {error.allowed}")
     if error.exit_code == Bug.exit_code:
         lines.append(f"This is a bug in Tokimori. Please report it, with the output of `--debug` or {DEBUG}=1.")
     text = "\n".join(lines) + "\n"

@@ -178,7 +178,7 @@ def _print(found: "Sequence[Event | Told]", zone: str) -> None:
             State(run.state.value),
             run.job_id,
             Id(run.id),
-            asked_by(run.origin),
+            asked_by(run.origin).replace("request", "requested"),
             run.attempt,
             run.exit_code,
             run.error,

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tokimori.cli.command import options
-from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.output import local, print_json, print_lines, print_notice, some_of
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import print_table
 from tokimori.clock import Moment, SystemClock, format_moment
@@ -19,8 +19,6 @@ from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 
 STDIN = "-"
-MOST_FAULTS = 20
-"""The most faults that are shown: a file of another kind has one on every line."""
 
 Jobs = Sequence[tuple[str, Definition]]
 
@@ -68,8 +66,7 @@ def read_all(readers: Sequence[Callable[[], Jobs]]) -> Jobs:
             faults += fault.message.splitlines()
     faults += _clashes(jobs)
     if faults:
-        left_out = [f"… and {len(faults) - MOST_FAULTS} more faults"] if len(faults) > MOST_FAULTS else []
-        raise InvalidFile("\n".join([*faults[:MOST_FAULTS], *left_out, "nothing was imported"]), field="file")
+        raise InvalidFile("\n".join([*some_of(faults, "more faults"), "nothing was imported"]), field="file")
     return jobs
 
 

@@ -9,12 +9,12 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.editor import Draft
-from tokimori.cli.ending import DONE
+from tokimori.cli.ending import DONE, NOTHING_CHANGED, agreed
 from tokimori.cli.job_printing import print_job
 from tokimori.cli.output import print_json, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import terminal
-from tokimori.errors import InvalidInput, Refused, TokimoriError
+from tokimori.errors import InvalidInput, Outdated, Refused, TokimoriError
 from tokimori.logs.controls import visible
 from tokimori.model.ids import JobId
 
@@ -100,32 +100,36 @@ def _edited(
     while draft.edit() and draft.text != refused:
         try:
             edited = read_document(draft.text, None if job_id is None else JobId(job_id))
-            if not _is_wanted(edited, old, question, yes=yes):
-                return None
-            return save(edited)
+            return save(edited) if _is_wanted(edited, old, question, yes=yes) else None
         except InvalidInput as fault:
             if not sys.stdin.isatty():  # nobody is there who could mend it
-                print_notice(f"your text is in {draft.keep()}")
+                print_notice(f"Your text is in {draft.keep()}.")
                 raise
             print_notice(f"error: {fault.message}")
             refused, draft.text = draft.text, marked(draft.text, fault)
+        except Outdated:
+            text = f"Somebody changed it since you opened it. Your text is in {draft.keep()}. {NOTHING_CHANGED}"
+            raise Outdated(text, field="edit", value=job_id) from None
         except TokimoriError:
-            print_notice(f"your text is in {draft.keep()}")
+            print_notice(f"Your text is in {draft.keep()}.")
             raise
     if refused is not None:
-        print_notice(f"your text is in {draft.keep()}")
+        message = f"The text is still wrong. It is in {draft.keep()}. {NOTHING_CHANGED}"
+        raise Refused(message, field="edit", value=job_id, allowed="a text without the fault that is marked in it")
     return None
 
 
 def _is_wanted(edited: "Edited", old: Mapping[str, object], question: str, *, yes: bool) -> bool:
-    """Show what changes, and ask; the answer is no by default."""
+    """Show what changes, and ask. Raises `Declined`."""
     from tokimori.translators.job_document import changes
 
     diff = changes(old, edited.fields, edited.id)
     if not diff:
         return False
     _show(diff)
-    return yes or click.confirm(question, default=False, err=True)
+    if not yes:
+        agreed(question)
+    return True
 
 
 def _show(diff: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ import click
 from msgspec import structs
 
 from tokimori.cli.command import Command
-from tokimori.cli.job_printing import shown_value
+from tokimori.cli.job_printing import next_cell, shown_value
 from tokimori.cli.listing import Row, listing, print_list
 from tokimori.cli.session import in_service
 from tokimori.cli.table import At, State
@@ -58,7 +58,7 @@ def _next(found: "Job") -> At | str:
     """Its next moment, or the jobs after which it runs."""
     if found.definition.parents:
         return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
-    return At(found.next_due, found.definition.time_zone)
+    return next_cell(found)
 
 
 def _command(found: "Job") -> str:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tokimori.cli.command import options
-from tokimori.cli.output import local, print_json, print_lines, print_notice
+from tokimori.cli.output import NOTHING, print_json, print_lines, print_notice
+from tokimori.cli.table import At
 from tokimori.clock import Moment
+from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
@@ -20,6 +22,28 @@ _ONLY_NAMES = re.compile(r"([A-Za-z]+ )?\{\{ *secret\.[A-Za-z0-9._-]+ *\}\}")
 """A secret by its name, perhaps behind how it is sent (Bearer)."""
 
 
+def coming(job: "Job") -> Moment | None:
+    """Return the next moment of a job that has not passed; None: none is known. What is due already is not told."""
+    from tokimori.clock import SystemClock
+    from tokimori.model.job import schedule_of
+
+    now = SystemClock().now()
+    if job.next_due is None or job.next_due > now:
+        return job.next_due
+    try:
+        return schedule_of(job.definition, job.anchor, job.id, job.days_off).next_after(now)
+    except InvalidInput:  # a zone that this machine does not know
+        return None
+
+
+def next_cell(job: "Job | None") -> At | str:
+    """Return the next moment of a job for a table: `due now` if that has come, and no other is to come."""
+    if job is None:
+        return NOTHING
+    moment = coming(job)
+    return "due now" if moment is None and job.next_due is not None else At(moment, job.definition.time_zone)
+
+
 def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
     """What was done, with the state that the job has now, and what its definition may lose."""
     from tokimori.service.views.jobs import job_view
@@ -30,8 +54,7 @@ def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None
     if options().as_json:
         print_json(job_view(changed, moments))
         return
-    due = changed.next_due
-    upcoming = "" if due is None else f", next {local(due, changed.definition.time_zone)}"
+    upcoming = "" if changed.next_due is None else f", next {next_cell(changed)}"
     print_lines(f"{done} {changed.id}: {changed.state}{upcoming}")
 
 

@@ -86,10 +86,10 @@ def _key(cell: object) -> Any:
     """What a cell is compared by; None: there is nothing in it."""
     match cell:
         case At(moment=moment):
-            return moment
+            return None if moment is None else (0, moment)
         case None | "":
             return None
         case int() | float():
-            return cell
-        case _:
-            return str(cell).casefold()
+            return 0, cell
+        case _:  # a column may hold moments and words
+            return 1, str(cell).casefold()

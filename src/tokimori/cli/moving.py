@@ -11,7 +11,7 @@ import click
 
 from tokimori.cli.apply import changes_shown, fields_shown
 from tokimori.cli.command import options
-from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.output import print_json, print_lines, print_notice, some_of
 from tokimori.cli.session import Absent, in_service
 from tokimori.errors import InvalidFile, NotFound
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 """Jobs that come in in one transaction."""
-MOST_FAULTS = 20
-"""Faults, and warnings of one field, that are shown; all others are counted."""
 Pages = Callable[[], AsyncIterator["Iterable[Entry]"]]
 """What reads all entries of a source from its beginning, some at a time."""
 
@@ -96,9 +94,7 @@ async def _check(pages: Pages, wish: Wish) -> None:
         for _ in _jobs_of(page, taken, tally):
             pass
     if tally.refused and not wish.skip_refused:
-        faults = [f"{place}: {why}" for place, why in tally.refused[:MOST_FAULTS]]
-        if (more := len(tally.refused) - MOST_FAULTS) > 0:
-            faults.append(f"… and {more} more faults")
+        faults = some_of([f"{place}: {why}" for place, why in tally.refused], "more faults")
         raise InvalidFile(
             "\n".join([*faults, "nothing was imported; --skip-refused goes on without these"]), field="source"
         )
@@ -208,21 +204,15 @@ def _start(job: "Moved") -> Iterator[tuple[str, str]]:
 
 def _warnings(tally: Tally) -> Iterator[str]:
     """What was refused or left out, and what jobs have lost; of many of one kind some, and their number."""
-    yield from _some([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
-    yield from _some([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
+    yield from some_of([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
+    yield from some_of([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
     told: dict[str, list[str]] = {}
     known = set(tally.unchanged)
     for job_id, warnings in tally.warnings.items():
         for warning in warnings if job_id not in known else ():
             told.setdefault(warning.partition(":")[0], []).append(f"warning: {job_id}: {warning}")
     for name, lines in told.items():
-        yield from _some(lines, f"more warnings of {name}; --json has all of them")
-
-
-def _some(lines: Sequence[str], more: str) -> Iterator[str]:
-    yield from lines[:MOST_FAULTS]
-    if len(lines) > MOST_FAULTS:
-        yield f"… and {len(lines) - MOST_FAULTS} {more}"
+        yield from some_of(lines, f"more warnings of {name}; --json has all of them")
 
 
 def _summary(tally: Tally, wish: Wish) -> str:

@@ -113,7 +113,7 @@ def _order(
 
     if (node_id is None) is not all_nodes:
         message = "node: say which one: its ID, or --all"
-        raise InvalidInput(message, field="node", value=node_id, allowed="an ID of `tokimori node list`, or --all")
+        raise InvalidInput(message, field="node", value=node_id, allowed="an ID (see `tokimori node list`), or --all")
 
     async def order(service: "Service") -> "Sequence[NodeRecord]":
         return await act(service, None if node_id is None else await _whole(service, node_id))
@@ -135,5 +135,5 @@ async def _whole(service: "Service", text: str) -> str:
         raise InvalidInput(message, field="node", value=text, allowed="more of the id")
     if not found:
         message = f"no node that is alive has an id that begins with {text!r}"
-        raise NotFound(message, field="node", value=text, allowed="one of `tokimori node list`")
+        raise NotFound(message, field="node", value=text, allowed="See `tokimori node list`.")
     return found[0]

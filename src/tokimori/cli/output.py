@@ -13,6 +13,8 @@ from tokimori.logs.controls import visible, visible_json
 from tokimori.schedules.zones import clock_text
 
 NOTHING = "-"
+MOST_FAULTS = 20
+"""The most faults that a terminal shows: a file of another kind has one on every line."""
 STDOUT = 1
 """The descriptor to which `announce` writes."""
 
@@ -83,6 +85,13 @@ def is_for_one_reader(descriptor: int) -> bool:
 def print_notice(line: str) -> None:
     """A line that is not part of the answer."""
     sys.stderr.write(f"{visible(line) if sys.stderr.isatty() else line}\n")
+
+
+def some_of(lines: Sequence[str], more: str) -> Sequence[str]:
+    """Return the lines; on a terminal the first of them, and how many `more` there are."""
+    if not sys.stderr.isatty() or len(lines) <= MOST_FAULTS:
+        return lines
+    return [*lines[:MOST_FAULTS], f"… and {len(lines) - MOST_FAULTS} {more}"]
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:

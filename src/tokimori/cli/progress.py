@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tokimori.cli.command import options
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -17,7 +19,7 @@ Advance = Callable[[int, int | None], None]
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Advance]:
     """A bar for work whose parts are counted: `what` is done, to so many of this `unit`."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or options().plain:
         yield lambda _done, _total: None
         return
     with _bar("{task.fields[counted]}") as progress:
@@ -33,7 +35,7 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
 @contextmanager
 def copying_bar() -> "Iterator[Tell]":
     """A bar for a copy; the total number of rows is known only when it verifies."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or options().plain:
         yield lambda _step: None
         return
     with _bar("{task.completed:.0f} rows") as progress:

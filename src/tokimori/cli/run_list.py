@@ -100,14 +100,14 @@ def _listed(runs: "Sequence[RunSummary]") -> "Listed[Run]":
 
 
 def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
-    from tokimori.model.run import asked_by
+    from tokimori.model.run import asked_in_words
 
     zone = summary.time_zone
     return (
         Id(run.id),
         job_shown(run, deleted=summary.is_job_deleted),
         State(run.state.value),
-        asked_by(run.origin),
+        asked_in_words(run),
         At(run.nominal, zone),
         At(run.due, zone),
         At(run.started, zone),

@@ -148,15 +148,21 @@ async def _with_service(
     act: Callable[["Service"], Awaitable[_T]],
     absent: Absent,
 ) -> _T:
+    from tokimori.cli.ending import NOTHING_CHANGED
     from tokimori.clock import SystemClock
     from tokimori.config.secrets import keyring_of
+    from tokimori.errors import StoreUnavailable
     from tokimori.service.audited import audited
     from tokimori.service.service import Service
     from tokimori.traces.ambient import ambient
 
     clock = SystemClock()
     store, semaphore_store = _stores(loaded, clock, absent)
-    await opened(store)
+    try:
+        await opened(store)
+    except StoreUnavailable as fault:
+        fault.message += f". {NOTHING_CHANGED}"
+        raise
     try:
         service = Service(
             store,

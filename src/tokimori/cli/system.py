@@ -64,7 +64,7 @@ def start(*, timeout: float) -> int:
 
 
 @system.command()
-@click.option("--now", is_flag=True, help="Hand back at once what it has, as a second TERM does.")
+@click.option("--now", is_flag=True, help="Release its runs at once, as a second TERM does.")
 @click.option("--timeout", type=Length(), metavar="LENGTH", help="How long to wait; by default the grace and 30 s.")
 def stop(*, now: bool, timeout: float | None) -> int:
     """Stop the node in the background: it claims no more, and its runs get node.stop_grace to finish.
@@ -77,7 +77,7 @@ def stop(*, now: bool, timeout: float | None) -> int:
 
 
 @system.command(cls=CommandWithArguments)
-@click.option("--now", is_flag=True, help="Hand back at once what it has, as a second TERM does.")
+@click.option("--now", is_flag=True, help="Release its runs at once, as a second TERM does.")
 @click.option("--timeout", type=Length(), default=60.0, metavar="LENGTH", help="How long to wait until it is ready.")
 def restart(*, now: bool, timeout: float) -> int:
     """Stop the node in the background, if one runs, and start it again with the arguments that it had."""
@@ -115,7 +115,7 @@ def status(*, watch: bool) -> int:
 
 def services(folder: Path) -> Iterable[Service]:
     """The node that was started in the background, and all others of the folder that have a door."""
-    from tokimori.node.background import Living, Stale, standing
+    from tokimori.node.background import Living, Stale, standing, stopped_at
     from tokimori.node.door_probe import READY, SILENT, readiness
     from tokimori.node.open_doors import doors
 
@@ -133,7 +133,15 @@ def services(folder: Path) -> Iterable[Service]:
         shown = "offline" if text.startswith(SILENT) else "online"
         yield Service(name="bus", status=shown, pid=door.pid, says=text, address=door.address, by=by)
     if ours is None and not said and not isinstance(found, Stale):
-        yield Service(name="scheduler", status="offline", pid=None, says="nothing was started", address=None, by=None)
+        says = _last_stop(stopped_at(folder))
+        yield Service(name="scheduler", status="offline", pid=None, says=says, address=None, by=None)
+
+
+def _last_stop(at: float | None) -> str:
+    if at is None:
+        return "never started"
+    when, today = time.localtime(at), time.localtime()
+    return time.strftime("stopped at %H:%M:%S" + ("" if when[:3] == today[:3] else " on %Y-%m-%d"), when)
 
 
 def _print(found: Iterable[Service]) -> None:

@@ -24,7 +24,7 @@ _NAMED = 3
 
 def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
     """Let it drain, or (`now`) hand back what it has; the exit code. Raises `Conflict` if it takes too long."""
-    from tokimori.node.background import Absent, Stale, grip, remove_note, standing
+    from tokimori.node.background import Absent, Stale, grip, note_stopped, remove_note, standing
 
     folder, said = loaded.settings.state_dir, loaded.settings
     found = standing(folder)
@@ -44,19 +44,20 @@ def stop_node(loaded: "Loaded", timeout: float | None, *, now: bool) -> int:
         else:
             announce(
                 f"the node (pid {held.note.pid}) was told to stop: its runs get {said.node.stop_grace:g} s to finish; "
-                "Ctrl-C, or `tokimori system stop --now`, hands them back at once"
+                "Ctrl-C, or `tokimori system stop --now`, releases them; any node may start them"
             )
         _await_end(held, said.node.stop_grace + said.http.drain + _LEEWAY if timeout is None else timeout)
     finally:
         held.close()
     remove_note(folder, found.note)
+    note_stopped(folder)
     announce("the node has stopped")
     return DONE
 
 
 def _hand_back(held: "Grip") -> None:
     """INT means the same as a second TERM, which may be lost where the node has not taken the first one yet."""
-    announce(f"the node (pid {held.note.pid}) hands back now what it has")
+    announce(f"the node (pid {held.note.pid}) releases its runs now; any node may start them")
     held.send(signal.SIGINT)
 
 
@@ -82,7 +83,7 @@ def _watch(held: "Grip", deadline: float) -> None:
         if time.monotonic() >= deadline:
             raise Conflict(
                 f"the node (pid {held.note.pid}) has not ended yet{f', and waits for {told}' if told else ''}: "
-                f"`tokimori system stop --now` hands back what it has; its log is {held.note.log}",
+                f"`tokimori system stop --now` releases its runs; its log is {held.note.log}",
                 field="timeout",
                 value=held.note.pid,
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.ending import agreed
 from tokimori.cli.output import print_lines, print_notice, print_text
 from tokimori.cli.session import load, user_name
 from tokimori.errors import InvalidInput, NotFound, Refused
@@ -93,9 +94,8 @@ def uninstall(*, whole: bool, name: str, yes: bool) -> None:
     if enabled := sorted(path.parent.glob(f"*.wants/{path.name}")):
         message = f"{path.stem} is enabled ({enabled[0]}): run `{systemctl} disable --now {path.stem}` first"
         raise Refused(message, field="name", value=name, allowed="a unit that is disabled")
-    if not yes and not click.confirm(f"Remove {path}?", default=False, err=True):
-        print_lines("nothing was removed")
-        return
+    if not yes:
+        agreed(f"Remove {path}?")
     try:
         path.unlink()
     except OSError as fault:

@@ -111,10 +111,10 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: 
 
 
 def terminal(*, stderr: bool = False) -> "Console":
-    """The terminal, as standard output or error. Without colours where `--plain` or NO_COLOR says so."""
+    """The terminal, as standard output or error. `--plain`: nothing but text; NO_COLOR: no colours."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, no_color=True if options().plain else None)
+    return Console(stderr=stderr, highlight=False, color_system=None if options().plain else "auto")
 
 
 def drawn(

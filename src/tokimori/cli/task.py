@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tokimori.cli.command import Group, options
+from tokimori.cli.job_printing import next_cell
 from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import local, print_fields, print_json, print_lines
 from tokimori.cli.session import in_service, load
@@ -35,14 +36,13 @@ task = Group(
 def tasks_dir() -> Path:
     """The folder of tasks of the workspace. Raises `Refused` where there is none."""
     found = load(may_ask_elsewhere=True).settings.tasks_dir
-    if found is None or not found.is_dir():
-        raise Refused(
-            "tasks_dir: here is no workspace: `tokimori init` makes one, and -c or TOKIMORI_CONFIG_PATH names the"
-            " tokimori.toml of another",
-            field="tasks_dir",
-            value=None if found is None else str(found),
-            allowed="a folder",
-        )
+    if found is None:
+        message = "There is no workspace here. Run `tokimori init` to make one, or name another's tokimori.toml by -c."
+        raise Refused(message, field="tasks_dir", allowed="a folder")
+    if not found.is_dir():
+        shown = found.relative_to(Path.cwd()) if found.is_relative_to(Path.cwd()) else found
+        message = f"{shown}/ is missing: create it, or set `tasks_dir` to another folder."
+        raise Refused(message, field="tasks_dir", value=str(found), allowed="a folder")
     return found
 
 
@@ -85,7 +85,7 @@ def _row(details: "TaskDetails") -> tuple[object, ...]:
         record.name,
         State(_state(details)),
         record.build.schedule or "on demand",
-        At(None if job is None else job.next_due, "UTC" if job is None else job.definition.time_zone),
+        next_cell(job),
         record.build.digest[:SHORT],
         record.build.description,
     )
@@ -130,7 +130,7 @@ def _print_state(state: "TaskState") -> None:
             ("state", "deleted" if job is None else job.state.value),
             ("schedule", record.build.schedule or "on demand"),
             ("time zone", zone),
-            ("next", local(None if job is None else job.next_due, zone)),
+            ("next", next_cell(job)),
             ("last", local(None if state.ended is None else state.ended.started, zone)),
             ("last ended", None if state.ended is None else state.ended.state.value),
             ("error", None if state.ended is None else state.ended.error),
@@ -228,6 +228,5 @@ def print_done(done: str, details: "TaskDetails") -> None:
         return
     record, job = details.record, details.job
     state = "deleted" if job is None else job.state.value
-    due = None if job is None or job.next_due is None else local(job.next_due, job.definition.time_zone)
-    upcoming = "" if due is None else f", next {due}"
+    upcoming = "" if job is None or job.next_due is None else f", next {next_cell(job)}"
     print_lines(f"{done} {record.name}: {state}, build {record.build.digest[:SHORT]}{upcoming}")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokimori.cli.job_printing import coming
 from tokimori.clock import Moment
 from tokimori.schedules.zones import on_clocks
 
@@ -32,7 +33,7 @@ def keiji_lines(state: "TaskState", state_dir: Path) -> list[str]:
         "Description": record.build.description or "",
         "Schedule": word,
         "LastExecutionTime": _time(None if last is None else last.started, zone),
-        "NextExecutionTime": _time(None if job is None else job.next_due, zone),
+        "NextExecutionTime": _time(None if job is None else coming(job), zone),
         "LogPath": log_file(state_dir, record.name),
         "Slug": record.name.lower(),
         "Type": kind,

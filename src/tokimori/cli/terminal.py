@@ -3,6 +3,7 @@
 import re
 from codecs import getincrementaldecoder
 
+from tokimori.cli.command import options
 from tokimori.logs.controls import CONTROL, written_out
 
 _COLOUR = r"\x1b\[[0-9;:]{0,60}m"
@@ -14,13 +15,13 @@ _PLAIN = b"\x1b[0m"
 class TerminalOutput:
     """The output of a run on its way to a terminal, piece by piece: colours pass, all other sequences are written out.
 
-    A carriage return becomes the end of a line, so that nothing is written over.
+    A carriage return becomes the end of a line, so that nothing is written over. `--plain` takes colours out, too.
     """
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")("backslashreplace")
         self._kept = ""
-        self._coloured = False
+        self._coloured, self._plain = False, options().plain
 
     def feed(self, data: bytes) -> bytes:
         """What to write of the next piece; the beginning of a sequence is kept until its end comes."""
@@ -39,6 +40,6 @@ class TerminalOutput:
 
     def _passed(self, found: "re.Match[str]") -> str:
         if found["colour"]:
-            self._coloured = True
-            return found[0]
+            self._coloured = not self._plain
+            return "" if self._plain else found[0]
         return "\n" if found["end"] else written_out(found)

@@ -44,6 +44,12 @@ def asked_by(origin: str) -> str:
     return _ASKED_BY.get(origin[:2], "request")
 
 
+def asked_in_words(run: "Run") -> str:
+    """Return who asked for a run: `schedule`, `backfill`, `parent`, or `requested by NAME` where a name is known."""
+    by = run.details.requested_by
+    return asked_by(run.origin) if by is None else f"requested by {by}"
+
+
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
 
@@ -51,9 +57,9 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
     was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
     (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats.
-    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`). `unbegun` is how many of its
-    attempts never began: their node gave them back. `as_kept` is the text itself where a program of another version
-    wrote more, or something else, than this one can read.
+    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`), `requested_by` who that was.
+    `unbegun` is how many of its attempts never began: their node gave them back. `as_kept` is the text itself where a
+    program of another version wrote more, or something else, than this one can read.
     """
 
     tzdata: str | None = None
@@ -64,6 +70,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: str | None = None
     retry_of: RunId | None = None
     traceparent: str | None = None
+    requested_by: str | None = None
     unbegun: int = 0
     as_kept: str | None = None
 

@@ -137,11 +137,11 @@ def earlier_build(record: TaskRecord, wanted: str | None) -> BuildRecord:
     if wanted is None:
         place = digests.index(str(record.current)) + 1
         found = record.builds[place : place + 1]
-        missing = f"build: {record.name!r} has no build before {str(record.current)[:12]}"
+        missing = f"There is no build of {record.name} before the one that runs."
     else:
         found = tuple(each for each in record.builds if wanted and each.digest.startswith(wanted))
-        missing = f"build: {wanted!r} is not the beginning of one digest of {record.name!r}"
+        several = f"{len(found)} builds of {record.name} start with {wanted!r}: give more characters."
+        missing = several if found else f"No build of {record.name} starts with {wanted!r}."
     if len(found) != 1:
-        allowed = f"one of {', '.join(digest[:12] for digest in digests)}"
-        raise NotFound(missing, field="build", value=wanted, allowed=allowed)
+        raise NotFound(missing, field="build", value=wanted, allowed=f"See `tokimori task builds {record.name}`.")
     return found[0]

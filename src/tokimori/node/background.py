@@ -22,6 +22,8 @@ from tokimori.ownership import PRIVATE
 
 NAME = "node.pid"
 """The file in the state folder."""
+STOPPED = "node.stopped"
+"""The file whose time is that at which somebody stopped the last node."""
 _ENDED = b"ZX"
 """States of a process that only waits to be collected, in /proc/PID/stat (proc(5))."""
 
@@ -128,6 +130,20 @@ def remove_note(state_dir: Path, note: Note) -> None:
     """Remove the note, unless it is another one by now."""
     if _read(state_dir / NAME) == note:
         (state_dir / NAME).unlink(missing_ok=True)
+
+
+def note_stopped(state_dir: Path) -> None:
+    """Keep when the node was stopped: now."""
+    with suppress(OSError):
+        (state_dir / STOPPED).touch(PRIVATE)
+
+
+def stopped_at(state_dir: Path) -> float | None:
+    """Return when a node in the background was stopped last, in Unix time."""
+    try:
+        return (state_dir / STOPPED).stat().st_mtime
+    except OSError:
+        return None
 
 
 @contextmanager

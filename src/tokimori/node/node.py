@@ -366,7 +366,7 @@ class Node:
             await self._wind_down()
         except StoreError:
             if self._stopping.gives_up(idle=not work.busy or (work.unsettled.stuck and not work.running)):
-                log.warning("the node goes, and its store has not heard of everything: others take that over")
+                log.warning("Stopping with unsaved results; other nodes will take over these runs.")
                 self._worker.end_all(StopReason.RELEASE, grace=0)
                 self.finished = not work.running
             raise

@@ -44,13 +44,13 @@ class Stopping:
                 self.phase = Phase.DRAINING
                 self._asked_at = self._clock.monotonic()
                 self.release_at = self._clock.monotonic() + self._grace
-                return f"The node stops: its runs get {self._grace:g} s to finish. Ask again to hand them back at once."
+                return f"The node stops: its runs get {self._grace:g} s to finish. Ask again to release them at once."
             case Phase.DRAINING:
                 self._release()
-                return "The node stops now: it ends its runs and hands them back."
+                return "The node stops now: it ends its runs and releases them; any node may start them."
             case Phase.RELEASING | Phase.LEAVING:
                 self.phase = Phase.LEAVING
-                return "The node stops at once: it kills its runs. Other nodes take over what it can't tell the store."
+                return "The node stops at once: it kills its runs. Other nodes will take over what has no saved result."
 
     def drains(self, seconds: float) -> bool:
         """Whether it was asked to stop less than so many seconds ago, and once."""

@@ -33,6 +33,8 @@ MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+NEVER = "never comes"
+"""Said of a date that no calendar has."""
 _YEAR = re.compile(r"(?<![\d#])\d{4}(?!\d)", re.ASCII)
 _KINDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, YEAR)
 _AT_ONCE, _EVERY_DAY, _EVERY_YEAR = Field(1, star=False), star(DAY), star(YEAR)
@@ -104,7 +106,7 @@ def parse_cron(text: str, rules: ZoneRules, spread: str) -> Cron:
     if days.is_empty():
         allowed = "a day that the calendar has"
         raise InvalidSchedule(
-            f"day of month: {text!r} never comes",
+            f"day of month: {text!r} {NEVER}",
             field="day of month",
             value=texts[-3 if len(texts) < 7 else 3],
             allowed=allowed,

@@ -16,7 +16,7 @@ _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "
 _TEXT = re.compile(r"(?:on|every)\s+([a-z]+(?:\s*,\s*[a-z]+)*)\s+at\s+(.+)\Z", re.ASCII | re.IGNORECASE)
 _TIME = re.compile(r"(\d{1,2}):(\d\d)(AM|PM)?\Z", re.ASCII | re.IGNORECASE)
 _ALLOWED = "on WEEKDAY[, WEEKDAY …] at TIME, or every day at TIME"
-_ALLOWED_TIMES = "HH:MM, or HH:MMAM and HH:MMPM"
+_ALLOWED_TIMES = "00:00 to 23:59, or 1:00AM to 12:59PM"
 
 
 @dataclass(frozen=True, slots=True)

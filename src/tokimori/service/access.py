@@ -1,8 +1,9 @@
 """Who asks, and of which jobs, runs and queues he may know."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -14,6 +15,42 @@ from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import HeldBy, Reason, Why
+
+_DOING: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("ask", "trigger"), "Running a job"),
+        "trigger_many": "Running jobs",
+        "retry_run": "Running a run again",
+        "resume_run": "Resuming a run",
+        **dict.fromkeys(("cancel", "orders.cancel"), "Cancelling a run"),
+        **dict.fromkeys(("orders.cancel_job", "orders.cancel_some"), "Cancelling runs"),
+        **dict.fromkeys(("hold", "claims.hold"), "Holding a run"),
+        "orders.restart": "Restarting a run",
+        "orders.restart_job": "Restarting the runs of a job",
+        "orders.signal": "Signalling a run",
+        **dict.fromkeys(("add_since", "import_all"), "Adding jobs"),
+        "edit": "Changing a job",
+        "update": "Changing a job",
+        "copy_job": "Copying a job",
+        "rename_job": "Renaming a job",
+        "backfill": "Backfilling a job",
+        "cancel_backfill": "Cancelling a backfill",
+        **dict.fromkeys(("delete_all", "delete_some"), "Deleting all jobs"),
+        "apply": "Applying a set",
+        "claims.claim": "Claiming runs",
+        "tasks.put_piece": "Uploading a build",
+        "tasks.rollback": "Rolling back a task",
+        "audit.list": "Reading the audit log",
+        "tokens.list": "Listing tokens",
+        "secrets.list": "Listing secrets",
+        "secrets.rotate": "Rotating the key of secrets",
+        **dict.fromkeys((f"channels.{each}" for each in ("publish", "acknowledge", "forget")), "Using a channel"),
+        **dict.fromkeys(("check_schema", "migrate", "schema_script"), "Migrating the store"),
+        "doctor": "Checking the store",
+    }
+)
+"""Methods in words, where `_doing` makes no good ones of their names."""
+_OF: Mapping[str, str] = MappingProxyType({"": "job", "claims": "run", "orders": "node"})
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -40,12 +77,20 @@ def access_of(token: AccessToken) -> Access:
 
 def needs_role(role: Role, what: str, access: Access) -> Forbidden:
     """The refusal of what the role of a token does not include."""
+    doing = "Reading" if role is Role.READ else _DOING.get(what) or _doing(*what.rpartition(".")[::2])
     return Forbidden(
-        f"{what}: the role {access.role} of the token {access.author!r} does not include it",
+        f"Your token may only {access.role}. {doing} needs the role {role}.",
         field="role",
         value=access.role,
         allowed=f"a token of the role {role}, or of one that includes it: `tokimori token create NAME --role {role}`",
     )
+
+
+def _doing(part: str, verb: str) -> str:
+    """Return a method in words, as the subject of a sentence: `orders.drain` is draining a node."""
+    stem = verb.removesuffix("e") + verb[-1:] * (verb in ("cancel", "set", "stop"))
+    noun = _OF.get(part) or part.removesuffix("s")
+    return f"{stem.capitalize()}ing {'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def out_of_scope(what: str, value: object = None) -> Forbidden:

@@ -40,10 +40,10 @@ class Builds:
         found = await self._documents.list(f"{build_name(check_task_name(task), check_digest(digest))}.")
         if not found:
             raise NotFound(
-                f"build: there is none of {task!r} with the digest {digest[:12]}: `tokimori task build` makes one",
+                f"No build of {task} has the digest {digest[:12]}. Run `tokimori task build {task}`.",
                 field="build",
                 value=digest,
-                allowed="one of `tokimori task builds`",
+                allowed=f"See `tokimori task builds {task}`.",
             )
         return found
 

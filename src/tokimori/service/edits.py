@@ -35,7 +35,7 @@ def check_tag(job: Job, tags: Collection[str] | None) -> None:
     """Refuse an edit of a job as it is no more; None: of the job, whatever it is. Raises `Outdated`."""
     if tags is not None and tag_of(job) not in tags:
         raise Outdated(
-            f"the job {job.id!r} has been edited since: its version is {job.version} now; read it again",
+            f"Somebody changed the job {job.id} since you read it: it has version {job.version} now. Read it again.",
             field="If-Match",
             value=", ".join(tags),
             allowed=tag_of(job),

@@ -65,9 +65,9 @@ def batches(requests: Sequence[Request]) -> Iterator[Sequence[tuple[int, Request
 
 
 def requested_runs(
-    job: Job, batch: Sequence[tuple[int, Request]], random: RandomBytes, now: Moment
+    job: Job, batch: Sequence[tuple[int, Request]], random: RandomBytes, now: Moment, by: str | None
 ) -> tuple[list[Run], list[str]]:
-    """The runs for which they ask, one for each key, and the origin of each request's. Raises `InvalidInput`.
+    """The runs for which `by` asks, one for each key, and the origin of each request's. Raises `InvalidInput`.
 
     Those of one moment are claimed in the order of their ids.
     """
@@ -75,7 +75,7 @@ def requested_runs(
     origins = []
     for (number, request), run_id in zip(batch, sorted(uuid7(now, random) for _ in batch), strict=True):
         try:
-            run = requested_run(job, request, RunId(run_id), now)
+            run = requested_run(job, request, RunId(run_id), now, by)
         except InvalidInput as fault:
             raise _numbered(number, fault) from None
         runs.setdefault(run.origin, run)

@@ -50,7 +50,7 @@ async def _check_there(store: Jobs, name: str, field: str) -> None:
             f"{field}: there is no notifier {name!r}: `tokimori notifier add {name} …` makes it",
             field=field,
             value=name,
-            allowed="names of notifiers: `tokimori notifier list`",
+            allowed="See `tokimori notifier list`.",
         ) from None
 
 

@@ -209,7 +209,7 @@ class Orders:
         found = [each for each in living if each.id == wanted]
         if not found:
             message = f"no node {wanted} is alive"
-            raise NotFound(message, field="node", value=wanted, allowed="one of `tokimori node list`")
+            raise NotFound(message, field="node", value=wanted, allowed="See `tokimori node list`.")
         return found
 
     async def _tell(self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode) -> None:

@@ -11,7 +11,7 @@ from tokimori.model.ids import RunId, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.request import Manner, shared_origin
-from tokimori.model.run import NO_DETAILS, Details, Run, manual_origin
+from tokimori.model.run import Details, Run, manual_origin
 from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import RunState
@@ -95,8 +95,8 @@ def _read(name: str, value: object) -> Any:
             return value
 
 
-def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run:
-    """The run for which the request asks, as it would be made. Raises `InvalidInput`."""
+def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: str | None) -> Run:
+    """The run for which the request of `by` asks, as it would be made. Raises `InvalidInput`."""
     due = _due(job, request, now)
     priority = job.definition.priority if request.priority is None else request.priority
     return Run(
@@ -114,7 +114,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment) -> Run
         payload=request.payload,
         parent_id=None if request.parent is None else RunId(check_uuid(request.parent, field="parent")),
         concurrency_key=check_concurrency_key(request.concurrency_key) or job.definition.concurrency_key,
-        details=NO_DETAILS if request.traceparent is None else Details(traceparent=request.traceparent),
+        details=Details(traceparent=request.traceparent, requested_by=by),
     )
 
 

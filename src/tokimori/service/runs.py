@@ -81,6 +81,7 @@ class RunService:
     `traceparent` tells where the program stands in a trace right now.
     """
 
+    _author: str | None
     _parent: str | None
     _traceparent: Callable[[], str | None]
 
@@ -158,7 +159,7 @@ class RunService:
         now = await self._now()
         job = await self._store.get_job(job_id)
         check_readable(job.definition)
-        runs, origins = requested_runs(job, batch, self._random, now)
+        runs, origins = requested_runs(job, batch, self._random, now, self._author)
         await check_inherited(self._store, job_id, [run.payload for run in runs])
         found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
         by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
@@ -174,7 +175,7 @@ class RunService:
         now = await self._now()
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
-        return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now)
+        return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._author)
 
     async def backfill(
         self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False

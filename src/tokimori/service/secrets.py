@@ -150,7 +150,7 @@ def _missing(name: str) -> NotFound:
         f"secret: there is no secret {name!r}: `tokimori secret set {name}` sets it",
         field="secret",
         value=name,
-        allowed="one of `tokimori secret list`",
+        allowed="See `tokimori secret list`.",
     )
 
 

@@ -284,10 +284,10 @@ class Tasks:
             known: Document = await retried(lambda: self._documents.find(name), StoreUnavailable)
         except NotFound:
             raise NotFound(
-                f"name: there is no task {name!r}: `tokimori task build {name}` makes one of its source",
+                f"There is no task {name!r}. Run `tokimori task build {name}` to build it from its source.",
                 field="name",
                 value=name,
-                allowed="one of `tokimori task list`",
+                allowed="See `tokimori task list`.",
             ) from None
         return self._documents.value_of(known)
 

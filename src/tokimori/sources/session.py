@@ -35,5 +35,5 @@ class Session(Protocol):
 
 def as_source(fault: StoreError, name: str) -> StoreError:
     """The error of a driver, which speaks of a store, as one of the source."""
-    said = fault.message.removeprefix(f"store {name}").removesuffix("; it is tried again")
+    said = fault.message.removeprefix(f"store {name}")
     return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)

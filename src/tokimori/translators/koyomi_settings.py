@@ -22,8 +22,8 @@ _DEFAULTS = {
     "worker.interval_minutes": 1.0,
 }
 _CLOCK = (
-    "the time of a node is that of its store, and nobody sets it beside others: `tokimori schedule explain TEXT --after"
-    " TIME` shows what would run then, and a tokimori.testing.Rehearsal is a node with a clock that you move"
+    "Nodes use the store's clock; it can't be set. `tokimori schedule explain TEXT --after TIME` shows what would run"
+    " then; tokimori.testing.Rehearsal is a node with a clock that you move"
 )
 _NO_EQUAL = {
     "debug_mode": _CLOCK,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.model.run import Output, Run, asked_by
+from tokimori.model.run import Output, Run, asked_by, asked_in_words
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.service.outputs import whole
 from tokimori.service.runs import RunDetails
@@ -117,7 +117,7 @@ def _attempt_rows(details: RunDetails, now: Moment) -> Sequence[AttemptRow]:
 def _origin(run: Run, zone: str, now: Moment) -> str:
     """The origin of a run in words; of a backfill with its occurrence, because the run starts at another time."""
     name = asked_by(run.origin)
-    return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else name
+    return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else asked_in_words(run)
 
 
 def _exit(code: int | None, signal: int | None) -> str:

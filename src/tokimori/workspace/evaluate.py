@@ -2,7 +2,8 @@
 
     python -m tokimori.workspace.evaluate schedule.py ANSWER
 
-The answer is JSON: `schedule`, or `fault` with what went wrong. Standard library only: this starts at once.
+The answer is JSON: `schedule`, or `fault` with what went wrong, the `line` and what is `allowed`. Standard library
+only: this starts at once.
 """
 
 import json
@@ -15,28 +16,31 @@ from pathlib import Path
 def main(file: str, answer: str) -> None:
     """Write the answer to a file."""
     sys.path.insert(0, str(Path(file).parent))
+    said: dict[str, object]
     try:
         said = {"schedule": _schedule(file)}
     except BaseException as fault:
-        said = {"fault": _where(fault, file)}
+        said = _fault(fault, file)
     Path(answer).write_text(json.dumps(said))
 
 
 def _schedule(file: str) -> str | None:
     found = runpy.run_path(file).get("schedule")
     value = found() if callable(found) else found
-    if value is None or isinstance(value, str):
+    if isinstance(value, str) or found is None:
         return value if value is None else str(value)
     raise TypeError(f"the schedule is {type(value).__name__} and no text, such as every(10).seconds")
 
 
-def _where(fault: BaseException, file: str) -> str:
-    """The fault in one line, with the line of the file that led to it."""
+def _fault(fault: BaseException, file: str) -> dict[str, object]:
+    """The fault in one line, with the line of the file that led to it. An error of ours says what is allowed."""
     lines = [each.lineno for each in traceback.extract_tb(fault.__traceback__) if each.filename == file]
     if isinstance(fault, SyntaxError) and fault.filename == file:
         lines = [fault.lineno]
     said = "".join(traceback.format_exception_only(fault)).strip().splitlines()[-1]
-    return f"line {lines[-1]}: {said}" if lines and lines[-1] else said
+    field = getattr(fault, "field", None)
+    ours = str(getattr(fault, "message", said)).removeprefix(f"{field}: ")
+    return {"fault": ours, "line": lines[-1] if lines else None, "allowed": getattr(fault, "allowed", None)}
 
 
 if __name__ == "__main__":

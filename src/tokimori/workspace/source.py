@@ -52,7 +52,8 @@ os.execvp(words[0], [*words, "-c", script, {name!r}, *sys.argv[1:]])
 class Source:
     """A task as it is written. `files` are what a build holds, by their paths within it.
 
-    `folder` is where it is evaluated; `schedule_file` says its schedule, else `metadata` does. `env` is never built.
+    `folder` is where it is evaluated; `schedule_file` says its schedule, else `metadata` of the file `entry` does.
+    `env` is never built.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Source:
     metadata: Metadata
     dependencies: tuple[str, ...]
     env: Mapping[str, str]
+    entry: Path
     schedule_file: Path | None
     description: str | None
 
@@ -88,8 +90,9 @@ def read_source(tasks_dir: Path, name: str) -> Source:
 def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) -> Source:
     env, is_folder = read_env_of(tasks_dir, name), place.is_dir()
     main, entry = _entry(name, place, files)
-    text = _text(files[entry], place / entry if is_folder else place)
-    metadata = read_metadata(text, str(place / entry if is_folder else place))
+    file = place / entry if is_folder else place
+    text = _text(files[entry], file)
+    metadata = read_metadata(text, str(file))
     said = _requirements(files, place) + metadata.dependencies
     schedule_file = place / SCHEDULE if SCHEDULE in files and is_folder else None
     return Source(
@@ -99,6 +102,7 @@ def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) ->
         metadata=metadata,
         dependencies=tuple(sorted(dict.fromkeys(said))),
         env=env,
+        entry=file,
         schedule_file=schedule_file,
         description=metadata.told.description or env.get(DESCRIPTION) or _first_line(text, entry),
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def begun(machine: Machine, *command: str) -> str:
 
 def test_a_node_in_the_background(machine: Machine) -> None:
     """It is ready when it is said to be; it is found, seen and heard; told to stop, it says for which run it waits."""
-    assert "nothing was started" in machine.shown()
+    assert "never started" in machine.shown()
     started = machine.json(*START)
     assert (started["ready"], started["pid"]) == ("ready", machine.pid)
     shown = {each["name"]: each for each in machine.json("system", "status")}
@@ -81,7 +82,9 @@ def test_a_node_in_the_background(machine: Machine) -> None:
     run = begun(machine, "sh", "-c", "echo working; sleep 2; echo done")
     told = machine("system", "stop")
     assert f"it waits for 1 run: run {run} of j" in told
+    assert "or `tokimori system stop --now`, releases them; any node may start them" in told
     assert told.splitlines()[-1] == "the node has stopped"
+    assert re.search(r" stopped at \d\d:\d\d:\d\d$", machine.shown().rstrip())
     assert machine.json("run", "show", run)["state"] == "succeeded"
     assert not (machine.state / "node.pid").exists()
     lines = machine("logs", "--job", "j").splitlines()

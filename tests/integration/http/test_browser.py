@@ -192,7 +192,7 @@ def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, cli
         tab.get_by_role("button", name="Log in").click()
         expect(tab.locator(row(tab, "guarded"))).to_be_visible()
         tab.locator(row(tab, "guarded")).get_by_role("button", name="Pause").click()
-        expect(tab.get_by_role("alert")).to_contain_text("the role read of the token 'eve' does not include it")
+        expect(tab.get_by_role("alert")).to_contain_text("Your token may only read.")
         tab.get_by_role("button", name="Log out").click()
         expect(tab.get_by_label("Token")).to_be_visible()
     client.tokens.revoke("eve")

@@ -49,15 +49,18 @@ def test_a_file_says_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("def schedule():\n    raise ValueError('no idea')", "line 2: ValueError: no idea"),
-        ("def schedule(:", "line 1: SyntaxError: "),
-        ("import nothing_of_this_name", "line 1: ModuleNotFoundError: "),
-        ("from tokimori import every\ndef schedule(): return every(0).seconds", "line 2: "),
+        ("def schedule():\n    raise ValueError('no idea')", '"ValueError: no idea", "line": 2'),
+        ("def schedule(:", '"line": 1'),
+        ("import nothing_of_this_name", '"line": 1'),
+        (
+            "from tokimori import every\ndef schedule(): return every(0).seconds",
+            '"0 is not above zero", "line": 2, "allowed": "1 or more"',
+        ),
         (
             "from tokimori import every\ndef schedule(): return every(10)",
             "TypeError: the schedule is Every and no text",
         ),
-        ("def schedule(): raise SystemExit(3)", "line 1: SystemExit: 3"),
+        ("def schedule(): raise SystemExit(3)", '"SystemExit: 3", "line": 1'),
     ],
 )
 def test_a_file_that_says_none_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, fault: str) -> None:
@@ -76,7 +79,7 @@ def test_the_process_has_the_variables_of_the_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "longest", "match"),
     [
-        ("raise ValueError('no idea')", 60, r"schedule\.py: the schedule can't be had: line 1: ValueError: no idea"),
+        ("raise ValueError('no idea')", 60, r"schedule\.py line 1: ValueError: no idea\. Allowed: def schedule"),
         ("import os; os._exit(3)", 60, r"it ended its process \(3\) without a schedule"),
         ("while True: pass", 0.3, r"it has not answered within 0\.3 s"),
     ],

@@ -46,7 +46,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     `cancel` is the reason of an order to end that is not carried out yet. `waits_for` says in words why a blocked run
     waits. `progress` is what the newest attempt told last, and `checkpoint` (JSON) what the next one gets; in lists
     only once the attempt has ended. `retry_of` is the run that this one repeats, `traceparent` where whoever asked for
-    it stood in a trace. `became` says what happened to the request that the run answers
+    it stood in a trace and `requested_by` who that was. `became` says what happened to the request that the run answers
     (`tokimori.service.requests.Became`).
     """
 
@@ -80,6 +80,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     checkpoint: str | None
     retry_of: str | None
     traceparent: str | None
+    requested_by: str | None
     attempts: tuple[AttemptView, ...] | UnsetType = UNSET
     attempts_left_out: int | UnsetType = UNSET
     why: tuple[Reason, ...] | UnsetType = UNSET
@@ -156,6 +157,7 @@ def run_view(
         checkpoint=run.details.checkpoint,
         retry_of=run.details.retry_of,
         traceparent=run.details.traceparent,
+        requested_by=run.details.requested_by,
         attempts=UNSET if attempts is None else tuple(map(attempt_view, attempts)),
         became=UNSET if became is None else became.value,
     )

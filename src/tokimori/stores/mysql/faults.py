@@ -22,14 +22,14 @@ NO_TLS = "speaks no TLS, which the URL asks for: set up TLS on the server, or sa
 _ADVICE: dict[type[StoreError], dict[frozenset[int], str]] = {
     StoreTooSlow: {
         frozenset({1969, 3024, 1317}): TOO_SLOW,
-        frozenset({1205}): "holds what was asked for locked for over 2 s; it is tried again",
+        frozenset({1205}): "holds what was asked for locked for over 2 s",
     },
     StoreUnavailable: {
-        frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections; it is tried again",
-        frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server; it is tried again",
+        frozenset({1040, 1203, 1226}): "has no more connections: raise its max_connections",
+        frozenset({1290, 1792, 1836}): "is read-only, perhaps a replica: name the primary server",
         frozenset({1021, 1030, 1114, 1037, 1038}): "needs more memory or disk than there is",
-        UNDONE: "undid a transaction that met others; it is tried again",
-        GONE: "lost the connection; it is tried again",
+        UNDONE: "undid a transaction that met others",
+        GONE: "lost the connection",
     },
     StoreError: {
         frozenset({1045, 1698, 2059, 1251, 1275}): (
@@ -82,18 +82,16 @@ def store_error(fault: BaseException, name: str) -> StoreError:
         case ssl.SSLError():
             return StoreError(f"store {name} {NO_TLS} ({cause.reason or cause})")
         case TimeoutError():
-            return StoreUnavailable(
-                f"store {name} does not answer: check the server and the network; it is tried again"
-            )
+            return StoreUnavailable(f"store {name} does not answer: check the server and the network")
         case OSError():
             return StoreUnavailable(
                 f"store {name} can't be reached ({cause.strerror or cause}): check that the server runs and that host, "
-                "port or unix_socket are right; it is tried again"
+                "port or unix_socket are right"
             )
         case MySQLError():
             return _server_error(cause, name)
         case _:
-            return StoreUnavailable(f"store {name} lost the connection; it is tried again ({cause})")
+            return StoreUnavailable(f"store {name} lost the connection ({cause})")
 
 
 def _server_error(fault: MySQLError, name: str) -> StoreError:

@@ -10,15 +10,15 @@ from tokimori.stores.rules.errors import TOO_SLOW
 _MISSING = frozenset({"42P01", "42883", "42703"})
 """An undefined table, function or column."""
 _ADVICE: dict[type[StoreError], dict[str, str]] = {
-    StoreTooSlow: {"57014": TOO_SLOW, "55P03": "holds what was asked for locked for over 2 s; it is tried again"},
+    StoreTooSlow: {"57014": TOO_SLOW, "55P03": "holds what was asked for locked for over 2 s"},
     StoreUnavailable: {
-        "08": "lost the connection; it is tried again",
-        "25P03": "ended an idle transaction; it is tried again",
-        "25006": "is read-only, perhaps a standby: name the primary server; it is tried again",
-        "25P02": "lost the connection; it is tried again",
-        "40": "undid a transaction that met others; it is tried again",
+        "08": "lost the connection",
+        "25P03": "ended an idle transaction",
+        "25006": "is read-only, perhaps a standby: name the primary server",
+        "25P02": "lost the connection",
+        "40": "undid a transaction that met others",
         "53": "needs more connections, memory or disk than there is",
-        "57": "is being stopped, started or restored; it is tried again",
+        "57": "is being stopped, started or restored",
         "58": "can't read or write its files: check its disk",
     },
     StoreError: {
@@ -55,16 +55,14 @@ def store_error(fault: BaseException, name: str) -> StoreError:
         case asyncpg.ClientConfigurationError() | ValueError():
             return StoreError(f"store {name}: the URL's settings can't be used: {fault}")
         case TimeoutError():
-            return StoreUnavailable(
-                f"store {name} does not answer: check the server and the network; it is tried again"
-            )
+            return StoreUnavailable(f"store {name} does not answer: check the server and the network")
         case OSError():
             return StoreUnavailable(
                 f"store {name} can't be reached ({fault.strerror or fault}): check that the server runs and that host "
-                "and port are right; it is tried again"
+                "and port are right"
             )
         case _:
-            return StoreUnavailable(f"store {name} lost the connection; it is tried again ({fault})")
+            return StoreUnavailable(f"store {name} lost the connection ({fault})")
 
 
 def _server_error(fault: asyncpg.PostgresError, name: str) -> StoreError:

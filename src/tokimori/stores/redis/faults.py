@@ -15,17 +15,17 @@ _UNUSABLE = {
     "DB index": "has no database of that number: see `databases` in its configuration",
 }
 _UNAVAILABLE = {
-    "READONLY": "is a read-only replica: name the primary server; it is tried again",
-    "OOM": "has no memory left: raise its maxmemory; it is tried again",
-    "LOADING": "is still loading its data; it is tried again",
-    "MISCONF": "can't write to its disk, and takes nothing: see its log; it is tried again",
-    "BUSY": "is busy with a script of somebody; it is tried again",
-    "MASTERDOWN": "is a replica without its primary server: name that one; it is tried again",
-    "NOREPLICAS": "has too few replicas, and takes nothing; it is tried again",
-    "CLUSTERDOWN": "is part of a cluster that is down; it is tried again",
-    "TRYAGAIN": "is moving our keys to another server; it is tried again",
-    "ASK": "is moving our keys to another server; it is tried again",
-    _FULL: "has as many clients as its maxclients allows; it is tried again",
+    "READONLY": "is a read-only replica: name the primary server",
+    "OOM": "has no memory left: raise its maxmemory",
+    "LOADING": "is still loading its data",
+    "MISCONF": "can't write to its disk, and takes nothing: see its log",
+    "BUSY": "is busy with a script of somebody",
+    "MASTERDOWN": "is a replica without its primary server: name that one",
+    "NOREPLICAS": "has too few replicas, and takes nothing",
+    "CLUSTERDOWN": "is part of a cluster that is down",
+    "TRYAGAIN": "is moving our keys to another server",
+    "ASK": "is moving our keys to another server",
+    _FULL: "has as many clients as its maxclients allows",
 }
 
 FAULTS = (exceptions.RedisError, OSError, TimeoutError)
@@ -38,9 +38,7 @@ def store_error(fault: BaseException, name: str) -> StoreError:
         case exceptions.RedisError() if isinstance(fault, exceptions.ResponseError) or _code_of(fault):
             return _server_error(fault, name)
         case TimeoutError() | exceptions.TimeoutError():
-            return StoreUnavailable(
-                f"store {name} does not answer: check the server and the network; it is tried again"
-            )
+            return StoreUnavailable(f"store {name} does not answer: check the server and the network")
         case _:
             return _network_error(fault, name)
 
@@ -72,7 +70,7 @@ def _network_error(fault: BaseException, name: str) -> StoreError:
         return StoreError(f"store {name} does not speak TLS as we do ({cause.reason or cause}): check port and scheme")
     if _FULL in str(fault):
         return StoreUnavailable(f"store {name} {_UNAVAILABLE[_FULL]}")
-    return StoreUnavailable(f"store {name} lost the connection; it is tried again ({fault})")
+    return StoreUnavailable(f"store {name} lost the connection ({fault})")
 
 
 def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
@@ -85,16 +83,16 @@ def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
     if tls and isinstance(fault, TimeoutError | exceptions.TimeoutError):
         return StoreUnavailable(
             f"store {name} does not answer: check the server and the network; perhaps it speaks no TLS at this port "
-            "(redis://); it is tried again"
+            "(redis://)"
         )
     if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError | TimeoutError | ConnectionResetError):
         return StoreUnavailable(
             f"store {name} can't be reached ({cause.strerror or cause}): check that the server runs and that host and "
-            "port are right; it is tried again"
+            "port are right"
         )
     if isinstance(cause, ConnectionResetError) or "closed by server" in str(fault):
         return StoreUnavailable(
             f"store {name} closes the connection at once: check that this is a Redis server's port, and whether it "
-            "wants TLS (rediss://); it is tried again"
+            "wants TLS (rediss://)"
         )
     return store_error(fault, name)

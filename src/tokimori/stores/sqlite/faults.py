@@ -7,13 +7,13 @@ from tokimori.stores.rules.errors import TOO_SLOW
 
 _CORRUPT = "is damaged: stop all nodes, check it with `PRAGMA integrity_check`, restore a backup"
 _UNAVAILABLE = {
-    "BUSY": "is locked by another program; it is tried again",
-    "LOCKED": "is locked by another program; it is tried again",
+    "BUSY": "is locked by another program",
+    "LOCKED": "is locked by another program",
     "FULL": "can't grow: free some space on its disk, or raise its size limit",
     "IOERR": "can't be read or written: check its disk",
     "NOMEM": "needs more memory than there is",
-    "SCHEMA": "was being changed; it is tried again",
-    "PROTOCOL": "is locked by another program; it is tried again",
+    "SCHEMA": "was being changed",
+    "PROTOCOL": "is locked by another program",
 }
 _UNUSABLE = {
     "CANTOPEN": "can't be opened: its directory must exist and be writable",
