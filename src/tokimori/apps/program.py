@@ -56,7 +56,7 @@ def place_of(app: object) -> str:
     name = next((name for name, value in _names(vars(program)) if value is app), None)
     if file is None or name is None or task_in_hand() is not None:
         raise Refused(
-            "run: the app is no name of the program that runs, so its worker processes would not find it",
+            "`app.run()` must be called from the module that defines `app`.",
             field="app",
             allowed="an app of the file that was started; for others: tokimori serve --app MODULE:NAME",
         )

@@ -35,5 +35,5 @@ def test_a_program_becomes_the_node_of_its_app(program: AppProgram, started: tup
 
 def test_an_app_that_the_program_does_not_name_is_refused() -> None:
     """Its worker processes would look for it in vain."""
-    with pytest.raises(Refused, match="is no name of the program"):
+    with pytest.raises(Refused, match="must be called from the module that defines"):
         App("nameless").run()

@@ -76,5 +76,5 @@ def test_settings_that_are_none_are_refused_at_once(said: dict[str, object], nam
 
 def test_an_app_must_be_found_by_worker_processes() -> None:
     """One that is no name of the program that runs is refused."""
-    with pytest.raises(Refused, match="is no name of the program"):
+    with pytest.raises(Refused, match="must be called from the module that defines"):
         Worker(object()).run()  # type: ignore[arg-type]

@@ -203,7 +203,7 @@ def test_a_tampered_build_is_refused_by_every_node(workspace: Workspace, request
         ("é", {}, "name", "is not the name of a task"),
         ("missing", {}, "name", "there is no source of 'missing'"),
         ("raises", {"schedule": "def schedule():\n    raise ValueError('no idea')"}, "schedule", "line 2: ValueError"),
-        ("wrong", {"schedule": "schedule = 'every now and then'"}, "every", "every now and then"),
+        ("wrong", {"schedule": "schedule = 'every now and then'"}, "schedule", "every now and then"),
         ("misspelt", {"function": "def functoin(): ..."}, "function", "it defines no `function`"),
         ("broken", {"function": "def function(:"}, "function", r"function.py:1: "),
         ("odd", {"requirements__txt": "no-such-package-of-ours==1"}, "dependencies", "no-such-package-of-ours"),

@@ -1,11 +1,13 @@
 """How a node stops."""
 
 import os
+from contextlib import suppress
 
 import pytest
 
 from tests.unit.node.world import World
 from tokimori.clock import Moment
+from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState
 from tokimori.node.node import LONGEST_SLEEP, Node
 from tokimori.node.stopping import FAREWELL, Phase
@@ -252,3 +254,20 @@ async def test_a_node_whose_store_is_away_stops_after_its_grace(world: World) ->
     member.executor.obey()
     await world.pass_time(FAREWELL + LONGEST_SLEEP + 1)
     assert member.node.finished
+
+
+async def test_a_node_that_leaves_an_absent_store_says_so(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """What the store has not heard of, others take over: the log says that, word by word."""
+    job = await world.add(schedule=None)
+    member = await world.join()
+    await world.trigger(job)
+    await world.pass_time(0.1)
+    member.link.away = True
+    for _ in range(3):
+        member.node.stop()
+    member.executor.obey()
+    for passed in (0, FAREWELL + 1):
+        world.clock.advance(passed)
+        with suppress(StoreError):
+            await member.node.cycle()
+    assert "Stopping with unsaved results; other nodes will take over these runs." in caplog.messages

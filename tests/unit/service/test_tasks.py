@@ -173,7 +173,7 @@ async def test_an_earlier_build_comes_back(world: World) -> None:
     assert forth.job is not None
     assert forth.job.definition.schedule == "every 20 seconds"
     await world.service.tasks.rollback("ping")
-    with pytest.raises(NotFound, match="no build before"):
+    with pytest.raises(NotFound, match="There is no build of ping before"):
         await world.service.tasks.rollback("ping")
 
 
@@ -191,7 +191,7 @@ async def test_who_builds_meanwhile_leaves_a_task_with_a_build(world: World, mon
         return job
 
     monkeypatch.setattr(jobs, "update", updated)
-    with pytest.raises(NotFound, match="is not the beginning"):
+    with pytest.raises(NotFound, match="No build of ping starts with"):
         await world.service.tasks.rollback("ping", made("0")[0].digest)
     assert (await world.service.tasks.get("ping")).record.build.digest == made("one more")[0].digest
 

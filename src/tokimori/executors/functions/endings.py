@@ -59,6 +59,7 @@ def _nonsense(ended: wire.Ended) -> str | None:
     return None
 
 
-def killed_beside(blamed: str) -> Released:
+def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Released:
     """What became of an attempt whose process was killed because of another one."""
-    return Released(f"its worker process was ended, because run {blamed} did not end in time")
+    ignored = "its time-out" if timed_out else "the order to end"
+    return Released(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")

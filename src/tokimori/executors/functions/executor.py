@@ -280,8 +280,9 @@ class FunctionExecutor:
         for process in processes:
             process.attempts.clear()
         for process, attempt in lost:
-            if process.blamed is not None:
-                otherwise: Outcome = killed_beside(process.blamed.task.run_id)
+            if (blamed := process.blamed) is not None:
+                run_id, timed_out = blamed.task.run_id, blamed.timed_out
+                otherwise: Outcome = killed_beside(process.number, run_id, timed_out=timed_out)
             elif unasked:
                 otherwise = Lost(f"its worker process died ({how})", counts.get(attempt.task.run_id, 1))
             else:

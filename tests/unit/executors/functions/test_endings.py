@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.endings import outcome_of
+from tokimori.executors.functions.endings import killed_beside, outcome_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
 
@@ -60,3 +60,13 @@ def test_an_end_that_was_asked_for_is_no_success(said: wire.Ended) -> None:
     for reason, kind in reasons.items():
         assert isinstance(outcome_of(said, reason, None), kind)
         assert outcome_of(said, reason, 2.0) == TimedOut("it took longer than 2 s")
+
+
+def test_neighbours_of_a_stuck_run_say_why_they_were_stopped() -> None:
+    """With the number of the process, the run, and what it ignored."""
+    assert killed_beside(3, "0197", timed_out=True) == Released(
+        "Worker process 3 was stopped because run 0197 ignored its time-out."
+    )
+    assert killed_beside(3, "0197", timed_out=False).reason == (
+        "Worker process 3 was stopped because run 0197 ignored the order to end."
+    )
