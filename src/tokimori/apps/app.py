@@ -15,6 +15,8 @@ store when a node starts with it.
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -26,11 +28,12 @@ from tokimori.apps.routes import Act, Routes, checked
 from tokimori.apps.stored import StoredFunctions
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
+from tokimori.client.transactions import outside_of
 from tokimori.clock import Moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.executors.functions.wire import Declared, Hello, language
 from tokimori.model.handlers import how_to_allow
-from tokimori.model.ids import check_job_id
+from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
 from tokimori.service.arguments import JobArguments, RetryArguments
@@ -151,7 +154,7 @@ class App:
                     allowed=f"at most {MOST_JOBS} jobs of an app; `tokimori apply FILE` puts others in the store",
                 )
             handler = f"{self.name}.{job_id}"
-            made = JobFunction(function, job_id, lambda: self.client)
+            made = JobFunction(function, job_id, partial(self._ask, job_id))
             said = {**_spread(cast("Mapping[str, object]", fields)), "function": handler}
             said |= {"payload": made.check_payload(fields.get("payload"), is_scheduled=schedule is not None)}
             if schedule is not None:
@@ -214,6 +217,37 @@ class App:
         Where the file is imported it does nothing. Raises `Refused` where the program's own file has no name for it.
         """
         become_node(self, self.url, options)
+
+    def _ask(self, job_id: JobId, ask: Callable[[Client], _R], /, connection: object = None) -> _R:
+        """What `ask` returns. A job that no node has declared yet is put in the store; its runs wait for a node."""
+        try:
+            return ask(self.client)
+        except NotFound as missing:
+            if missing.value != job_id:
+                raise
+        try:
+            if connection is not None and self.client._run(lambda it: outside_of(it._store)).driver == "sqlite":
+                raise Refused("your transaction may have locked the file of the store")
+            for each in self._with_parents(job_id):
+                with suppress(AlreadyExists):
+                    self.client.add(each.id, **{"owner": self.name, **each.fields})
+        except TokimoriError as fault:
+            raise NotFound(
+                f"there is no job {job_id!r} yet, and it can't be declared here: {fault.message}",
+                field="id",
+                value=job_id,
+                allowed=f"start a node that has the app, and ask again: tokimori worker MODULE:APP (app {self.name})",
+            ) from None
+        return ask(self.client)
+
+    def _with_parents(self, job_id: str) -> list[Declared]:
+        """The job, and before it those after which it runs, as they are declared."""
+        wanted = [job_id]
+        for each in wanted:  # which grows
+            known = self._jobs.get(each)
+            parents = () if known is None else known.fields.get("parents", ())
+            wanted += [parent["job"] for parent in parents if parent["job"] not in wanted]
+        return [job for job in self._jobs.values() if job.id in wanted]
 
     def allow_stored(self, patterns: Sequence[str]) -> None:
         """Let jobs name functions that nobody has declared, where one of these patterns fits (`app.stored`).

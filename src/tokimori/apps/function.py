@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from inspect import isfunction
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.json_text import text_of
@@ -17,6 +17,7 @@ from tokimori.service.given import When
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 
 class AskArguments(RequestArguments, total=False):
@@ -32,14 +33,22 @@ class AskArguments(RequestArguments, total=False):
 _OWN = ("key", "connection")
 
 
+class Ask(Protocol):
+    """Asks by the client of the app, which declares the job first where no node has done so yet."""
+
+    def __call__(self, ask: Callable[[Client], _T], /, connection: object = None) -> _T:
+        """What `ask` returns or raises."""
+        ...
+
+
 class JobFunction(Generic[_P, _R]):
     """A function that an app has declared as a job. Calling it runs it here and now, as any function."""
 
-    def __init__(self, function: Callable[_P, _R], job_id: JobId, client: Callable[[], Client]) -> None:
+    def __init__(self, function: Callable[_P, _R], job_id: JobId, ask: Ask) -> None:
         update_wrapper(self, function, updated=("__dict__",) if isfunction(function) else ())
         self.job_id = job_id
         self._function = function
-        self._client = client
+        self._ask = ask
         self._arguments = arguments_of(function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -63,8 +72,9 @@ class JobFunction(Generic[_P, _R]):
 
     def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
         """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `Client.trigger_many`."""
-        task = task_in_hand()
-        return self._client().trigger_many(self.job_id, list(requests), parent=None if task is None else task.run_id)
+        task, wanted = task_in_hand(), list(requests)
+        parent = None if task is None else task.run_id
+        return self._ask(lambda client: client.trigger_many(self.job_id, wanted, parent=parent))
 
     def at(self, when: When) -> "Asking[_P]":
         """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`."""
@@ -72,16 +82,16 @@ class JobFunction(Generic[_P, _R]):
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
         """A run with a `key`, `priority`, `debounce`, `connection`, …: `fn.asked(key="order-17").enqueue(…)`."""
-        return Asking(self.job_id, self._arguments, self._client, how)
+        return Asking(self.job_id, self._arguments, self._ask, how)
 
 
 class Asking(Generic[_P]):
     """A way to ask for runs of a job."""
 
-    def __init__(self, job_id: JobId, arguments: Arguments, client: Callable[[], Client], how: AskArguments) -> None:
+    def __init__(self, job_id: JobId, arguments: Arguments, ask: Ask, how: AskArguments) -> None:
         self._job_id = job_id
         self._arguments = arguments
-        self._client = client
+        self._ask = ask
         self._how = how
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
@@ -93,8 +103,10 @@ class Asking(Generic[_P]):
         rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
-        payload, connection = self._payload(args, kwargs), self._how.get("connection")
-        return self._client().trigger(self._job_id, self._how.get("key"), payload, connection=connection, **rest)
+        payload, key, connection = self._payload(args, kwargs), self._how.get("key"), self._how.get("connection")
+        return self._ask(
+            lambda client: client.trigger(self._job_id, key, payload, connection=connection, **rest), connection
+        )
 
     def _payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         if self._arguments.wants_task:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
+from tokimori.model.target import Function
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
@@ -105,7 +106,7 @@ async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted
         except NotFound:
             await service.add(job_id, **cast(JobArguments, said))
             return None
-        standing = standing_of(job.definition, wanted, known)
+        standing = standing_of(job.definition, wanted, known or _declared_elsewhere(job, said))
         if job.definition.declared is not None or standing in (Standing.STRANGE, Standing.EDITED):
             return _left_alone(job, standing)
         if standing is Standing.AS_DECLARED:
@@ -113,6 +114,12 @@ async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted
         return None
 
     return await retried(act, AlreadyExists, Conflict)
+
+
+def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
+    """The digest of what a program with the app has added as it asked for a run, if nobody has edited that since."""
+    theirs = (job.version, job.definition.owner, job.definition.target)
+    return digest_of(job.definition) if theirs == (1, said["owner"], Function(name=said.get("function", ""))) else None
 
 
 def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:

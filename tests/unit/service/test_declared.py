@@ -61,6 +61,18 @@ async def test_a_job_of_somebody_else_stays(world: World) -> None:
     assert "`tokimori job delete nightly`" in said[0]
 
 
+async def test_what_a_program_has_declared_as_it_asked_follows_the_code(world: World) -> None:
+    """A web process of the app adds the job before any node, maybe by other code; an edit since then stays."""
+    for job_id in ("nightly", "edited"):
+        await world.service.add(job_id, owner="app", function=f"app.{job_id}", schedule="0 2 * * *")
+    await world.service.update("edited", priority=5)
+    said = await declared(world, {"nightly": NIGHTLY, "edited": {**NIGHTLY, "function": "app.edited"}})
+    assert [line.split()[1] for line in said] == ["edited"]
+    assert (await world.service.get("nightly")).definition.schedule == "0 3 * * *"
+    assert await declared(world, {"nightly": {**NIGHTLY, "priority": 2}}) == []
+    assert (await world.service.get("nightly")).definition.priority == 2
+
+
 @pytest.mark.parametrize(
     ("vanished", "state"), [("report", JobState.ENABLED), ("pause", JobState.PAUSED), ("delete", None)]
 )

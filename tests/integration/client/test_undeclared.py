@@ -1,0 +1,111 @@
+"""Jobs of an app whose runs are asked for before any node has declared them."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.client.shops import by_sqlalchemy
+from tests.servers import mariadb, postgres, redis
+from tests.unit.client.served import served
+from tokimori.apps.app import App
+from tokimori.client.client import open as open_client
+from tokimori.errors import NotFound
+from tokimori.model.target import Function
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter
+
+SERVERS: dict[str, Any] = {"postgres": postgres.loans, "mariadb": mariadb.loans, "redis": redis.loans}
+
+
+@pytest.fixture(params=["sqlite", *SERVERS, "http"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty store, or the door of one."""
+    if request.param == "http":
+        with served() as door:
+            yield door
+    elif request.param == "sqlite":
+        yield f"sqlite://{tmp_path}/t.db"
+    else:
+        yield SERVERS[request.param].url_of(tmp_path)
+        SERVERS[request.param].give_back(tmp_path)
+
+
+class Shop:
+    """An app with three jobs."""
+
+    def __init__(self, url: str) -> None:
+        self.app = app = App("shop", url=url)
+
+        @app.job(attempts=3)
+        def sell(number: int = 1) -> int:
+            return number
+
+        @app.job("0 3 * * *", runs_remaining=4)
+        def count(number: int = 1) -> int:
+            return number
+
+        @app.job(parents=[{"job": "sell"}])
+        def thank() -> None: ...
+
+        self.sell, self.count, self.thank = sell, count, thank
+
+
+def test_what_is_asked_for_is_declared_first(url: str) -> None:
+    """Once, with all its terms and the jobs after which it runs; the run waits for a node."""
+    app = Shop(url)
+    assert app.sell.enqueue(5).state is RunState.READY
+    runs = app.count.enqueue_many([app.count.request(n) for n in (1, 2)])
+    assert [run.payload for run in runs] == ['{"number":1}', '{"number":2}']
+    with open_client(url) as client:
+        sell, count = client.get("sell"), client.get("count")
+        assert (sell.definition.target, sell.definition.owner) == (Function(name="shop.sell"), "shop")
+        assert (sell.definition.retry.attempts, count.runs_remaining) == (3, 4)
+        assert [job.id for job in client.list()] == ["count", "sell"]
+        another = Shop(url)
+        assert another.thank.enqueue().state is RunState.READY
+        assert client.get("sell") == sell
+    for each in (app, another):
+        each.app.client.close()
+
+
+def test_many_processes_may_ask_at_once(url: str) -> None:
+    """Each gets its run, and the job is there once."""
+    apps = [Shop(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        runs = list(threads.map(lambda app: app.sell.enqueue(1), apps))
+    assert len({run.id for run in runs}) == len({run.incarnation for run in runs}) + 3
+    for app in apps:
+        app.app.client.close()
+
+
+@pytest.mark.parametrize("url", ["postgres", "mariadb"], indirect=True)
+def test_in_a_transaction_too(url: str) -> None:
+    """The job is declared beside it, and the run is there once it commits."""
+    app, program = Shop(url), by_sqlalchemy(url)
+    with open_client(url) as client:
+        client.migrate()
+        program.execute("SELECT 1")
+        run = app.sell.asked(connection=program.connection).enqueue(5)
+        assert client.list_runs(RunFilter()) == []
+        program.commit()
+        assert [found.id for found in client.list_runs(RunFilter())] == [run.id]
+    program.close()
+    app.app.client.close()
+
+
+def test_where_it_cannot_be_declared_the_error_says_what_to_do(tmp_path: Path) -> None:
+    """A transaction on SQLite may have locked the file that the job would be written to."""
+    url = f"sqlite://{tmp_path}/t.db"
+    with open_client(url) as client:
+        client.migrate()
+    app = Shop(url)
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(NotFound, match="no job 'sell' yet, and it can't be declared here: your trans") as found:
+            app.sell.asked(connection=connection).enqueue()
+        assert "tokimori worker" in str(found.value.allowed)
+    app.app.client.close()
