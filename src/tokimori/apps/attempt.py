@@ -19,7 +19,7 @@ from tokimori.apps.signals import SignalThread
 from tokimori.apps.task import Task, Told, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
-from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper.output import Output
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
@@ -311,7 +311,7 @@ def _below(fault: BaseException) -> BaseException:
     return fault.with_traceback(frames)
 
 
-def failed(begin: wire.Begin, fault: BaseException) -> wire.Ended:
-    """Of an attempt that could not begin."""
-    at = boottime()
-    return wire.Ended(number=begin.number, began=at, at=at, end=wire.FAILED, text=_clean(_words(fault)))
+def not_begun(begin: wire.Begin, fault: BaseException) -> wire.Ended:
+    """Return the end of an attempt that could not begin."""
+    at, end = boottime(), wire.SHORT if is_short(fault) else wire.FAILED
+    return wire.Ended(number=begin.number, began=at, at=at, end=end, text=_clean(_words(fault)))

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from tokimori.apps.app import App
-from tokimori.apps.attempt import Attempt, failed
+from tokimori.apps.attempt import Attempt, not_begun
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.routes import Act
@@ -153,7 +153,7 @@ class WorkerProcess(asyncio.Protocol):
             else:
                 self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
-            self._tell(failed(begin, fault))
+            self._tell(not_begun(begin, fault))
             return
         self._attempts[begin.number] = attempt
 

@@ -14,12 +14,12 @@ from tokimori.executors.environment import account_for, arguments_of, environmen
 from tokimori.executors.exchange import Exchange, Exchanges
 from tokimori.executors.hiding import hidden_in_json
 from tokimori.executors.keeper import wire
-from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper_deaths import lost_with, said_of
 from tokimori.executors.keeper_post import Attempt, KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.old_output import MOST, remove_old_output
-from tokimori.executors.outcomes import outcome_of
+from tokimori.executors.outcomes import outcome_of, short_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
@@ -213,6 +213,8 @@ class CommandExecutor:
         task = attempt.task
         del self._numbers[task.run_id, task.token]
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
+        if notice.cause == wire.Cause.SHORT:
+            attempt.began = None  # of another user's command a process was there
         if post.cell != COMMON and not post.attempts and not self._closing:
             del self._posts[post.cell]
             self._see_to(post.close())
@@ -253,9 +255,11 @@ class CommandExecutor:
 
     async def _hand_back(self, task: Task, fault: OSError) -> None:
         """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
-        await asyncio.sleep(_PAUSE)
         reason = f"the files of this attempt can't be made: {fault}"
-        self._tell(self._end(Attempt(task), Released(reason), self._clock.now()))
+        if not is_short(fault):  # else its node pauses
+            await asyncio.sleep(_PAUSE)
+        outcome = short_of(reason) if is_short(fault) else Released(reason)
+        self._tell(self._end(Attempt(task), outcome, self._clock.now()))
 
     def _moment(self, at: float) -> Moment:
         """The keeper tells seconds since boot; only here do they meet the wall clock."""

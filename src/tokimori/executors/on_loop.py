@@ -8,8 +8,8 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from tokimori.clock import Clock, Moment
-from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.outcomes import stopped
+from tokimori.executors.keeper.kernel import boottime, is_short
+from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Failed, Outcome, Released
@@ -128,13 +128,14 @@ class LoopExecutor(ABC, Generic[Made]):
         task = attempt.task
         self._attempts.pop((task.run_id, task.token), None)
         self._let_go(attempt)
+        outcome = self._outcome(attempt, work)
         self._tell(
             Ended(
                 run_id=task.run_id,
                 token=task.token,
-                outcome=self._outcome(attempt, work),
+                outcome=outcome,
                 at=self._clock.now(),
-                started=attempt.began,
+                started=None if isinstance(outcome, Released) and outcome.short else attempt.began,
                 output=attempt.output(),
             )
         )
@@ -142,7 +143,9 @@ class LoopExecutor(ABC, Generic[Made]):
     def _outcome(self, attempt: Made, work: "asyncio.Task[Outcome]") -> Outcome:
         if work.cancelled():
             return attempt.ending or stopped(StopReason.RELEASE)
-        if (fault := work.exception()) is not None:
+        if isinstance(fault := work.exception(), OSError | RuntimeError) and is_short(fault):  # its work catches others
+            return attempt.ending or short_of(fault)
+        if fault is not None:
             log.error("the %s of run %s failed in this program itself", self.what, attempt.task.run_id, exc_info=fault)
             return Failed(f"the node could not send the {self.what}: {type(fault).__name__}; its log says more")
         return attempt.ending or work.result()

@@ -30,6 +30,8 @@ def outcome_of(
             return _own_end(exit_code, number, reported, auto_complete_success=auto_complete_success)
         case Cause.NOT_STARTED:
             return Failed(ended.error, exit_code)
+        case Cause.SHORT:
+            return short_of(ended.error)
         case Cause.TIMEOUT:
             return TimedOut(f"it took longer than {timeout:g} s", exit_code, number)
         case Cause.LEASE:
@@ -48,6 +50,11 @@ def _own_end(
     if exit_code != 0:
         return Failed(f"exit code {exit_code}", exit_code)
     return Succeeded(0) if auto_complete_success else Failed(UNSAID, 0)
+
+
+def short_of(why: object) -> Released:
+    """Return what became of an attempt that did not begin, as its machine lacked what that takes."""
+    return Released(f"this machine is short of processes, threads, files or memory: {why}", short=True)
 
 
 def stopped(reason: StopReason | None, exit_code: int | None = None, number: int | None = None) -> Outcome:

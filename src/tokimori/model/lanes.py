@@ -17,6 +17,8 @@ ONLY_LABEL = "tokimori:only"
 """The label that shows people that a node runs nothing but what its handlers are for. No lane asks for it."""
 UNABLE_LABEL = "tokimori:unable"
 """The label that shows people why a node can start no function now. No lane asks for it."""
+SHORT_LABEL = "tokimori:short"
+"""The label that shows people what the machine of a node lacks to begin any run. No lane asks for it."""
 
 
 def lane_of(definition: Definition) -> Lane:

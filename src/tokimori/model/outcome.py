@@ -40,12 +40,16 @@ class Hold(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing, unless none may be lost."""
+    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing, unless none may be lost.
+
+    `short`: it did not begin, as the machine lacked processes, threads, files or memory.
+    """
 
     reason: str
     exit_code: int | None = None
     signal: int | None = None
     asked: bool = False
+    short: bool = False
 
 
 class Cancelled(Struct, frozen=True):

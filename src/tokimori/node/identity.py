@@ -6,17 +6,18 @@ from tokimori.clock import Moment
 from tokimori.engine.trim import Kept
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL, handler_of, serves
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL, handler_of, serves
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 MOST_WORDS = 200
-"""Characters of why a node can start no function that others are shown."""
+"""Characters of why a node can start no function, or no run, that others are shown."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
     `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
+    `short`: what its machine lacks to begin any run, empty: nothing.
     While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
     entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
     """
@@ -29,6 +30,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     handlers: tuple[Handler, ...] = ()
     only_handlers: bool = False
     unable: str = ""
+    short: str = ""
     concurrency: int = 32
     max_load: float | None = None
     stop_grace: float = 30.0
@@ -43,7 +45,8 @@ class Identity(Struct, frozen=True, kw_only=True):
         """With what it joins the store."""
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
-        told |= {UNABLE_LABEL: self.unable.partition("\n")[0][:MOST_WORDS]} if self.unable else {}
+        told |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
+        told |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
         return NodeRecord(
             id=node_id,
             host=self.host,
@@ -55,3 +58,7 @@ class Identity(Struct, frozen=True, kw_only=True):
             started=started,
             state=NodeState.ALIVE,
         )
+
+
+def _first_line(why: str) -> str:
+    return why.partition("\n")[0][:MOST_WORDS]

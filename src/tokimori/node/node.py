@@ -86,8 +86,7 @@ class Node:
         self.identity = identity
         self._rhythm = rhythm
         self._load_cap = LoadCap(identity.max_load, load)
-        self._alarm = Alarm()
-        self._deaf_until = clock.monotonic()
+        self._alarm, self._deaf_until = Alarm(), clock.monotonic()
         self._schedules = Schedules()
         self._meter = meter
         self._timed = Stopwatch(meter, clock)
@@ -120,6 +119,7 @@ class Node:
             timed=self._timed,
             settled=partial(tell_parked, self._store),
             able=lambda: self.able(),  # noqa: PLW0108  it is set later
+            short=lambda why: self.become(replace(self.identity, short=why)),
         )
         self._firing = Firing(
             self._store,

@@ -18,6 +18,7 @@ from tokimori.node.flow import Flow
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap
 from tokimori.node.membership import Membership
+from tokimori.node.shortage import Shortage
 from tokimori.node.stopping import Stopping
 from tokimori.ports.executor import Executor, Report, StopReason
 from tokimori.ports.meter import Meter
@@ -37,7 +38,8 @@ Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
 class Worker:
     """Carries runs from where work is found to the executor, and their ends back, for one life of its node.
 
-    While functions can't be started here (`able`) no run of one is claimed.
+    While functions can't be started here (`able`) no run of one is claimed. `short` is told what the machine lacks to
+    begin any run, and an empty text when that is over.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Worker:
         timed: Stopwatch,
         settled: Settled,
         able: Callable[[], bool] = lambda: True,
+        short: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._source = source
         self._executor = executor
@@ -70,6 +73,8 @@ class Worker:
         self._timed = timed
         self._settled = settled
         self._able = able
+        self._short = short
+        self._shortage = Shortage()
         self._reports: list[Report] = []
         self._refused = RefusedRuns("to give out a ready run (see `tokimori run list --state ready`)")
         self.work = Work(membership.identity.concurrency)
@@ -93,6 +98,9 @@ class Worker:
         shift = shift if abs(shift) >= HARDLY else 0
         for report in reports:
             self.work.take(report, node, self._chance(), shift)
+        if self._shortage.hear(reports, self._clock.monotonic()):
+            self.work.hand_back_backlog(node, self._membership.now, self._shortage.why)
+            self._short(self._shortage.why)
 
     def start_tasks(self) -> None:
         """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
@@ -106,6 +114,13 @@ class Worker:
 
     def _may_start(self) -> bool:
         return self._stopping.working and self._membership.has_lease
+
+    def _room(self) -> int:
+        """Return how many runs may be claimed: no more than have places, or than the machine seems to have room for."""
+        at = self._clock.monotonic()
+        if self._shortage.over(at):
+            self._short("")
+        return int(min(self.work.room(), self._shortage.room(at)))
 
     def end_all(self, reason: StopReason, grace: float | None = None) -> None:
         """End whatever runs."""
@@ -130,7 +145,7 @@ class Worker:
     async def claim(self) -> bool:
         """Claim what there is room for; whether there may be more."""
         lanes = tuple(self._served_lanes())
-        limit = self.work.room()
+        limit = self._room()
         if self._stopping.drained or self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
             return False
         node, handlers = self._membership.id, self._membership.identity.handlers
@@ -139,6 +154,7 @@ class Worker:
         if claimed is None:
             return False
         self._meter.claimed(claimed)
+        self._shortage.took(len(claimed))
         self.take_reports()  # what has ended before tells of the pace before
         self.work.accept(claimed, node, self._membership.now)
         self._hand_back_unless(handlers)
@@ -221,9 +237,7 @@ class Worker:
         return self.work.linger(lambda: any(self._served_lanes()))
 
     def _can_claim(self) -> bool:
-        return (
-            not (self._stopping.drained or self._load_cap.holds) and any(self._served_lanes()) and self.work.room() > 0
-        )
+        return not (self._stopping.drained or self._load_cap.holds) and any(self._served_lanes()) and self._room() > 0
 
     def _served_lanes(self) -> Iterator[Lane]:
         serves, able = self._membership.serves, self._able()

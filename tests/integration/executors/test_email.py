@@ -1,6 +1,7 @@
 """E-mails to a server on this machine, over real sockets."""
 
 import asyncio
+import resource
 import shutil
 import socket
 import ssl
@@ -17,6 +18,7 @@ from tests.servers.post_office import PostOffice
 from tokimori.clock import Moment, SystemClock
 from tokimori.executors.email.executor import EmailExecutor
 from tokimori.executors.http.addresses import networks_of
+from tokimori.executors.outcomes import short_of
 from tokimori.model.email import Email, Tls
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Succeeded, TimedOut
@@ -96,6 +98,19 @@ async def test_what_the_server_says_is_the_outcome() -> None:
         assert isinstance(outcome, Failed)
         assert words in (outcome.error or "")
         assert outcome.final is final, refusals
+
+
+async def test_an_e_mail_for_which_there_is_no_socket_goes_back() -> None:
+    """Nobody was asked to take it: its machine is short of files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with PostOffice() as office:
+        await sent(a_task(office))  # what it needs is loaded
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            outcome = await sent(a_task(office))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert outcome == short_of("[Errno 24] Too many open files")
 
 
 async def test_a_private_server_is_for_nodes_that_are_told_so() -> None:

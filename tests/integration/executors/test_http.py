@@ -1,6 +1,7 @@
 """Requests to a service on this machine, over real sockets."""
 
 import asyncio
+import resource
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,6 +21,7 @@ from tokimori.executors.http.callbacks import Callbacks, Heard
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.on_loop import LEASE_IS_OVER
+from tokimori.executors.outcomes import short_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, TimedOut
@@ -124,7 +126,7 @@ async def test_an_answer_becomes_the_output_and_the_result() -> None:
 async def test_what_cannot_be_loaded_now_is_loaded_for_the_next_request(
     monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """A lack of files at the first request fails that one alone, and no end of the node."""
+    """A lack of files at the first request costs that one no attempt, and is no end of the node."""
     faults = [OSError(24, "Too many open files")] * times
 
     def imported(name: str) -> ModuleType:
@@ -138,8 +140,23 @@ async def test_what_cannot_be_loaded_now_is_loaded_for_the_next_request(
         for run in ("first", "second"):
             found.start(run)
             outcomes.append((await found.end(run)).outcome)
-    failed = Failed("the node could not send the request: OSError; its log says more")
-    assert outcomes == [*[failed] * times, *[Succeeded()] * (2 - times)]
+    back = short_of("[Errno 24] Too many open files")
+    assert outcomes == [*[back] * times, *[Succeeded()] * (2 - times)]
+
+
+async def test_a_request_for_which_there_is_no_socket_goes_back() -> None:
+    """It was not sent: its machine is short of files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with office(answering(200)) as found:
+        await found.executor._opened()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            ended = await found.ask()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert (ended.outcome, ended.started) == (short_of("[Errno 24] Too many open files"), None)
+        found.start("again")
+        assert (await found.end("again")).outcome == Succeeded()
 
 
 @pytest.mark.parametrize(("status", "final"), [(404, True), (400, True), (500, False), (503, False), (304, True)])

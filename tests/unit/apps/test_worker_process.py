@@ -169,7 +169,7 @@ async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, mo
     failed, ended = line.said[1:]
     assert isinstance(failed, wire.Ended)
     assert isinstance(ended, wire.Ended)
-    assert (failed.end, failed.text) == (wire.FAILED, "RuntimeError: can't start new thread")
+    assert (failed.end, failed.text) == (wire.SHORT, "RuntimeError: can't start new thread")
     assert ended.end == wire.SUCCEEDED
 
 

@@ -16,7 +16,7 @@ from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId
 from tokimori.model.job import JobState
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL
+from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Wish
@@ -166,6 +166,18 @@ async def test_no_node_that_can_start_its_function(world: World) -> None:
         " named shop): mend its app; the node tries again by itself, and at once after `kill -HUP 1` there"
     )
     await world.register("two", {HANDLERS_LABEL: "f"})
+    assert [*await of_run(world, run.id)] == [Cause.NEXT]
+
+
+async def test_a_node_whose_machine_is_short_of_something(world: World) -> None:
+    """Of what, unless another one could run it."""
+    await world.add({"noop": True}, "f")
+    run = await world.trigger("f")
+    await world.register("one", {SHORT_LABEL: "no more processes"})
+    assert told((await of_run(world, run.id))[Cause.NO_SUCH_NODE]).startswith(
+        "it waits for the node one on h, which claims nothing: no more processes: the node tries again by itself"
+    )
+    await world.register("two")
     assert [*await of_run(world, run.id)] == [Cause.NEXT]
 
 

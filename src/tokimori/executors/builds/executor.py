@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Bug, Refused, StoreError, TokimoriError
 from tokimori.executors.builds.cache import BuildCache
-from tokimori.executors.outcomes import stopped
+from tokimori.executors.keeper.kernel import is_short
+from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.build import check_task_name, content_of
 from tokimori.model.env_file import LARGEST, env_files_of, read_env
 from tokimori.model.ids import RunId, Token
@@ -70,13 +71,13 @@ class BuildExecutor:
             self._end(task, Released(f"the store does not give its build: {fault.message}"))
         except TokimoriError as fault:
             self._end(task, Failed(fault.message))
-        except OSError as fault:
-            await asyncio.sleep(PAUSE)
-            self._end(task, Released(f"its build can't be kept here: {fault}"))
-        except (RuntimeError, MemoryError) as fault:  # this machine gives no thread, or no memory, for a while
+        except (OSError, RuntimeError, MemoryError) as fault:
+            if is_short(fault):
+                self._end(task, short_of(f"its build can't be made ready: {fault}"))
+                return
             log.exception("the build of run %s can't be made ready now", task.run_id)
             await asyncio.sleep(PAUSE)
-            self._end(task, Released(f"its build can't be made ready now: {fault}"))
+            self._end(task, Released(f"its build can't be made ready here: {fault}"))
         except Exception as fault:  # whatever it was: a run of which nothing is told runs for ever
             log.exception("the build of run %s failed in this program itself", task.run_id)
             self._end(

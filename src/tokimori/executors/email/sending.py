@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from tokimori.executors.email.letter import Letter
 from tokimori.executors.http.addresses import Network, may_be_asked
+from tokimori.executors.keeper.kernel import is_short
 from tokimori.model.email import Tls
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 
@@ -62,6 +63,8 @@ class Delivery:
         except UnicodeEncodeError:  # only `login` encodes; what it says shows a part of the password
             return Failed("the e-mail was not sent: smtp_user and its password may hold ASCII only", final=True)
         except (smtplib.SMTPException, OSError) as fault:
+            if is_short(fault) and not self._smtp.asked:
+                raise
             return Failed(f"{where} can't be reached: {fault or type(fault).__name__}")
 
     def _deliver(self) -> Outcome:
@@ -93,6 +96,11 @@ class _Connection(smtplib.SMTP):
         self._line: socket.socket | None = None
         """The same connection, also while it is made, and while TLS has its socket."""
         super().__init__(timeout=timeout, local_hostname=_own_name())
+
+    @property
+    def asked(self) -> bool:
+        """Whether a server may have heard of it."""
+        return self._line is not None
 
     def abandon(self) -> None:
         """End it, from another thread."""

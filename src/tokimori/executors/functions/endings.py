@@ -3,7 +3,7 @@
 from tokimori.clock import FIRST, LAST, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
-from tokimori.executors.outcomes import stopped
+from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.outcome import Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
@@ -43,6 +43,8 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
             return Hold(text)
         case wire.RELEASED:
             return Released(text, asked=True)
+        case wire.SHORT:
+            return short_of(text)
         case _:
             return Failed(text)
 

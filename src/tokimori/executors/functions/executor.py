@@ -264,6 +264,8 @@ class FunctionExecutor:
             began = min(max(given, began), at)
         attempt.began = began
         outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
+        if said.end == wire.SHORT:
+            attempt.began = None
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         output = None
         if said.size:

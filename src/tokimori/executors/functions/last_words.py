@@ -8,7 +8,7 @@ _MOST_SAID = 4000
 
 def how_it_ended(ended: wire.Ended) -> str:
     """Its exit code or its signal, and who sent that."""
-    if ended.cause == wire.Cause.NOT_STARTED:
+    if ended.cause in (wire.Cause.NOT_STARTED, wire.Cause.SHORT):
         return ended.error
     status = ended.status or 0
     by = {wire.Cause.LEASE: ", its node's lease ran out", wire.Cause.STOP: ", its node ended it"}

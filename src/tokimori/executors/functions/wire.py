@@ -162,7 +162,7 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     tail: Edge = b""
 
 
-SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
+SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
     "succeeded",
     "failed",
     "retry",
@@ -170,8 +170,10 @@ SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED = (
     "retry at",
     "held",
     "released",
+    "short",
 )
-ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED)
+ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT)
+"""`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which."""
 
 ToWorker = Begin | End | Tell | Leave
 """What the engine says."""

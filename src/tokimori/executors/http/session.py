@@ -18,6 +18,7 @@ from tokimori.executors.http.body import Body
 from tokimori.executors.http.connection import Connection
 from tokimori.executors.http.request import Request
 from tokimori.executors.http.response import Answer
+from tokimori.executors.keeper.kernel import is_short
 from tokimori.model.outcome import Failed
 from tokimori.turns import Reading
 
@@ -95,6 +96,8 @@ class Session:
                     "says to which such addresses this node's requests may go",
                     final=True,
                 )
+            if isinstance(fault, aiohttp.ClientConnectorError) and is_short(fault.os_error):
+                raise fault.os_error from None  # nothing was sent
             return Failed(f"the request failed: {_words(fault)}")
 
     def _socket(self, found: _AddrInfo) -> socket.socket:

@@ -9,7 +9,7 @@ from math import inf
 from typing import NamedTuple
 
 from . import other_user
-from .kernel import boottime, see, send
+from .kernel import boottime, is_short, see, send
 from .output import Output
 from .surroundings import Begun, Surroundings
 from .wire import Cause, Start
@@ -27,6 +27,7 @@ class Refusal(NamedTuple):
 
     exit_code: int | None
     error: str
+    cause: Cause = Cause.NOT_STARTED
 
 
 class Child:
@@ -150,7 +151,7 @@ def spawn(order: Start, around: Surroundings) -> Child | Refusal:
         begun = _begun(order, around, stdin, writing)
         if reading is not None:
             opened.remove(reading)
-    except (OSError, ValueError, subprocess.SubprocessError) as fault:
+    except (OSError, ValueError, MemoryError, subprocess.SubprocessError) as fault:
         return refusal_of(order, fault)
     finally:
         for descriptor in opened:
@@ -203,6 +204,9 @@ def _file_of(text: str) -> int:
 
 def refusal_of(order: Start, fault: Exception) -> Refusal:
     """Why a process could not be spawned, with the exit code that a shell would give."""
+    if is_short(fault):
+        words = os.strerror(fault.errno) if isinstance(fault, OSError) and fault.errno else "no memory"
+        return Refusal(None, f"{order.argv[0]!r} could not be started: {words}", Cause.SHORT)
     if not isinstance(fault, OSError):
         return Refusal(None, f"it could not be started: {fault}")
     reason = os.strerror(fault.errno) if fault.errno else str(fault)

@@ -139,7 +139,7 @@ class Keeper:
             return
         child = spawn(order, self._around)
         if isinstance(child, Refusal):
-            self._never_began(order, Cause.NOT_STARTED, child.exit_code, child.error)
+            self._never_began(order, child.cause, child.exit_code, child.error)
             return
         self._children[order.number] = child
         self._leaders.add(child.pid)
@@ -255,7 +255,7 @@ class Keeper:
         del self._children[child.order.number]
         head, tail = child.output.finish()
         if child.refusal is not None:
-            self._never_began(child.order, Cause.NOT_STARTED, child.refusal.exit_code, child.refusal.error)
+            self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
         size, status = child.output.size, child.status
         self._channel.tell(

@@ -1,6 +1,7 @@
 """What the kernel tells about processes, and what it is asked to do with them. Linux's /proc (proc(5))."""
 
 import ctypes
+import errno
 import os
 import signal
 import time
@@ -15,6 +16,9 @@ PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 """From <linux/prctl.h>."""
 
+_SHORT = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_NO_THREAD = "can't start new thread"
+"""The words of Python's RuntimeError."""
 _GONE = b"ZX"
 """States of a process that only waits to be collected."""
 _ROUNDS = 100
@@ -40,6 +44,17 @@ def boot_identity() -> str:
     """This boot of this machine, and the pid namespace in which pids are meant."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def is_short(fault: BaseException | None) -> bool:
+    """Return if this says that the machine lacked processes, threads, files or memory: nobody's fault but its own."""
+    match fault:
+        case OSError():
+            return fault.errno in _SHORT
+        case RuntimeError():
+            return str(fault) == _NO_THREAD
+        case _:
+            return isinstance(fault, MemoryError)
 
 
 def see(pid: int) -> Seen | None:

@@ -9,6 +9,7 @@ Nothing has to survive a machine's crash.
 import fcntl
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .kernel import Seen, boot_identity, boottime, end_all, environment, everything
@@ -36,7 +37,8 @@ class Note:
 
     def spawned(self) -> None:
         """Note that the keeper lives now: what began earlier in its session is its own."""
-        os.pwrite(self._file, f"{boottime():020.6f}".encode(), self._end)
+        with suppress(OSError):
+            os.pwrite(self._file, f"{boottime():020.6f}".encode(), self._end)
 
     def remove(self) -> None:
         """Remove the note: nothing was left behind."""

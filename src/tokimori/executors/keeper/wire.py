@@ -23,6 +23,8 @@ class Cause(StrEnum):
     """The node's lease ran out."""
     NOT_STARTED = "not started"
     """It could not be started; `error` says why."""
+    SHORT = "short"
+    """The same, as this machine lacked processes, files or memory for it: no fault of its own."""
 
 
 class Start(NamedTuple):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, UNABLE_LABEL, handler_of, lacking
+from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL, handler_of, lacking
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.target import Unreadable
 from tokimori.ports.nodes import NodeRecord
@@ -85,13 +85,20 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
         )
     lacks = min((lacking(node.labels, lane) for node in able), key=len)
     if not lacks:
-        return None
+        fit = takers(lane, there)
+        return _short(fit[0]) if all(SHORT_LABEL in node.labels for node in fit) else None
     if any(label.startswith(f"{APART_LABEL}=") for label in lacks):
         text = "it waits for a node that knows the store of its semaphores, and none that runs now does"
         return _no_such_node(text, "`datasource.semaphore.url` in the settings of a node names that")
     labels = f"the label{'s' if len(lacks) > 1 else ''} {', '.join(lacks)}"
     text = f"it waits for a node with {labels}, and none that runs now has what it asks"
     return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
+
+
+def _short(node: NodeRecord) -> Reason:
+    text = f"it waits for the node {node.id} on {node.host}, which claims nothing: {node.labels[SHORT_LABEL]}"
+    mend = "the node tries again by itself; `ulimit -u` and `ulimit -n` show what it may have, `free` what there is"
+    return _no_such_node(text, mend)
 
 
 def _no_such_function(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason:

@@ -15,6 +15,7 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound, StoreUnavailable, TokimoriError
 from tokimori.executors.builds import executor as module
 from tokimori.executors.builds.executor import BuildExecutor
+from tokimori.executors.outcomes import short_of
 from tokimori.model.build import Manifest, digest_of, frozen, pieces_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Released
@@ -173,7 +174,7 @@ async def test_a_machine_without_threads_costs_no_attempt(bench: Bench, monkeypa
 
     monkeypatch.setattr(asyncio, "to_thread", no_thread)
     await bench.run("a")
-    assert bench.outcomes == [Released("its build can't be made ready now: can't start new thread")]
+    assert bench.outcomes == [short_of("its build can't be made ready: can't start new thread")]
 
 
 async def test_a_disk_that_is_full_costs_no_attempt(bench: Bench) -> None:
@@ -183,7 +184,7 @@ async def test_a_disk_that_is_full_costs_no_attempt(bench: Bench) -> None:
     await bench.run("a")
     [outcome] = bench.outcomes
     assert isinstance(outcome, Released)
-    assert "can't be kept here" in outcome.reason
+    assert ("can't be made ready here" in outcome.reason, outcome.short) == (True, False)
 
 
 async def test_environments_that_take_long_leave_the_node_its_threads(

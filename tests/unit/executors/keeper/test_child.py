@@ -1,12 +1,13 @@
 """Why nothing was spawned."""
 
 import errno
+import os
 import subprocess
 
 import pytest
 
 from tokimori.executors.keeper.child import Refusal, refusal_of
-from tokimori.executors.keeper.wire import Start
+from tokimori.executors.keeper.wire import Cause, Start
 
 
 def an_order(account: tuple[int, int, list[int]] | None = None) -> Start:
@@ -27,7 +28,7 @@ def a_fault(number: int, file: str = "prog") -> OSError:
         (a_fault(errno.EACCES), Refusal(126, "'prog' can't be executed: Permission denied")),
         (a_fault(errno.ENOEXEC), Refusal(126, "'prog' can't be executed: Exec format error")),
         (a_fault(errno.EACCES, "/work"), Refusal(None, "cwd '/work': Permission denied")),
-        (a_fault(errno.EAGAIN), Refusal(None, "'prog' could not be started: Resource temporarily unavailable")),
+        (a_fault(errno.ELOOP), Refusal(None, "'prog' could not be started: Too many levels of symbolic links")),
         (ValueError("embedded null byte"), Refusal(None, "it could not be started: embedded null byte")),
         (subprocess.SubprocessError("odd"), Refusal(None, "it could not be started: odd")),
     ],
@@ -35,6 +36,15 @@ def a_fault(number: int, file: str = "prog") -> OSError:
 def test_refusals(fault: Exception, refusal: Refusal) -> None:
     """Each fault becomes a sentence that names what is at fault, with a shell's exit code where a shell has one."""
     assert refusal_of(an_order(), fault) == refusal
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("file", ["prog", "/work"])
+def test_a_machine_that_is_short_of_something(number: int, file: str) -> None:
+    """Is no fault of the command's: whatever was being opened or begun."""
+    refusal = refusal_of(an_order((1, 1, [])), a_fault(number, file))
+    assert refusal == Refusal(None, f"'prog' could not be started: {os.strerror(number)}", Cause.SHORT)
+    assert refusal_of(an_order(), MemoryError()).cause is Cause.SHORT
 
 
 def test_a_user_that_can_not_be_changed_to() -> None:
