@@ -66,6 +66,7 @@ async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> Non
             of=f"job {job.id}",
             before=None if before is None else shown(_fact(before)),
             after=shown(_fact(job)),
+            queues={job.id: (job.definition.queue,)},
         )
         name, version = name_of(at, random), new_version(random)
         await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=version), None)

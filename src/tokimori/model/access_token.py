@@ -64,6 +64,10 @@ class Scope(Struct, frozen=True, omit_defaults=True):
         """Whether the id of a job is within it, whatever its queue."""
         return not self.jobs or job_id.startswith(self.jobs)
 
+    def has(self, job_id: str, queue: str | None) -> bool:
+        """Check if what bears this id and this queue is within it; where queues are named, nothing without one is."""
+        return self.has_id(job_id) and (not self.queues or queue in self.queues)
+
     def may_have(self, prefixes: tuple[str, ...]) -> bool:
         """Whether a job whose id begins with one of these may be within it; none: any job."""
         pairs = ((ours, theirs) for ours in self.jobs or ("",) for theirs in prefixes or ("",))

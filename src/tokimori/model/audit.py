@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import RandomBytes
@@ -18,10 +18,11 @@ PARK: Final = "park"
 """What the engine itself does to a job: beside it only methods of the service are recorded."""
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change: at which moment, by whom (None: nobody knows), with which method, of what, and how that was and is.
 
     `before` and `after` are what JSON can hold; None where there was, or is, no such thing, or it is not known.
+    `queues` are those of the jobs that it tells of, by their ids, before and after, as far as they are known.
     """
 
     at: Moment
@@ -30,6 +31,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     of: str
     before: Any = None
     after: Any = None
+    queues: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _decoder = msgspec.json.Decoder(Entry)

@@ -78,7 +78,7 @@ def changed_in(name: str, text: str) -> Sequence[Changed]:
             by=entry.who,
             entry=name,
             is_definition=is_definition,
-            **(_details(entry) if len(found) == 1 else {}),
+            **{**(_details(entry) if len(found) == 1 else {}), **_queues(entry, of)},
         )
         for number, (event, kind, of) in enumerate(found)
     ]
@@ -123,6 +123,11 @@ _SEVERAL: Final = MappingProxyType(
     {"apply": _applied, "import_all": _applied, "rename_job": _renamed, "left_out": _left_out}
 )
 """What tells of several things, or of none by its name."""
+
+
+def _queues(entry: Entry, name: str) -> dict[str, Any]:
+    """The queues of that job, where the entry says them beside what it was and is."""
+    return {"queues": entry.queues[name]} if name in entry.queues else {}
 
 
 def _details(entry: Entry) -> dict[str, Any]:

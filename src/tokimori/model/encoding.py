@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.policies import Retry
@@ -42,6 +43,7 @@ class _Limits(Struct, frozen=True, kw_only=True):
     max_running_per_key: int = 1
     apart: bool = False
     retry: _Losses = _Losses()
+    moved: Moment | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -39,7 +39,7 @@ class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `name` is the id of a job (`of_job`), or a name of its own for what runs elsewhere. `within` seconds after its last
     good end (`good`), or after `since` where that is later, a next one is expected; `expected_by` says when that is.
     `started`, `failed` and `log` are what was reported last. `touched`: when somebody last said that it is expected.
-    Nobody need look at it before `look_at`.
+    Nobody need look at it before `look_at`. `queue` is that of the job.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected_by: Moment
     look_at: Moment
     touched: Moment
+    queue: str | None = None
 
     @property
     def base(self) -> Moment:

@@ -114,13 +114,15 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     """What a user says of a job, stored as typed. `apart`: its semaphores are in another store.
 
     `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with. `declared` is
-    there where a set declares the job: it is no field that people write, and edits keep it.
+    there where a set declares the job: it is no field that people write, and edits keep it. So is `moved`: since when
+    the job is in its queue, where it was in another one before.
     """
 
     target: Target | Unreadable
     apart: bool = False
     foreign: str | None = None
     declared: Declaration | None = None
+    moved: Moment | None = None
 
 
 class JobState(StrEnum):

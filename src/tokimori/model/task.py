@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.build import LARGEST, MOST_PIECES, check_digest
+from tokimori.model.ids import Incarnation
 from tokimori.model.words import check_text
 
 MOST_BUILDS: Final = 20
@@ -57,7 +58,8 @@ class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of a task. `builds` are the newest first, `current` is the digest of the one that runs.
 
-    `id` stays for as long as the task does, whatever is built.
+    `id` stays for as long as the task does, whatever is built. `incarnation` is that of the job that runs
+    its builds: another job of that name has nothing to do with them.
     """
 
     name: str
@@ -65,6 +67,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     builds: tuple[BuildRecord, ...] = ()
     current: str | None = None
     events: tuple[Event, ...] = ()
+    incarnation: Incarnation | None = None
 
     @property
     def build(self) -> BuildRecord:
@@ -112,15 +115,15 @@ def check_dependencies(dependencies: tuple[str, ...]) -> None:
             raise InvalidInput(message, field="dependencies", value=text, allowed=allowed)
 
 
-def with_build(record: TaskRecord, build: BuildRecord) -> TaskRecord:
+def with_build(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
     """The record after a build: it is in force, and the oldest one may be gone. One that was made again moves up."""
     others = [each for each in record.builds if each.digest != build.digest]
-    return replace(record, builds=(build, *others[: MOST_BUILDS - 1]), current=build.digest)
+    return replace(record, builds=(build, *others[: MOST_BUILDS - 1]), current=build.digest, incarnation=incarnation)
 
 
-def with_current(record: TaskRecord, build: BuildRecord) -> TaskRecord:
+def with_current(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
     """The record with an earlier build in force. Raises `NotFound` where others have built so often that it is gone."""
-    return replace(record, current=earlier_build(record, build.digest).digest)
+    return replace(record, current=earlier_build(record, build.digest).digest, incarnation=incarnation)
 
 
 def with_event(record: TaskRecord, event: Event) -> TaskRecord:

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
-from tokimori.model.ids import Incarnation, JobId, NodeId, RunId
+from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId
 from tokimori.model.transitions import RunState
 
 LATEST = 10 * SECOND
@@ -45,6 +45,7 @@ class Ended(Struct, frozen=True, kw_only=True, gc=False):
     signal: int | None = None
     error: str | None = None
     parent_id: RunId | None = None
+    lane: Lane | None = None
 
 
 class Ends(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,8 +12,9 @@ from msgspec.structs import replace
 
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
-from tokimori.model.ids import check_job_id
+from tokimori.model.ids import check_job_id, check_uuid
 from tokimori.model.job import Job
+from tokimori.service.finding import sight_of_runs
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import HeldBy, Reason, Why
 
@@ -114,10 +116,11 @@ class Sight:
     def __init__(self, service: Service, scope: Scope) -> None:
         self._service = service
         self.scope = scope
+        self.sees_run = sight_of_runs(scope, service.get)
 
     def sees(self, job: Job) -> bool:
         """Whether the job is within it."""
-        return self.scope.has_id(job.id) and self.scope.has_queue(job.definition.queue)
+        return self.scope.has(job.id, job.definition.queue)
 
     async def sees_id(self, job_id: str) -> bool:
         """Whether the job of this id is within it; one that there is not is in no queue."""
@@ -131,9 +134,30 @@ class Sight:
         except NotFound:
             return False
 
-    async def sees_run(self, run_id: str) -> bool:
-        """Whether the run is of a job within it. Raises `NotFound`."""
-        return self.scope.is_everything or await self.sees_id((await self._service.get_run(run_id)).run.job_id)
+    async def sees_run_id(self, run_id: str) -> bool:
+        """Check if the run is within it, whichever job has the id of its job now. One that there is not is not."""
+        checked = check_uuid(run_id, field="run")
+        with suppress(NotFound):
+            return self.scope.is_everything or await self.sees_run((await self._service.get_run(checked)).run)
+        return False
+
+    async def sees_task(self, name: str) -> bool:
+        """Check if a task is within it, as its job is. Another job that has its name says nothing of its builds."""
+        if self.scope.is_everything:
+            return True
+        with suppress(NotFound):
+            task = await self._service.tasks.get(check_job_id(name))
+            is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation
+            return self.scope.has(name, task.job.definition.queue if task.job and is_its_own else None)
+        return await self.sees_id(name)
+
+    async def sees_expectation(self, name: str) -> bool:
+        """Check if what is expected is within it. What is expected of something elsewhere is in no queue."""
+        checked, queue = check_job_id(name), None
+        with suppress(NotFound):
+            known = await self._service.expectations.get(checked)
+            queue = known.queue if known.of_job else None
+        return self.scope.has(checked, queue)
 
     async def of_why(self, why: Why) -> Why:
         """The answer without the holders that are not within it: these are only counted."""
@@ -144,7 +168,7 @@ class Sight:
         return replace(reason, holders=seen, others=reason.others + len(reason.holders) - len(seen))
 
     async def _sees_holder(self, holder: HeldBy) -> bool:
-        return holder.job_id is not None and await self.sees_id(holder.job_id)
+        return holder.run_id is not None and await self.sees_run_id(holder.run_id)
 
 
 class Asked(NamedTuple):
@@ -163,11 +187,16 @@ class Asked(NamedTuple):
         """Call the method."""
         return await self.method(*self.args, **self.kwargs)
 
-    def argument(self, name: str) -> Any:
-        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, or their defaults. Raises `TypeError` for a wrong call."""
         bound = _signature(self.method).bind(*self.args, **self.kwargs)
         bound.apply_defaults()
-        return bound.arguments[name]
+        return bound.arguments
+
+    def argument(self, name: str) -> Any:
+        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
+        return self.arguments[name]
 
     @property
     def subject(self) -> str:
@@ -178,6 +207,32 @@ class Asked(NamedTuple):
     def first(self) -> Any:
         """The first argument: what the call is about."""
         return self.argument(self.subject)
+
+
+Rule = Callable[[Asked], Awaitable[Any]]
+Sees = Callable[[Sight, Any], Awaitable[bool]]
+
+
+def reads(sees: Sees, missing: Callable[[object], NotFound]) -> Rule:
+    """Return the rule of what is read of its first argument: what is not within the scope is not there."""
+
+    async def rule(asked: Asked) -> Any:
+        if not await sees(asked.sight, asked.first):
+            raise missing(asked.first)
+        return await asked.go()
+
+    return rule
+
+
+def changes(sees: Sees, field: str) -> Rule:
+    """Return the rule of what is done to its first argument, which has to be within the scope."""
+
+    async def rule(asked: Asked) -> Any:
+        if not await sees(asked.sight, asked.first):
+            raise out_of_scope(f"{field}: {asked.first!r}", asked.first)
+        return await asked.go()
+
+    return rule
 
 
 def _signature(method: Callable[..., object]) -> inspect.Signature:

@@ -13,18 +13,30 @@ from msgspec.structs import replace
 from tokimori.errors import NotFound, Refused
 from tokimori.model.access_token import Role
 from tokimori.model.dependents import CHILDLESS, all_after
-from tokimori.model.ids import check_job_id, check_uuid
+from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
-from tokimori.model.run import Run
 from tokimori.model.words import check_word
-from tokimori.ports.store import RunFilter
-from tokimori.service.access import Asked, no_job, out_of_scope
+from tokimori.service.access import Asked, Rule, Sight, changes, no_job, out_of_scope, reads
+from tokimori.service.access_to_runs import (
+    OF_RUN,
+    TO_RUN,
+    counted,
+    found_runs,
+    last_runs,
+    listed_runs,
+    read_run,
+    requested,
+    retried,
+    skips_since_moved,
+    summaries,
+    to_claim,
+    why,
+)
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.audited import TASK_ORDERS
-from tokimori.service.claims import Claims, has_claimed
-from tokimori.service.finding import EVERY_ID, find_jobs, find_runs, seen_runs
-from tokimori.service.given import many
+from tokimori.service.finding import EVERY_ID, find_jobs
+from tokimori.service.given import moment_of
 from tokimori.service.notified import told_by
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.shown import Shown
@@ -34,7 +46,6 @@ TASKS_AT_ONCE = 100
 """So many tasks are asked for at a time: the job of each is asked for by itself."""
 
 _Listed = TypeVar("_Listed")
-Rule = Callable[[Asked], Awaitable[Any]]
 
 
 # What is read
@@ -45,10 +56,8 @@ async def _shared(asked: Asked) -> Any:
     return await asked.go()
 
 
-async def _of_job(asked: Asked) -> Any:
-    if not await asked.sight.sees_id(asked.first):
-        raise no_job(asked.first)
-    return await asked.go()
+_of_job, _of_task = reads(Sight.sees_id, no_job), reads(Sight.sees_task, no_job)
+_of_expectation = reads(Sight.sees_expectation, no_job)
 
 
 async def _shown(asked: Asked) -> Shown:
@@ -61,15 +70,19 @@ async def _shown(asked: Asked) -> Shown:
     return replace(found, facts=replace(facts, edges=edges)) if hidden else found
 
 
-async def _why(asked: Asked) -> Any:
-    """Who holds what is asked for is told as far as it is within the scope; others are counted."""
-    return await asked.sight.of_why(await (_of_run if asked.name == "why_run" else _of_job)(asked))
-
-
-async def _of_run(asked: Asked) -> Any:
-    if not await asked.sight.sees_run(asked.first):
-        raise NotFound(f"there is no run {asked.first!r}", field="id", value=asked.first)
-    return await asked.go()
+async def _since_moved(asked: Asked) -> Any:
+    """Occurrences since the job is in its queue."""
+    if not await asked.sight.sees_id(asked.first):
+        raise no_job(asked.first)
+    terms = (await asked.service.get(asked.first)).definition
+    if terms.moved is None or not asked.sight.scope.queues:
+        return await asked.go()
+    if asked.name == "skips":
+        return await skips_since_moved(asked)
+    given = asked.arguments
+    first = given["first"]
+    asked_for = terms.moved if first is None else moment_of("first", first, terms.time_zone)
+    return await asked.method(**{**given, "first": max(asked_for, terms.moved)})
 
 
 async def _jobs(asked: Asked) -> list[Job]:
@@ -81,15 +94,21 @@ async def _jobs(asked: Asked) -> list[Job]:
 
 async def _tasks(asked: Asked) -> list[TaskDetails]:
     async def sees(task: TaskDetails) -> bool:
-        return await asked.sight.sees_id(task.record.name)
+        return await asked.sight.sees_task(task.record.name)
 
     return await _by_id(asked, asked.service.tasks.list, lambda task: task.record.name, sees, most=TASKS_AT_ONCE)
+
+
+async def _task_log(asked: Asked) -> Any:
+    if not await asked.sight.sees_task(asked.first):
+        raise no_job(asked.first)
+    return await asked.service.tasks._log(asked.first, asked.argument("lines"), asked.sight.sees_run)
 
 
 async def _named(asked: Asked) -> list[Any]:
     """Expectations, and alarms: their names are ids of jobs, or of what runs elsewhere, which is in no queue."""
     listed = asked.service.alarms if asked.name == "alarms" else asked.service.expectations.list
-    return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_id(each.name))
+    return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_expectation(each.name))
 
 
 async def _by_id(
@@ -115,39 +134,10 @@ async def _by_id(
     return found[:limit]
 
 
-async def _runs(asked: Asked) -> list[Run]:
-    """Runs, newest first. Raises `Refused` where too many runs of others lie between."""
-    wanted: RunFilter = asked.first
-    if wanted.job_id is not None:
-        if not await asked.sight.sees_id(wanted.job_id):
-            raise no_job(wanted.job_id)
-        return list(await asked.go())
-    return await seen_runs(asked.service.list_runs, wanted, asked.sight.sees_id)
-
-
 async def _find_jobs(asked: Asked) -> Any:
     ids = asked.sight.scope.jobs
     span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
     return await find_jobs(asked.service.list, asked.service.get, asked.first, asked.sight.sees, span)
-
-
-async def _find_runs(asked: Asked) -> Any:
-    job_id = getattr(asked.first, "job_id", None)
-    if job_id is not None and not await asked.sight.sees_id(job_id):
-        raise no_job(job_id)
-    longest = asked.argument("longest")
-    return await find_runs(
-        asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_id, longest=longest
-    )
-
-
-async def _of_jobs(asked: Asked) -> Any:
-    """Of several, which are named by their ids or by runs of them."""
-    given = many(asked.subject, asked.first, "ids of jobs, or runs")
-    for job_id in {check_job_id(getattr(each, "job_id", each), field=asked.subject) for each in given}:
-        if not await asked.sight.sees_id(job_id):
-            raise no_job(job_id)
-    return await asked.go()
 
 
 async def _upcoming(asked: Asked) -> Any:
@@ -234,33 +224,8 @@ async def whole(asked: Asked) -> Any:
     raise out_of_scope(asked.name)
 
 
-async def _to_job(asked: Asked) -> Any:
-    if not await asked.sight.sees_id(asked.first):
-        raise out_of_scope(f"id: {asked.first!r}", asked.first)
-    return await asked.go()
-
-
-async def _to_run(asked: Asked) -> Any:
-    if not await asked.sight.sees_run(asked.first):
-        raise out_of_scope(f"id: {asked.first!r}", asked.first)
-    return await asked.go()
-
-
-async def _to_claim(asked: Asked) -> Any:
-    """What was claimed with this token is ended with it, in whichever queue its job is by now."""
-    if isinstance(asked.part, Claims) and has_claimed(asked.part, asked.first, asked.argument("token")):
-        return await asked.go()
-    return await _to_run(asked)
-
-
-async def _requested(asked: Asked) -> Any:
-    """A run of a job, perhaps in the name of another run."""
-    requests = many("requests", asked.argument("requests"), "requests") if asked.name == "trigger_many" else []
-    named = [each.get("parent") for each in (asked.kwargs, *requests) if isinstance(each, Mapping)]
-    for parent in dict.fromkeys(check_uuid(each, field="parent") for each in named if each is not None):
-        if not await asked.sight.sees_run(parent):
-            raise out_of_scope(f"parent: {parent!r}", parent)
-    return await _to_job(asked)
+_to_job, _to_task = changes(Sight.sees_id, "id"), changes(Sight.sees_task, "name")
+_to_expectation = changes(Sight.sees_expectation, "name")
 
 
 async def _deleted(asked: Asked) -> Any:
@@ -289,6 +254,12 @@ async def _gone_alone(asked: Asked) -> Any:
             raise
         told = f"{asked.first} can't be deleted, because jobs of others run after it: ask an admin which"
         raise Refused(told, field="id", value=asked.first, allowed=fault.allowed) from fault
+
+
+async def _gone_task(asked: Asked) -> Any:
+    if not await asked.sight.sees_task(asked.first):
+        raise out_of_scope(f"name: {asked.first!r}", asked.first)
+    return await _gone_alone(asked)
 
 
 async def _sees_all_after(asked: Asked) -> bool:
@@ -329,31 +300,36 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
     {
         **dict.fromkeys(("now", "nodes", "explain", "schema", "calendars.list", "calendars.get"), (Role.READ, _shared)),
         **dict.fromkeys(
-            ("get", "counts", "explain_job", "ledger", "next_times", "pauses_of", "skips", "statistics", "too_heavy"),
+            ("get", "explain_job", "next_times", "pauses_of", "too_heavy"),
             (Role.READ, _of_job),
         ),
+        **dict.fromkeys(("counts", "statistics"), (Role.READ, counted)),
+        **dict.fromkeys(("ledger", "skips", "verify"), (Role.READ, _since_moved)),
         "shown": (Role.READ, _shown),
-        **dict.fromkeys(("verify", "expectations.get"), (Role.READ, _of_job)),
-        **dict.fromkeys(("get_run", "output", "wait"), (Role.READ, _of_run)),
-        **dict.fromkeys(("why_run", "why_job"), (Role.READ, _why)),
+        "expectations.get": (Role.READ, _of_expectation),
+        "get_run": (Role.READ, read_run),
+        **dict.fromkeys(("output", "wait"), (Role.READ, OF_RUN)),
+        **dict.fromkeys(("why_run", "why_job"), (Role.READ, why)),
         "list": (Role.READ, _jobs),
-        "list_runs": (Role.READ, _runs),
+        "list_runs": (Role.READ, listed_runs),
         "find_jobs": (Role.READ, _find_jobs),
-        "find_runs": (Role.READ, _find_runs),
-        **dict.fromkeys(("last_runs", "summaries"), (Role.READ, _of_jobs)),
+        "find_runs": (Role.READ, found_runs),
+        "last_runs": (Role.READ, last_runs),
+        "summaries": (Role.READ, summaries),
         "upcoming": (Role.READ, _upcoming),
         "graph": (Role.READ, _graph),
         "calendars.jobs": (Role.READ, _job_ids),
         "tasks.list": (Role.READ, _tasks),
-        **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds", "log")], (Role.READ, _of_job)),
+        **dict.fromkeys([f"tasks.{what}" for what in ("get", "state", "builds")], (Role.READ, _of_task)),
+        "tasks.log": (Role.READ, _task_log),
         **dict.fromkeys(
             [f"tasks.{order}" for order in ("put_piece", "build", "rollback", *TASK_ORDERS)],
-            (Role.OPERATE, _to_job),
+            (Role.OPERATE, _to_task),
         ),
-        "tasks.delete": (Role.OPERATE, _gone_alone),
+        "tasks.delete": (Role.OPERATE, _gone_task),
         **dict.fromkeys(("alarms", "expectations.list"), (Role.READ, _named)),
-        "ping": (Role.PING, _to_job),
-        **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_job)),
+        "ping": (Role.PING, _to_expectation),
+        **dict.fromkeys(("expectations.set", "expectations.delete"), (Role.OPERATE, _to_expectation)),
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
@@ -365,12 +341,13 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
             (Role.OPERATE, _to_job),
         ),
         **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),
-        **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, _requested)),
+        **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, requested)),
         "delete": (Role.OPERATE, _deleted),
         "rename_job": (Role.OPERATE, _renamed),
         "apply": (Role.OPERATE, whole),
         **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, whole)),
-        **dict.fromkeys(("cancel", "hold", "resume_run", "retry_run"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, TO_RUN)),
+        "retry_run": (Role.OPERATE, retried),
         **dict.fromkeys(("queues.pause", "queues.resume"), (Role.OPERATE, _to_queue)),
         **dict.fromkeys(
             ("calendars.add", "calendars.update", "calendars.delete", "semaphores.set", "semaphores.delete"),
@@ -379,7 +356,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "claims.claim": (Role.OPERATE, _claimed),
         **dict.fromkeys(
             [f"claims.{end}" for end in ("heartbeat", "finish", "fail", "retry", "release", "hold")],
-            (Role.OPERATE, _to_claim),
+            (Role.OPERATE, to_claim),
         ),
         **dict.fromkeys(("audit.list", "tokens.create", "tokens.list", "tokens.revoke"), (Role.ADMIN, whole)),
         **dict.fromkeys(("secrets.set", "secrets.delete", "secrets.rotate"), (Role.ADMIN, whole)),
@@ -388,7 +365,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "channels.read": (Role.READ, whole),
         **dict.fromkeys([f"channels.{what}" for what in ("publish", "acknowledge", "forget")], (Role.OPERATE, whole)),
         "secrets.list": (Role.OPERATE, _secrets),
-        **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, _to_run)),
+        **dict.fromkeys(("orders.restart", "orders.signal"), (Role.OPERATE, TO_RUN)),
         **dict.fromkeys(
             [f"orders.{order}" for order in ("restart_job", "cancel_job", "cancel_some")], (Role.OPERATE, _to_job)
         ),

@@ -1,9 +1,12 @@
 """The audit log, as it is written and read."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.errors import TokimoriError
 from tokimori.model.audit import KIND, Entry, decode_entry, encode_entry, name_of, shown
@@ -18,6 +21,7 @@ log = logging.getLogger(__name__)
 
 IN_TIME = LATEST // 2
 """What was written in this time nobody misses who reads events."""
+NO_QUEUES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 MOST_TRIES = 5
 """So often an entry is written anew that was written too late."""
 
@@ -46,11 +50,14 @@ class Audit:
         return [Recorded(id=each.name, entry=decode_entry(each.text)) for each in found]
 
 
-async def record(audit: Audit, what: str, of: str, before: object, after: object) -> None:
+async def record(
+    audit: Audit, what: str, of: str, before: object, after: object, *, queues: Mapping[str, Sequence[str]] = NO_QUEUES
+) -> None:
     """Write that something was changed. It is done by now, so a store that can't keep this is told of in the log."""
     try:
         at = await audit._now()
         entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after))
+        entry = replace(entry, queues={job_id: tuple(dict.fromkeys(names)) for job_id, names in queues.items()})
         await _write(audit, entry)
     except TokimoriError as fault:
         log.warning("the audit log lacks that %r did %s to %s: %s", audit._author, what, of, fault)

@@ -1,14 +1,16 @@
 """The service, whose changes are written into the audit log: what doors and the command line use."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from tokimori.errors import InvalidInput, NotFound, StoreError
-from tokimori.model.job import Job
+from tokimori.model.changed import OF_A_JOB
+from tokimori.model.job import Definition, Job
+from tokimori.model.lanes import queue_of
 from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
@@ -50,7 +52,7 @@ async def _token(service: Service, name: str) -> object:
 async def _expectation(service: Service, name: str) -> object:
     """What is expected, without what was reported."""
     known = await service.expectations.get(name)
-    return {"within": known.within, "description": known.description}
+    return {"within": known.within, "description": known.description, "queue": known.queue}
 
 
 async def _secret(service: Service, name: str) -> object:
@@ -62,7 +64,12 @@ async def _secret(service: Service, name: str) -> object:
 async def _task(service: Service, name: str) -> object:
     """Which build runs, and what was done with it last."""
     found = await service.tasks.get(name)
-    return {"build": found.record.current, "state": found.job and found.job.state, "last": found.record.events[-1:]}
+    return {
+        "build": found.record.current,
+        "state": found.job and found.job.state,
+        "last": found.record.events[-1:],
+        **({} if found.job is None else {"queue": found.job.definition.queue}),
+    }
 
 
 async def _nothing(_: Service, __: object) -> object:
@@ -189,7 +196,7 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
         await _record_deleted(audit, change, result)
         return result
     if isinstance(result, Applied | Imported):
-        await _record_several(audit, change, result)
+        await _record_several(service, audit, change, result)
         return result
     subject = result.id if is_new and isinstance(result, Job) else subject
     if look is _nothing:
@@ -197,8 +204,46 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
     else:  # a job or a run that was answered need not be asked for
         after = _shown(result) if isinstance(result, Job | Run) else await _seen(look, service, subject)
     if before != after:
-        await record(audit, change.what, _named(kind, subject), before, after)
+        queues = await _queues(service, kind, subject, before, result if look is _nothing else after)
+        await record(audit, change.what, _named(kind, subject), before, after, queues=queues)
     return result
+
+
+async def _queues(service: Service, kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
+    """Return the queues of what a change is about, by job id: as it was and is, or else as its job is now."""
+    known: dict[str, list[str]] = {}
+    for each in found:
+        for job_id, queue in _told_queues(kind, subject, each):
+            known.setdefault(job_id, []).append(queue)
+    if not known and kind in OF_A_JOB and isinstance(subject, str):
+        return await _queues_of(service, [subject])
+    return known
+
+
+def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[str, str]]:
+    match found:
+        case Asked():
+            yield from _told_queues(kind, subject, found.run)
+        case Job():
+            yield found.id, found.definition.queue
+            yield str(subject), found.definition.queue
+        case Run() if found.lane is not None:
+            yield found.job_id, queue_of(found.lane)
+        case {"definition": Definition() as definition}:
+            yield str(subject), definition.queue
+        case {"queue": str() as queue, **rest}:
+            yield str(rest.get("job_id", subject)), queue
+        case _:
+            pass
+
+
+async def _queues_of(service: Service, ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return the queues of these jobs, of those that there are."""
+    known: dict[str, Sequence[str]] = {}
+    for job_id in ids:
+        with suppress(NotFound, InvalidInput, StoreError):
+            known[job_id] = ((await service.get(job_id)).definition.queue,)
+    return known
 
 
 async def _seen(look: Look, service: Service, subject: object) -> object:
@@ -214,15 +259,18 @@ async def _seen(look: Look, service: Service, subject: object) -> object:
 async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> None:
     """Each job has an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
-        await record(audit, change.what, f"job {job.id}", _shown(job), None)
+        queues = {str(job.id): (job.definition.queue,)}
+        await record(audit, change.what, f"job {job.id}", _shown(job), None, queues=queues)
 
 
-async def _record_several(audit: Audit, change: Change, done: Applied | Imported) -> None:
+async def _record_several(service: Service, audit: Audit, change: Change, done: Applied | Imported) -> None:
     """A large set has several entries: one of all would be too large to be kept, and for who reads events at once."""
     named = [] if change.kwargs.get("dry_run") else _changed(done)
     of = _named(CHANGES[change.what][0], change.subject)
     for first in range(0, len(named), MOST_NAMED):
-        await record(audit, change.what, of, None, _by_part(named[first : first + MOST_NAMED]))
+        told = named[first : first + MOST_NAMED]
+        queues = await _queues_of(service, [name for part, _, name in told if not part])
+        await record(audit, change.what, of, None, _by_part(told), queues=queues)
 
 
 def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
@@ -256,7 +304,8 @@ def _shown(found: Job | Run) -> object:
         case Job():
             return {"state": found.state, "reason": found.reason, "definition": found.definition}
         case Run():
-            return {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
+            told = {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
+            return told if found.lane is None else {**told, "queue": queue_of(found.lane)}
 
 
 def _named(kind: str, subject: object) -> str:

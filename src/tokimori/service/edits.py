@@ -101,8 +101,10 @@ def edited(
     If the schedule changes, `every …` counts from now on, there must be a moment left, and occurrences that only wait
     for their delay are skipped too. Raises `InvalidInput`.
     """
-    check_definition(definition)
     job = due.job
+    moved = job.definition.moved if definition.queue == job.definition.queue else now
+    definition = replace(definition, moved=moved)
+    check_definition(definition)
     check_notifier(job.id, definition.notifier, definition.notify)
     check_sizes(definition, job.definition)
     anew = _times(definition) != _times(job.definition)

@@ -150,14 +150,19 @@ class Expectations:
         within = definition.expect_within
         if within is None:
             return
-        now = await self._now()
+        now, queue = await self._now(), definition.queue
+        fresh = replace(_new(job_id, within, now, of_job=True), queue=queue)
 
         def changed(known: Expectation) -> Expectation:
             _check_of_job(known)
+            if known.queue != queue:  # it was told of a job of others, or by others
+                return fresh
             first = known.since if since is None else max(known.since, since)
             return replace(known, within=within, since=first, look_at=now, touched=now)
 
-        await self._put(_new(job_id, within, now, of_job=True), changed)
+        kept = await self._put(fresh, changed)
+        if kept == fresh:
+            await self._take_back(job_id)
 
     async def _put(self, fresh: Expectation, changed: Callable[[Expectation], Expectation]) -> Expectation:
         async def act() -> Expectation:

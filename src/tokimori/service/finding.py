@@ -12,8 +12,10 @@ from msgspec import Struct, structs
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
+from tokimori.model.access_token import Scope
 from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import queue_of
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, is_brief
 from tokimori.model.transitions import ENDS, RunState
@@ -41,7 +43,7 @@ ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
 JobOf = Callable[[str], Awaitable[Job]]
 Sees = Callable[[Job], bool]
-SeesId = Callable[[str], Awaitable[bool]]
+SeesRun = Callable[[Run | Ended], Awaitable[bool]]
 EVERY_ID = ("", "\x7f")
 """Between these are all ids of jobs."""
 
@@ -153,7 +155,7 @@ async def find_jobs(
 
 
 async def find_runs(
-    list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesId | None = None, *, longest: int | None = None
+    list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesRun | None = None, *, longest: int | None = None
 ) -> FoundRuns:
     """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`.
 
@@ -183,26 +185,25 @@ async def find_runs(
     return FoundRuns(runs=found, next=before)
 
 
-async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesId) -> list[Run]:
+async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesRun) -> list[Run]:
     """The runs of a list, newest first, of jobs that somebody sees.
 
     Raises `Refused` where too many runs of others lie between.
     """
-    limit, known = checked("limit", wanted.limit, MOST_LISTED), dict[str, bool]()
-    asked = structs.replace(wanted, limit=MOST_LISTED, longest=LONGEST if wanted.longest is None else wanted.longest)
+    limit = checked("limit", wanted.limit, MOST_LISTED)
+    size = MOST_LISTED if wanted.job_id is None else limit  # mostly all runs of a job are within the scope
+    asked = structs.replace(wanted, limit=size, longest=LONGEST if wanted.longest is None else wanted.longest)
     found: list[Run] = []
     for _ in range(MOST_PAGES):
         page = await list_runs(asked)
         for run in page:
-            if run.job_id not in known:
-                known[run.job_id] = await sees(run.job_id)
-            if known[run.job_id]:
+            if await sees(run):
                 found.append(run if wanted.longest is not None else await whole(list_runs, run))
             if len(found) == limit:
                 return found
-        if len(page) < MOST_LISTED:
+        if len(page) < asked.limit:
             return found
-        asked = structs.replace(asked, before=page[-1].id)
+        asked = structs.replace(asked, before=page[-1].id, limit=MOST_LISTED)
     raise Refused(
         f"job_id: of the newest {MOST_PAGES * MOST_LISTED} runs too few are within the scope of this token",
         field="job_id",
@@ -234,11 +235,39 @@ async def all_whole(list_runs: ListRuns, runs: Sequence[Run]) -> list[Run]:
     return found
 
 
+def sight_of_runs(scope: Scope, job_of: JobOf) -> SeesRun:
+    """Return the judge of runs by their own job ids and queues. It asks for a job only of a run without a lane."""
+    known: dict[JobId, Job | None] = {}
+
+    async def known_job(job_id: JobId) -> Job | None:
+        if job_id not in known:
+            known[job_id] = None
+            with suppress(NotFound):
+                known[job_id] = await job_of(job_id)
+        return known[job_id]
+
+    async def sees(run: Run | Ended) -> bool:
+        if run.lane is not None or not scope.queues or not scope.has_id(run.job_id):
+            return scope.has(run.job_id, None if run.lane is None else queue_of(run.lane))
+        job = await known_job(run.job_id)  # it is stopped, so that its runs have no lane
+        return job is not None and scope.has(run.job_id, _queue_without_lane(run, job))
+
+    return sees
+
+
+def _queue_without_lane(run: Run | Ended, job: Job) -> str | None:
+    """Return the queue of a run of a stopped job: that of the job, unless the run had ended in another one before."""
+    moved = job.definition.moved
+    is_of_it = run.incarnation == job.incarnation and (
+        moved is None or run.state not in ENDS or run.id >= first_id_at(moved)
+    )
+    return job.definition.queue if is_of_it else None
+
+
 class JobsOfRuns:
     """The jobs of the runs that are looked at: each is asked for once."""
 
-    def __init__(self, job_of: JobOf, wanted: Traits, sees: SeesId | None) -> None:
-        self.matter = wanted.asks_for_jobs or sees is not None
+    def __init__(self, job_of: JobOf, wanted: Traits, sees: SeesRun | None) -> None:
         self._job_of = job_of
         self._wanted = wanted
         self._sees = sees
@@ -251,17 +280,14 @@ class JobsOfRuns:
 
     async def admit(self, run: Run | Ended) -> bool:
         """Whether the job of the run is wanted."""
-        if not self.matter:
-            return True
+        if self._sees is not None and not await self._sees(run):
+            return False
         key = (run.job_id, run.incarnation)
-        if key not in self._known:
-            is_seen = self._sees is None or await self._sees(run.job_id)
-            self._known[key] = is_seen and await self._has_traits(run)
-        return self._known[key]
+        if self._wanted.asks_for_jobs and key not in self._known:
+            self._known[key] = await self._has_traits(run)
+        return self._known.get(key, True)
 
     async def _has_traits(self, run: Run | Ended) -> bool:
-        if not self._wanted.asks_for_jobs:
-            return True
         with suppress(NotFound):
             job = await self._job_of(run.job_id)
             is_its_own = job.incarnation == run.incarnation and job.state is not JobState.DELETED

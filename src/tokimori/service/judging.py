@@ -19,10 +19,10 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[Jo
         allowed.check(definition.target, access.role)
         if sight.scope.is_everything:
             return
-        if not (sight.scope.has_id(job_id) and sight.scope.has_queue(definition.queue)):
+        if not sight.scope.has(job_id, definition.queue):
             raise out_of_scope(f"id: {job_id!r} in the queue {definition.queue!r}", job_id)
         target = definition.target
-        if isinstance(target, Build) and not await sight.sees_id(target.task):
+        if isinstance(target, Build) and not await sight.sees_task(target.task):
             raise out_of_scope(f"build: of {target.task!r}", target.task)
         for edge in edges_of(job_id, definition):
             for other in {edge.parent, edge.child} - {job_id}:

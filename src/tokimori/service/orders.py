@@ -134,7 +134,7 @@ class Orders:
         running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         restarted = []
         runs, nodes = await self._store.list_runs(running), await self._store.list_nodes()
-        for run in runs:
+        for run in (each for each in runs if each.incarnation == job.incarnation):
             with suppress(Refused, NotFound):  # it has ended meanwhile, or is cancelled
                 restarted.append(await self._restart(run.id, nodes))
         return restarted
@@ -160,7 +160,8 @@ class Orders:
         behind = None if before is None else RunId(check_uuid(before, field="before"))
         live = RunFilter(job_id=job.id, states=_LIVE, before=behind, limit=MOST_CANCELLED, longest=0)
         runs = await self._store.list_runs(live)
-        cancelled = await cancel_all(self._service.cancel, runs, reason)
+        own = [run for run in runs if run.incarnation == job.incarnation]
+        cancelled = await cancel_all(self._service.cancel, own, reason)
         return CancelledRuns(cancelled=cancelled, next=runs[-1].id if len(runs) == MOST_CANCELLED else None)
 
     # Nodes

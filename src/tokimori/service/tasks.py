@@ -36,6 +36,7 @@ from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.builds import Builds
 from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.finding import SeesRun
 from tokimori.service.given import flag_of
 from tokimori.service.outputs import whole
 from tokimori.service.store_time import Now
@@ -105,7 +106,8 @@ class Tasks:
                 await self._builds.delete(checked_name, record.digest)
             raise
         event = await self._event(What.BUILT, picked_up(checked_name, job))
-        kept = await self._put(checked_name, lambda old: with_event(with_build(old, made), event))
+        life = job.incarnation
+        kept = await self._put(checked_name, lambda old: with_event(with_build(old, made, life), event))
         await self._forget(checked_name, known, kept)
         if begins_anew:
             await self.restart(checked_name)
@@ -152,9 +154,9 @@ class Tasks:
         if digest is not None:
             check_text("digest", digest)
         found = earlier_build((await self.get(name)).record, digest)
-        await self._put_job(name, found, is_new=False)
+        life = (await self._put_job(name, found, is_new=False)).incarnation
         event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
-        await self._change(name, lambda old: with_event(with_current(old, found), event))
+        await self._change(name, lambda old: with_event(with_current(old, found, life), event))
         return await self.get(name)
 
     # Tasks
@@ -213,7 +215,7 @@ class Tasks:
         job = details.job
         if job is None:
             return details
-        runs = await self._jobs.list_runs(running)
+        runs = [run for run in await self._jobs.list_runs(running) if run.incarnation == job.incarnation]
         for run in runs:
             await self._jobs.cancel(run.id, "its task was restarted")
         if runs and job.state is JobState.ENABLED:
@@ -236,17 +238,24 @@ class Tasks:
 
     async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
+        return await self._log(name, lines, None)
+
+    async def _log(self, name: str, lines: int, sees: SeesRun | None) -> Sequence[LogLine]:
+        """Do what `log` does, of the runs that somebody sees."""
         most, details = checked("lines", lines, MOST_LINES), await self.get(name)
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
-        runs = [] if details.job is None else await self._jobs.list_runs(wanted)
+        job = details.job
+        runs = [] if job is None else await self._jobs.list_runs(wanted)
         found, lines_found, bytes_found = [], 0, 0
         for run in runs:
+            if job is None or run.incarnation != job.incarnation or (sees is not None and not await sees(run)):
+                continue
             if lines_found >= most or bytes_found >= MOST_BYTES:
                 break
             output = await self._jobs.output(run.id)
             found.append((run, b"" if output is None else whole(output)))
             lines_found, bytes_found = lines_found + found[-1][1].count(b"\n"), bytes_found + len(found[-1][1])
-        return log_lines(details.record, details.job, found)[-most:]
+        return log_lines(details.record, job, found)[-most:]
 
     # What is kept
 

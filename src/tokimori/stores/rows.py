@@ -39,7 +39,7 @@ OUTSIDE_KNOWN = """SELECT CAST(id AS text) FROM tokimori_runs WHERE incarnation 
 SELECT CAST(id AS text) FROM tokimori_history WHERE incarnation = ? AND origin = ?"""
 ENDED = (
     "written, id, job_id, incarnation, state, origin, nominal, attempt, node_id, started, ended, exit_code, "
-    '"signal", error, parent_id'
+    '"signal", error, parent_id, lane'
 )
 SETTLED = "settled_by, settled_token"
 PERMIT = 'id, semaphore, node_id, run_id, weight, "rank", token, since'

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.build import check_task_name
+from tokimori.model.ids import Incarnation
 from tokimori.model.task import (
     MOST_BUILDS,
     MOST_DEPENDENCIES,
@@ -33,7 +34,7 @@ def build(number: int) -> BuildRecord:
 def built(*numbers: int) -> TaskRecord:
     record = EMPTY
     for number in numbers:
-        record = with_build(record, build(number))
+        record = with_build(record, build(number), Incarnation(1))
     return record
 
 
@@ -93,9 +94,9 @@ def test_an_earlier_build_is_found_by_the_beginning_of_its_digest() -> None:
 
 def test_a_build_that_is_forgotten_comes_not_in_force() -> None:
     """Others may have built since somebody looked: a record always has its current build."""
-    assert with_current(built(1, 2), build(1)).build == build(1)
+    assert with_current(built(1, 2), build(1), Incarnation(1)).build == build(1)
     with pytest.raises(NotFound, match="is not the beginning"):
-        with_current(built(*range(MOST_BUILDS + 1)), build(0))
+        with_current(built(*range(MOST_BUILDS + 1)), build(0), Incarnation(1))
 
 
 @pytest.mark.parametrize("wanted", [None, "", "d", "aa" * 64])

@@ -13,6 +13,7 @@ from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
+from tokimori.ports.ends import Ended
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
 from tokimori.service.access import Access
@@ -131,9 +132,9 @@ async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world
         await world.trigger(job_id)
     asked: list[str] = []
 
-    async def sees(job_id: str) -> bool:
-        asked.append(job_id)
-        return job_id != "c"
+    async def sees(run: Run | Ended) -> bool:
+        asked.append(run.job_id)
+        return run.job_id != "c"
 
     (run,) = await seen_runs(world.service.list_runs, RunFilter(limit=1), sees)
     assert (run.job_id, asked) == ("b", ["c", "b"])

@@ -10,7 +10,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Scope
 from tokimori.model.changed import Changed
-from tokimori.model.ids import JobId, RandomBytes
+from tokimori.model.ids import RandomBytes
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.ports.ends import Ended
 from tokimori.ports.store import Store
@@ -19,7 +19,7 @@ from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.events.merging import Looked, Strand, look
 from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
-from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, SeesId, checked_events
+from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events, sight_of_runs
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.store_time import Now
 
@@ -209,7 +209,7 @@ class Events:
         wanted, seconds = _search(filters), min(LONGEST_WAIT, seconds_of("wait", wait))
         runs, changes = kind in _OF_RUNS, kind is not EventKind.RUNS
         strands: list[Strand] = []
-        jobs = JobsOfRuns(self._feed.job, wanted, None if scope.is_everything else self._sees(scope))
+        jobs = JobsOfRuns(self._feed.job, wanted, None if scope.is_everything else sight_of_runs(scope, self._feed.job))
 
         async def admits_run(run: Ended) -> bool:
             return _is_wanted(run, wanted) and await jobs.admit(run)
@@ -218,7 +218,7 @@ class Events:
             return (
                 (change.is_definition or of_audit)
                 and _is_of(change, wanted)
-                and await self._is_seen(change, scope)
+                and self._is_seen(change, scope)
                 and await self._has_traits(change, wanted)
             )
 
@@ -231,27 +231,14 @@ class Events:
             positions = _positions(after, await self._feed.now(), runs=runs, changes=changes)
         return await look(strands, positions, seconds, MOST_PAGES)
 
-    def _sees(self, scope: Scope) -> SeesId:
-        async def sees(job_id: str) -> bool:
-            if not scope.has_id(JobId(job_id)) or not scope.queues:
-                return scope.has_id(JobId(job_id))
-            try:
-                return scope.has_queue((await self._feed.job(job_id)).definition.queue)
-            except NotFound:
-                return False
-
-        return sees
-
-    async def _is_seen(self, change: Changed, scope: Scope) -> bool:
+    def _is_seen(self, change: Changed, scope: Scope) -> bool:
         """Whether who knows of these jobs and queues alone may know of the change."""
         if scope.is_everything:
             return True
         if change.job_id is None:
             is_known = change.kind == "queue" and (change.name == ALL_QUEUES or scope.owns_queue(change.name))
             return is_known or change.kind in _EVERYBODYS
-        if change.queues:
-            return scope.has_id(change.job_id) and any(map(scope.has_queue, change.queues))
-        return await self._sees(scope)(change.job_id)
+        return any(scope.has(change.job_id, queue) for queue in change.queues or (None,))
 
     async def _has_traits(self, change: Changed, wanted: EventSearch) -> bool:
         """Whether its job, as it is now, is as it is wanted."""

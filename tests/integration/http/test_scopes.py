@@ -1,0 +1,123 @@
+"""Tokens of one queue at real nodes: what had an id in another queue is not theirs, whoever has the id now."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.conftest import Program
+from tests.integration.http.site import site_of
+from tests.servers import mariadb, postgres, redis
+
+STORES = [
+    pytest.param(lambda _: None, id="sqlite"),
+    pytest.param(postgres.loans.url_of, id="postgres"),
+    pytest.param(mariadb.loans.url_of, id="mariadb", marks=pytest.mark.prove),
+    pytest.param(redis.loans.url_of, id="redis", marks=pytest.mark.prove),
+]
+SECRET = "salaries-of-all"
+
+
+class Holder:
+    """Somebody with a token at a node."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url, self._token = url.rstrip("/"), token
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        """The status of the answer, and what it says."""
+        said = None if body is None else json.dumps(body).encode()
+        sent = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json", **headers}
+        asked = urllib.request.Request(f"{self._url}/api/v2{path}", said, sent, method=method)  # noqa: S310
+        try:
+            with urllib.request.urlopen(asked) as answer:  # noqa: S310
+                return answer.status, _read(answer.read())
+        except urllib.error.HTTPError as refused:
+            return refused.code, _read(refused.read())
+
+
+def _read(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.decode()
+
+
+class Shop:
+    """A node with two queues and a token for each; the owner has the secret."""
+
+    def __init__(self, program: Program, url: str, secret: str) -> None:
+        self.program, self.owner = program, Holder(url, secret)
+        self.qa, self.qb = (
+            Holder(url, program("token", "create", name, "--role", "operate", "--queues", name).strip())
+            for name in ("qa", "qb")
+        )
+
+    def ran(self, who: Holder, job_id: str, **fields: object) -> str:
+        """The id of a run that has ended."""
+        assert self.owner.ask("POST", "/jobs", {"id": job_id, **fields})[0] == 201
+        status, run = who.ask("POST", f"/jobs/{job_id}/trigger", {"payload": f'"{SECRET}"'})
+        assert status == 201
+        until = time.monotonic() + 30
+        while who.ask("GET", f"/runs/{run['id']}")[1]["state"] not in ("succeeded", "failed"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return str(run["id"])
+
+
+@pytest.fixture(params=STORES)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    program = Program(tmp_path)
+    if (url := request.param(tmp_path)) is not None:
+        program.environment = {**program.environment, "TOKIMORI_STORE": url}
+    with site_of(program) as site:
+        yield Shop(program, site.url, site.secret)
+
+
+def deleted(shop: Shop) -> None:
+    assert shop.qb.ask("DELETE", "/jobs/payroll")[0] == 200
+    assert shop.qa.ask("POST", "/jobs", {"id": "payroll", "noop": True, "queue": "qa"})[0] == 201
+
+
+def renamed(shop: Shop) -> None:
+    assert shop.owner.ask("POST", "/jobs/payroll/rename", {"id": "wages"})[0] == 200
+    assert shop.qa.ask("POST", "/jobs", {"id": "payroll", "noop": True, "queue": "qa"})[0] == 201
+
+
+def moved(shop: Shop) -> None:
+    assert shop.owner.ask("PATCH", "/jobs/payroll", {"queue": "qa", "command": ["true"]})[0] == 200
+
+
+@pytest.mark.parametrize("became", [deleted, renamed, moved])
+def test_whoever_has_the_id_now(shop: Shop, became: Callable[[Shop], None]) -> None:
+    """Runs, output, counts, statistics, events and searches of another queue stay that queue's."""
+    run = shop.ran(shop.qb, "payroll", command=["echo", SECRET], queue="qb")
+    became(shop)
+    for path in ("", "/logs", "/why"):
+        assert shop.qa.ask("GET", f"/runs/{run}{path}")[0] == 404
+        assert shop.qb.ask("GET", f"/runs/{run}{path}")[0] == 200
+    assert SECRET in shop.qb.ask("GET", f"/runs/{run}/logs")[1]
+    for path in (
+        "/jobs/payroll/counts",
+        "/jobs/payroll/skips",
+        "/runs?job_id=payroll",
+        "/runs?job_prefix=pay",
+        "/runs",
+    ):
+        assert (path, shop.qa.ask("GET", path)[1]) == (path, [])
+    told = [
+        shop.qa.ask("GET", path)[1]
+        for path in ("/jobs/payroll/stats", "/jobs/payroll/ledger", "/jobs/payroll/why", "/jobs?last_runs=5", "/events")
+    ]
+    assert told[0]["outcomes"] == {}
+    assert run not in json.dumps(told) and SECRET not in json.dumps(told)
+    for what in ("cancel", "retry", "hold", "restart"):
+        assert shop.qa.ask("POST", f"/runs/{run}/{what}", {})[0] in (403, 404)
+    mine = shop.qa.ask("POST", "/jobs/payroll/trigger", {})[1]["id"]
+    assert [each["id"] for each in shop.qa.ask("GET", "/runs?job_id=payroll")[1]] == [mine]
+    assert [each["id"] for each in shop.qb.ask("GET", "/runs?job_id=payroll")[1]] == [run]

@@ -1,0 +1,193 @@
+"""A token of one queue sees nothing of what had the same id in another queue, nor of a job before it came into it."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.service.test_tasks import build
+from tests.unit.service.world import World
+from tokimori.errors import Forbidden, NotFound
+from tokimori.model.access_token import Role, Scope
+from tokimori.model.audit import KIND, decode_entry
+from tokimori.model.outcome import Failed
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+from tokimori.service.access import Access
+from tokimori.service.audited import audited
+from tokimori.service.finding import RunSearch
+from tokimori.service.permitted import permitted
+from tokimori.service.service import Service
+
+SECRET = "salaries"
+
+
+def of_queue(world: World, queue: str, role: Role = Role.OPERATE) -> Service:
+    return permitted(world.service, Access(author=queue, role=role, scope=Scope(queues=(queue,))))
+
+
+async def a_past(world: World) -> Run:
+    """A job of the queue qb, with an expectation, that has failed once."""
+    await world.add({"noop": True, "queue": "qb", "payload": f'"{SECRET}"', "expect_within": 3600}, "payroll")
+    await world.service.ping("payroll", "fail", SECRET)
+    run = await world.service.trigger("payroll", "key", payload=f'"{SECRET}"')
+    await world.register()
+    await world.work(Failed(SECRET))
+    world.pass_seconds(1)
+    return await world.store.get_run(run.id)
+
+
+async def made_anew(world: World) -> None:
+    """Another job gets the id, in the queue qa."""
+    await world.service.delete("payroll")
+    await of_queue(world, "qa").add("payroll", noop=True, queue="qa", expect_within=3600)
+
+
+async def moved(world: World) -> None:
+    """The job goes to the queue qa."""
+    await world.update("payroll", {"queue": "qa", "payload": None})
+
+
+async def told(service: Service, run: Run) -> list[Any]:
+    """Whatever a token may ask of a job."""
+    log: list[Any] = [await service.statistics("payroll"), await service.counts("payroll")]
+    log += [await service.list_runs(RunFilter(job_id=run.job_id)), await service.list_runs(RunFilter())]
+    log += [(await service.find_runs(RunSearch(job_id=run.job_id))).runs, (await service.find_runs(RunSearch())).runs]
+    log += [(await service.last_runs(["payroll"]))[run.job_id], await service.skips("payroll")]
+    log += [(await service.ledger("payroll")).lines, await service.why_job("payroll")]
+    log += [await service.expectations.get("payroll"), await service.alarms()]
+    return log
+
+
+@pytest.mark.parametrize("became", [made_anew, moved])
+async def test_what_was_of_another_queue_is_not_told(world: World, became: Any) -> None:
+    """Neither by lists, counts and statistics, nor by the run itself."""
+    run = await a_past(world)
+    await became(world)
+    world.pass_seconds(1)
+    service = of_queue(world, "qa")
+    log = await told(service, run)
+    assert SECRET not in repr(log) and run.id not in repr(log)
+    assert (log[0].outcomes, log[1]) == ({}, [])
+    for ask in (service.get_run, service.output, service.why_run, service.wait):
+        with pytest.raises(NotFound):
+            await ask(run.id)
+    for change in (service.cancel, service.retry_run, service.orders.restart, service.hold):
+        with pytest.raises(Forbidden):
+            await change(run.id)
+    if became is moved:
+        with pytest.raises(Forbidden):
+            await service.trigger("payroll", "key")
+    mine = await service.trigger("payroll")
+    assert [each.id for each in await service.list_runs(RunFilter(job_id=run.job_id))] == [mine.id]
+    assert (await service.get_run(mine.id)).run.id == mine.id
+
+
+@pytest.mark.parametrize("became", [made_anew, moved])
+async def test_what_was_of_a_queue_stays_of_it(world: World, became: Any) -> None:
+    """Its token reads the run still, and nothing of the job that has the id now."""
+    run = await a_past(world)
+    await became(world)
+    await world.service.update("payroll", time_zone="Asia/Tokyo")
+    new = await world.service.trigger("payroll")
+    service = of_queue(world, "qb")
+    assert [each.id for each in await service.list_runs(RunFilter(job_id=run.job_id))] == [run.id]
+    found = await service.get_run(run.id)
+    assert (found.run.error, found.run.payload, found.is_job_deleted) == (SECRET, f'"{SECRET}"', True)
+    assert found.time_zone == world.service.time_zone
+    (shown,) = await service.summaries([run])
+    assert (shown.time_zone, shown.is_job_deleted) == (world.service.time_zone, True)
+    assert (await service.why_run(run.id)).reasons == ()
+    assert [(each.outcome, each.count) for each in await service.counts("payroll")] == [("failed", 1)]
+    assert (await service.statistics("payroll")).outcomes == {"failed": 1}
+    for call in (service.get, service.ledger, service.skips, service.expectations.get):
+        with pytest.raises(NotFound):
+            await call("payroll")
+    with pytest.raises(NotFound):
+        await service.get_run(new.id)
+    with pytest.raises(Forbidden):
+        await service.retry_run(run.id)
+
+
+async def test_events_go_by_the_queue_of_their_time(world: World) -> None:
+    """Ends of runs and changes of jobs, and the audit log says which queue it was; an old entry says none."""
+    owner, start = audited(world.service), (await world.service.events.read_all()).after
+    await owner.add("payroll", noop=True, queue="qb")
+    run = await owner.trigger("payroll")
+    await world.register()
+    await world.work(Failed("no"))
+    world.pass_seconds(1)
+    await owner.pause("payroll", SECRET)
+    world.pass_seconds(1)
+    await owner.delete("payroll")
+    world.pass_seconds(1)
+    await owner.add("payroll", noop=True, queue="qa")
+    entries = [decode_entry(each.text) for each in await world.store.list_documents(KIND)]
+    assert [entry.queues.get("payroll") for entry in entries] == [("qa",), *4 * [("qb",)]]
+    world.pass_seconds(1)
+    mine = (await of_queue(world, "qa").events.read_all("all", start)).events
+    assert [event.what for event in mine] == ["job.added"] and SECRET not in repr(mine)
+    theirs = (await of_queue(world, "qb").events.read_all("all", start)).events
+    assert {event.what for event in theirs} == {"job.added", "run.failed", "job.paused", "job.deleted"}
+    assert [event.run.id for event in theirs if event.run] == [run.id]
+
+
+async def test_what_is_ordered_of_a_job_leaves_the_runs_of_another(world: World) -> None:
+    """A run of a deleted job that still runs is not cancelled with those of the job that has its id now."""
+    await world.add({"noop": True, "queue": "qb"}, "payroll")
+    run = await world.trigger("payroll")
+    await world.register()
+    await world.begin(1)
+    await made_anew(world)
+    service = of_queue(world, "qa")
+    assert await service.orders.cancel_job("payroll") == 0
+    assert (await world.store.get_run(run.id)).cancel is None
+    assert [each.id for each in await of_queue(world, "qb").list_runs(RunFilter())] == [run.id]
+
+
+async def test_a_stopped_job_hides_no_run_of_its_own(world: World) -> None:
+    """Its runs have no lane: they are of its queue, and what had ended before it came there is not."""
+    await world.add({"noop": True, "queue": "qb"}, "payroll")
+    await world.trigger("payroll")
+    await world.service.pause("payroll")
+    (old,) = await world.service.list_runs(RunFilter())
+    assert old.lane is None
+    await world.service.cancel(old.id)
+    world.pass_seconds(1)
+    service = of_queue(world, "qb")
+    assert [each.id for each in await service.list_runs(RunFilter())] == [old.id]
+    await world.update("payroll", {"queue": "qa"})
+    assert await of_queue(world, "qa").list_runs(RunFilter()) == []
+
+
+async def test_a_task_is_of_the_job_that_runs_its_builds(world: World) -> None:
+    """A job of another queue that gets its name has neither its builds nor its log."""
+    details = await build(world.service, name="payroll")
+    await world.update("payroll", {"queue": "qb"})
+    theirs = of_queue(world, "qb")
+    assert (await theirs.tasks.get("payroll")).record.name == "payroll"
+    await world.service.delete("payroll")
+    service = of_queue(world, "qa")
+    await service.add("payroll", noop=True, queue="qa")
+    assert await service.tasks.list() == []
+    for ask in (service.tasks.get, service.tasks.log, service.tasks.builds, service.tasks.state):
+        with pytest.raises(NotFound):
+            await ask("payroll")
+    for change in (service.tasks.rollback, service.tasks.restart, service.tasks.delete):
+        with pytest.raises(Forbidden):
+            await change("payroll")
+    with pytest.raises(Forbidden):
+        await service.update("payroll", build=f"payroll@{details.record.current}")
+
+
+async def test_what_is_expected_elsewhere_is_in_no_queue(world: World) -> None:
+    """A job that is made under its name opens nothing of it."""
+    await world.service.expectations.set("nas", 60, description=SECRET)
+    service = of_queue(world, "qa")
+    await service.add("nas", noop=True, queue="qa")
+    assert await service.expectations.list() == []
+    with pytest.raises(NotFound):
+        await service.expectations.get("nas")
+    with pytest.raises(Forbidden):
+        await service.ping("nas")
+    with pytest.raises(Forbidden):
+        await service.expectations.set("nas", 5)
