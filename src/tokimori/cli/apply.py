@@ -25,7 +25,7 @@ _LONGEST = 200
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--set", "name", metavar="NAME", help='The set, where no file says it: set = "NAME".')
 @click.option("--prune", is_flag=True, help="Delete what is of the set and in no file any more.")
-@click.option("--take-over", is_flag=True, help="Also change what is of other sets, or was edited by hand.")
+@click.option("--take-over", is_flag=True, help="Also change what another set declares, or somebody edited by hand.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--format", "form", type=click.Choice(["toml", "yaml", "json"]), help="By default by the file's name.")
 def apply(
@@ -34,8 +34,8 @@ def apply(
     """Make a set what files declare: TOML, YAML or JSON, as `export` writes; - reads standard input.
 
     Files declare jobs, and beside them calendars, queues that are paused, and semaphores with their limits. What
-    changes is shown first. All files are checked before anything is changed. What is of other sets is left alone, and
-    what somebody has edited by hand is not overwritten: then nothing is changed, unless --take-over is given.
+    changes is shown first. All files are checked before anything is changed. What another set declares, and
+    what somebody has edited by hand, is not overwritten: then nothing is changed, unless --take-over is given.
     """
     from tokimori.service.sets import check_applicable
 

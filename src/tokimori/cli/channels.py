@@ -75,7 +75,7 @@ def unsubscribe(topic: str, name: str) -> None:
     ),
 )
 @click.argument("topic", metavar="TOPIC")
-@click.option("--name", metavar="NAME", help="As this subscriber: what is printed counts as seen by it.")
+@click.option("--name", metavar="NAME", help="As this subscriber: it gets each message once.")
 @click.option("--after", type=int, metavar="NUMBER", help="Begin behind the message of this number.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until it is stopped.")
 def subscribe(topic: str, *, name: str | None, after: int | None, follow: bool) -> None:

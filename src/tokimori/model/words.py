@@ -7,7 +7,8 @@ from tokimori.errors import InvalidInput
 
 DOTS = frozenset({".", ".."})
 """No names: in an address they mean this folder and the one above, so that it would lead to something else."""
-_WORD = re.compile(r"[A-Za-z0-9._-]{1,128}\Z", re.ASCII)
+LONGEST_WORD = 128
+_WORD = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_WORD}}}\Z", re.ASCII)
 WORD_ALLOWED = "1 to 128 of A-Z a-z 0-9 . _ -"
 
 

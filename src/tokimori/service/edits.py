@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, Outdated
 from tokimori.model.checks import check_definition
-from tokimori.model.decide import Due, has_ended, next_look, skip_all
+from tokimori.model.decide import Due, has_ended, next_look, reckoned, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.notifier import check_notifier
@@ -143,11 +143,14 @@ def is_due(job: Job, now: Moment) -> bool:
     return job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
 
 
-def resumed(due: Due, now: Moment) -> Edit:
-    """The job, enabled again; the occurrences that it missed become one range of skips and are not made up for."""
+def resumed(due: Due, now: Moment, *, late: bool = False) -> Edit:
+    """The job, enabled again; the occurrences that it missed become one range of skips and are not made up for.
+
+    `late`: they are still to be decided, by the job's misfire policy.
+    """
     job = due.job
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
-    plan = skip_all(due, schedule, now, _WHY_SKIPPED[job.state])
+    plan = reckoned(job, schedule) if late else skip_all(due, schedule, now, _WHY_SKIPPED[job.state])
     after = replace(
         job,
         state=_state(schedule, plan.next_due),
@@ -156,7 +159,7 @@ def resumed(due: Due, now: Moment) -> Edit:
         updated=now,
         anchor=plan.anchor,
         fired_through=plan.fired_through,
-        next_due=plan.next_due,
+        next_due=plan.next_due if not late or plan.next_due is None else max(plan.next_due, now),
         tzdata=plan.tzdata,
     )
     return Edit(after, plan.skips)

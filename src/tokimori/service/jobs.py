@@ -365,19 +365,19 @@ class JobService(RunService):
         await self._store.replace_job(job, after)
         return after
 
-    async def resume(self, job_id: str) -> Job:
-        """Enable a paused or parked job; the occurrences that it missed are recorded as skipped. Others stay as is."""
-        checked = check_job_id(job_id)
-        return await retried(lambda: self._resume(checked), Conflict, StoreUnavailable)
+    async def resume(self, job_id: str, *, late: bool = False) -> Job:
+        """Enable a paused or parked job; what it missed is skipped, or (`late`) decided by its misfire policy."""
+        checked, decides = check_job_id(job_id), flag_of("late", late)
+        return await retried(lambda: self._resume(checked, late=decides), Conflict, StoreUnavailable)
 
-    async def _resume(self, job_id: JobId) -> Job:
+    async def _resume(self, job_id: JobId, *, late: bool) -> Job:
         due = await self._store.get_due(job_id)
         if due.job.state not in (JobState.PAUSED, JobState.PARKED):
             return due.job
         check_readable(due.job.definition)
         now = await self._now()
         await self.expectations._of_job(job_id, due.job.definition, since=now)
-        edit = await self._aside.compute(lambda: resumed(due, now))
+        edit = await self._aside.compute(lambda: resumed(due, now, late=late))
         await self._store.replace_job(due.job, edit.job, edit.skips)
         return edit.job
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,7 +49,10 @@ class SetClock:
 
 
 class Server:
-    """Kala's API on a store; `client` asks it. A command `false` fails, all else succeeds after `RUN` seconds."""
+    """Kala's API on a store; `client` asks it. A command `false` fails, `missing` does not start.
+
+    All else succeeds after `RUN` seconds.
+    """
 
     def __init__(self, store: Store, runner: asyncio.Runner, *, open_below: tuple[str, ...] = ()) -> None:
         self.clock = SetClock()
@@ -104,6 +107,14 @@ class Server:
         """It is later."""
         self.clock.moment = Moment(self.clock.moment + round(n * SECOND))
 
+    def claimed(self) -> Sequence[Claimed]:
+        """The runs that the node gets, if it asks for many; they go on to run."""
+        return self._runner.run(self.node.claim(100, self.clock.moment))
+
+    def end(self, claimed: Claimed) -> None:
+        """Such a run ends."""
+        self._runner.run(self._settle(claimed, self.clock.moment))
+
     def work(self) -> None:
         """Fire what is due, and run all that is ready, children too."""
         self._runner.run(self._work(self.at_once))
@@ -129,14 +140,18 @@ class Server:
         assert claimed.definition is not None
         self.ran.append(claimed.definition.name or claimed.run.job_id)
         now, owner = self.clock.moment, self.node.id
-        change = change_of(claimed, _outcome(claimed.definition), owner=owner, now=now, chance=0, started=began)
+        outcome = _outcome(claimed.definition)
+        started = None if isinstance(outcome, Failed) and outcome.exit_code is None else began
+        change = change_of(claimed, outcome, owner=owner, now=now, chance=0, started=started)
         await self.store.settle([change], owner, now)
 
 
 def _outcome(definition: Definition) -> Outcome:
     target = definition.target
-    fails = isinstance(target, Command) and target.argv[0] == "false"
-    return Failed(error="it failed", exit_code=1) if fails else Succeeded(0)
+    program = target.argv[0] if isinstance(target, Command) and target.argv else "true"
+    if program == "missing":
+        return Failed(error="'missing' could not be started: No such file or directory")
+    return Failed(error="it failed", exit_code=1) if program == "false" else Succeeded(0)
 
 
 STORES_TO_TRY = [

@@ -248,6 +248,27 @@ def test_children(kala: Server) -> None:
     assert kala.client.get_all_jobs() == {}
 
 
+def test_children_of_one_job_run_first_in_first_out(kala: Server) -> None:
+    """One at a time, in the order in which they were added, a failure among them; so they are shown, everywhere."""
+    parent = kala.client.create_job({"name": "parent", "command": "true", "schedule": SCHEDULE})
+    children = []
+    for number in range(6):
+        kala.pass_seconds(1)
+        command = "false" if number == 2 else "true"
+        children.append(kala.client.create_job({"name": f"c{number}", "command": command, "parent_jobs": [parent]}))
+    assert kala.client.get_job(parent).dependent_jobs == tuple(children)
+    assert kala.client.get_all_jobs()[parent].dependent_jobs == tuple(children)
+    kala.client.start_job(parent)
+    assert kala.ran == ["parent", "c0", "c1", "c2", "c3", "c4", "c5"]
+    assert [kala.client.get_job(child).is_done for child in children] == [True] * 6
+    kala.post(f"/api/v2/jobs/{parent}/trigger", {}, {"content-type": JSON})
+    (run,) = kala.claimed()
+    kala.pass_seconds(1)
+    kala.end(run)
+    (run,) = kala.claimed()
+    assert (run.run.job_id, kala.claimed()) == (children[0], [])
+
+
 def test_a_start_waits_for_all_that_runs_after_it(kala: Server) -> None:
     """When 204 comes, the whole tree has run: children, theirs, and the job that runs after a failure."""
     mop = kala.client.create_job({"name": "mop", "command": "true", "schedule": SCHEDULE})
@@ -324,8 +345,40 @@ def test_no_overlap(kala: Server) -> None:
     assert all(parse_moment(after.ran_at) >= end for after, end in zip(stats[1:], ends, strict=False))
 
 
+def test_a_program_that_is_not_there_is_a_failed_run(kala: Server) -> None:
+    """It has a stat, and an error with its time, though nothing of it ever ran."""
+    for retries in (0, 2):
+        job_id = kala.client.create_job({"name": "n", "command": "missing", "retries": retries})
+        kala.work()
+        (stat,) = kala.client.get_job_stats(job_id)
+        assert (stat.success, stat.number_of_retries) == (False, retries)
+        job = kala.client.get_job(job_id)
+        assert (job.error_count, job.is_done, job.last_error) == (retries + 1, True, job.last_error)
+        assert ZERO not in (job.last_error, job.last_attempted_run, stat.ran_at)
+
+
+@pytest.mark.parametrize(("repeats", "done"), [("R0", True), ("R1", False), ("R", False)])
+def test_a_job_whose_time_has_passed_runs_when_it_is_enabled(kala: Server, repeats: str, done: bool) -> None:
+    """It runs at once, and that counts; one that resumes at its next time keeps to its grid."""
+    said = {"command": "true", "schedule": f"{repeats}/{kala.in_(10)}/PT10S"}
+    job_id = kala.client.create_job({"name": "n", **said})
+    grid = kala.client.create_job({"name": "g", **said, "resume_at_next_scheduled_time": True})
+    for each in (job_id, grid):
+        kala.client.disable_job(each)
+    kala.pass_seconds(135)
+    for each in (job_id, grid):
+        kala.client.enable_job(each)
+    kala.work()
+    assert kala.ran == ["n"]
+    assert kala.client.get_job(job_id).is_done is done
+    for _ in range(3):
+        kala.pass_seconds(10)
+        kala.work()
+    assert kala.ran.count("n") == {"R0": 1, "R1": 2, "R": 4}[repeats]
+
+
 def test_disabled(kala: Server) -> None:
-    """A disabled job does not run, at its creation, by its schedule, or started; enabled it waits one interval."""
+    """A disabled job does not run, at its creation, by its schedule, or started; enabled it runs once, at once."""
     job_id = kala.client.create_job({"name": "n", "command": "true", "schedule": f"R/{kala.in_(10)}/PT10S"})
     kala.client.create_job({**NOW, "disabled": True})
     kala.client.disable_job(job_id)
@@ -337,7 +390,9 @@ def test_disabled(kala: Server) -> None:
     assert kala.client.get_kala_stats().disabled_jobs == 2
     kala.client.enable_job(job_id)
     job = kala.client.get_job(job_id)
-    assert (job.disabled, job.next_run_at) == (False, "2030-01-01T00:00:25Z")
+    assert (job.disabled, job.next_run_at) == (False, "2030-01-01T00:00:15Z")
+    kala.work()
+    assert (kala.ran, kala.client.get_job(job_id).next_run_at) == (["n"], "2030-01-01T00:00:25Z")
 
 
 def test_a_remote_job(kala: Server) -> None:
@@ -354,9 +409,14 @@ def test_a_remote_job(kala: Server) -> None:
 
 def test_templates(kala: Server) -> None:
     """Between its delimiters a command names members of its job; it is shown as it was typed."""
-    said = {"name": "n", "owner": "ann", "command": "echo <% .Name %>-<%.Owner%> {{.Name}}", "schedule": SCHEDULE}
+    said = {
+        "name": "n",
+        "owner": "ann",
+        "command": "echo <% .Name %>-<%.Owner%>-<%$.Name%>-<% $.Retries %> <%- .Name -%> {{.Name}}",
+        "schedule": SCHEDULE,
+    }
     job_id = kala.client.create_job({**said, "TemplateDelimiters": "<% %>"})
-    assert kala.ask("GET", f"/api/v2/jobs/{job_id}").json["command"] == ["echo", "n-ann", "{{.Name}}"]
+    assert kala.ask("GET", f"/api/v2/jobs/{job_id}").json["command"] == ["echo", "n-ann-n-0n{{.Name}}"]
     assert kala.client.get_job(job_id).command == said["command"]
 
 

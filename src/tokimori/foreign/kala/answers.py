@@ -67,7 +67,7 @@ def kala_job(known: Known) -> KalaJob:
 
 def metadata_of(known: Known) -> Metadata:
     """What became of the runs. Runs that are gone by now count as one attempt each."""
-    ended = [run for run in known.runs if run.state in ENDS and run.started is not None]
+    ended = [run for run in known.runs if _began(run) is not None]
     succeeded, failed = _total(known.counts, RunState.SUCCEEDED), _total(known.counts, RunState.FAILED)
     more = sum(run.failures - (run.state is RunState.FAILED) for run in known.runs)
     return Metadata(
@@ -75,17 +75,17 @@ def metadata_of(known: Known) -> Metadata:
         last_success=_newest(run.ended for run in ended if run.state is RunState.SUCCEEDED),
         error_count=failed + max(more, 0),
         last_error=_newest(run.ended for run in ended if run.state is RunState.FAILED),
-        last_attempted_run=_newest(run.started for run in known.runs),
+        last_attempted_run=_newest(run.started or _began(run) for run in known.runs),
         number_of_finished_runs=succeeded + failed,
     )
 
 
 def job_stats(runs: Sequence[Run]) -> tuple[JobStat, ...]:
-    """The runs that have begun and ended, the oldest first."""
+    """The runs that were attempted and have ended, the oldest first."""
     return tuple(
         _job_stat(run, began, run.ended)
         for run in reversed(runs)
-        if run.state in ENDS and run.ended is not None and (began := _began(run)) is not None
+        if run.ended is not None and (began := _began(run)) is not None
     )
 
 
@@ -150,8 +150,13 @@ def _job_stat(run: Run, began: Moment, ended: Moment) -> JobStat:
 
 
 def _began(run: Run) -> Moment | None:
-    """When the first attempt began; of a run with several its row tells only when the run was made."""
-    return run.started if run.attempt <= 1 or run.started is None else run.created
+    """Return when the first attempt of a run that has ended began; None: there was none.
+
+    Of a run with several its row tells only when the run was made. One that could not be started failed as it ended.
+    """
+    if run.state not in ENDS or (run.started is None and run.state is not RunState.FAILED):
+        return None
+    return run.created if run.attempt > 1 else run.started or run.ended
 
 
 def _total(counts: Iterable[DailyCount], state: RunState) -> int:
@@ -214,8 +219,8 @@ def _epsilon(told: Told, definition: Definition) -> str:
 
 
 def _is_done(known: Known) -> bool:
-    """Whether no more runs are to come: its schedule has ended, or it was to run once and has."""
+    """Whether no run is planned: its schedule has ended, or it has none (a child, too) and has run."""
     job, definition = known.job, known.job.definition
     if definition.schedule is not None:
         return job.state is JobState.FINISHED
-    return not definition.parents and any(run.state in ENDS for run in known.runs)
+    return any(run.state in ENDS for run in known.runs)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from tokimori.errors import InvalidInput, NotFound, Refused, StoreError, TokimoriError
+from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused, StoreError, TokimoriError
 from tokimori.foreign.kala.answers import STOPPED, Known, job_stats, kala_job, kala_stats
 from tokimori.foreign.kala.shapes import PREFIX, Created, Fault, JobAnswer, JobsAnswer, KalaStatsAnswer, StatsAnswer
 from tokimori.foreign.kala.shapes import Job as KalaJob
-from tokimori.foreign.kala.translator import new_job, read_told
+from tokimori.foreign.kala.translator import line_of_children, makes_up, new_job, read_told
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.retention import DailyCount
@@ -80,8 +80,7 @@ class Kala:
             case "GET", ["job", job_id]:
                 return answer(JobAnswer(job=kala_job(await self._known(job_id))))
             case "DELETE", ["job", job_id]:
-                await self._service.delete((await self._job(job_id)).id, cascade=True)
-                return Response(status_code=204)
+                return await self._delete((await self._job(job_id)).id)
             case "GET", ["job", "stats", job_id]:
                 return answer(StatsAnswer(job_stats=job_stats((await self._known(job_id)).runs) or None))
             case "POST", ["job", ("start" | "enable" | "disable") as word, job_id]:
@@ -106,11 +105,17 @@ class Kala:
     async def _order(self, request: Request, word: str, job_id: str) -> Response:
         job = await self._job(job_id)
         if word == "enable":
-            await self._service.resume(job.id)
+            await self._service.resume(job.id, late=makes_up(job.definition))
         elif word == "disable":
             await self._service.pause(job.id)
         elif job.state not in STOPPED:
             await _while_it_waits(request, self._run(job.id))
+        return Response(status_code=204)
+
+    async def _delete(self, job_id: JobId) -> Response:
+        await self._service.delete(job_id, cascade=True)
+        with suppress(NotFound, Refused, Forbidden):  # its children may still run; a scope has no semaphores
+            await self._service.semaphores.delete(line_of_children(job_id))
         return Response(status_code=204)
 
     async def _delete_all(self) -> Response:
@@ -136,23 +141,26 @@ class Kala:
             self._service.counts(job.id),
             self._service.graph(job.id),
         )
-        children = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
-        return Known(job=job, runs=_of(job, runs), counts=counts, children=children)
+        below = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
+        children = [await self._service.get(child) for child in below]
+        return Known(job=job, runs=_of(job, runs), counts=counts, children=_in_order(children))
 
     async def _all(self) -> list[KalaJob]:
         jobs = await self._listed()
-        children: dict[JobId, list[str]] = {}
+        known = {job.id: job for job in jobs}
+        children: dict[JobId, list[Job]] = {}
         for edge in await self._service.graph():
-            if edge.declared_by == edge.child:
-                children.setdefault(edge.parent, []).append(edge.child)
+            if edge.declared_by == edge.child and edge.child in known:
+                children.setdefault(edge.parent, []).append(known[edge.child])
         found: list[KalaJob] = []
         for first in range(0, len(jobs), _AT_ONCE):
             some = jobs[first : first + _AT_ONCE]
             runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS, longest=0)
             counts = await asyncio.gather(*(self._counts(job) for job in some))
             found += [
-                kala_job(Known(job=job, runs=_of(job, runs[job.id]), counts=each, children=children.get(job.id, ())))
+                kala_job(Known(job=job, runs=_of(job, runs[job.id]), counts=each, children=below))
                 for job, each in zip(some, counts, strict=True)
+                for below in (_in_order(children.get(job.id, ())),)
             ]
         return found
 
@@ -214,6 +222,11 @@ def refusal(fault: TokimoriError) -> Response:
     status = 400 if isinstance(fault, InvalidInput) else fault.status
     body = Fault(error=fault.message, code=fault.code, field=fault.field, allowed=fault.allowed)
     return answer(body, status)
+
+
+def _in_order(jobs: Iterable[Job]) -> list[str]:
+    """Return the ids of jobs in the order in which they were added."""
+    return [job.id for job in sorted(jobs, key=lambda job: (job.created, job.id))]
 
 
 def _of(job: Job, runs: Sequence[Run]) -> list[Run]:

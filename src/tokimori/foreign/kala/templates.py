@@ -1,6 +1,7 @@
 """Kala's templates: `{{ .Name }}` between delimiters that the job names, for what is known of it when it is added.
 
-Kala's are Go's `text/template`, a language. Here a template names one member; all else is refused. Pure.
+Kala's are Go's `text/template`, a language. Here a template names one member (`{{$.Name}}` is the same, and a `-`
+trims blanks, as there); all else is refused. Pure.
 """
 
 import re
@@ -22,10 +23,11 @@ def filled(field: str, text: str, told: Told, job_id: str) -> str:
             allowed="two, with a blank between them, such as {{ }}",
         )
     facts = _facts(told, job_id)
-    place = re.compile(f"{re.escape(pair[0])}(.*?){re.escape(pair[1])}", re.DOTALL)
+    left, right = map(re.escape, pair)
+    place = re.compile(rf"(?:\s*{left}-\s|{left})(.*?)(?:\s-{right}\s*|{right})", re.DOTALL)
 
     def fact(found: re.Match[str]) -> str:
-        name = found[1].strip()
+        name = found[1].strip().removeprefix("$")  # of Go: the job itself, which is the dot here
         if name in facts:
             return facts[name]
         message = f"{field}: {name!r} is not known when the job is added"

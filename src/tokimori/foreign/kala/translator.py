@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from tokimori.foreign.kala.words import arguments_of
 from tokimori.model.encoding import invalid_json
 from tokimori.model.job import Definition
 from tokimori.model.nesting import check_depth
+from tokimori.model.words import LONGEST_WORD
 from tokimori.service.definitions import definition_from
 
 TIMEOUT = 30
@@ -80,12 +82,24 @@ def definition_of(told: Told, job_id: str, repeats: Repeats | None, default_owne
         "owner": told.owner or default_owner or None,
         "time_zone": "UTC",
         "parents": [{"job": parent} for parent in told.parent_jobs],
+        "semaphores": [line_of_children(parent) for parent in dict.fromkeys(told.parent_jobs)],
         "on_failure_job": told.on_failure_job or None,
         "retry": _retry(told, repeats),
         **_times(repeats, resumes=told.resume_at_next_scheduled_time),
         **target_of(told, job_id),
     }
     return msgspec.structs.replace(definition_from(fields), foreign=msgspec.json.encode(told).decode())
+
+
+def makes_up(definition: Definition) -> bool:
+    """Whether a job that is enabled again runs at once, if it has missed a time: not one that keeps to its grid."""
+    return definition.foreign is not None and not told_of(definition.foreign).resume_at_next_scheduled_time
+
+
+def line_of_children(parent: str) -> str:
+    """Return the semaphore of a job's children: one runs at a time, in the order in which they were added."""
+    name = f"v1-children-of-{parent}"
+    return name if len(name) <= LONGEST_WORD else sha256(name.encode()).hexdigest()
 
 
 @lru_cache(maxsize=1024)
