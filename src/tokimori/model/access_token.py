@@ -68,10 +68,14 @@ class Scope(Struct, frozen=True, omit_defaults=True):
         """Check if what bears this id and this queue is within it; where queues are named, nothing without one is."""
         return self.has_id(job_id) and (not self.queues or queue in self.queues)
 
-    def may_have(self, prefixes: tuple[str, ...]) -> bool:
-        """Whether a job whose id begins with one of these may be within it; none: any job."""
-        pairs = ((ours, theirs) for ours in self.jobs or ("",) for theirs in prefixes or ("",))
-        return any(ours.startswith(theirs) or theirs.startswith(ours) for ours, theirs in pairs)
+    def may_name(self, prefixes: tuple[str, ...]) -> bool:
+        """Check if it has a right of its own to what is for jobs whose ids begin with one of these; none: for any job.
+
+        So if one of its own prefixes begins so, or all jobs of one of these are within it. Queues alone give no right:
+        whichever id a new job gets in one of them says nothing.
+        """
+        is_named = any(ours.startswith(prefixes) for ours in self.jobs)
+        return not prefixes or is_named or (not self.queues and any(map(self.has_id, prefixes)))
 
     def has_queue(self, queue: str) -> bool:
         """Whether a queue is within it, whatever the ids of its jobs."""

@@ -195,8 +195,8 @@ async def _semaphores(asked: Asked) -> Any:
 
 
 async def _secrets(asked: Asked) -> Any:
-    """Those that jobs within the scope may use."""
-    return [each for each in await asked.go() if asked.sight.scope.may_have(each.jobs)]
+    """Those to which the token has a right of its own: see `judge_of`."""
+    return [each for each in await asked.go() if asked.sight.scope.may_name(each.jobs)]
 
 
 async def _events(asked: Asked) -> Any:

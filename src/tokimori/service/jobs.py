@@ -151,9 +151,9 @@ class JobService(RunService):
         return new_job(job_id, definition, life, now, limit, days_off=days.text, since=since), days
 
     async def _judged(self, job_id: JobId, definition: Definition) -> None:
-        await self.expectations._check_free(job_id, definition)
         if self._judge is not None:
             await self._judge(job_id, definition)
+        await self.expectations._check_free(job_id, definition)
 
     async def _kept(self, job: Job, days: DaysOff) -> Job:
         """The job; with its calendars' days of now: they may have been edited, or deleted, while it was written."""

