@@ -116,10 +116,11 @@ async def test_an_e_mail_for_which_there_is_no_socket_goes_back() -> None:
 async def test_a_private_server_is_for_nodes_that_are_told_so() -> None:
     """As for requests."""
     async with PostOffice() as office:
-        outcome = await sent(a_task(office), networks=())
-    assert isinstance(outcome, Failed)
-    assert outcome.final
-    assert "targets.private_addresses" in (outcome.error or "")
+        for smtp in (office.address, "192.0.0.192:25", "[64:ff9b:1::1]:25"):
+            outcome = await sent(a_task(office, smtp=smtp), networks=())
+            assert isinstance(outcome, Failed)
+            assert outcome.final
+            assert "targets.private_addresses" in (outcome.error or "")
     assert office.letters == []
 
 

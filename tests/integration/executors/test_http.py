@@ -232,7 +232,7 @@ async def test_a_redirect_is_not_followed() -> None:
     assert asked == ["/"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "192.0.0.192", "[64:ff9b:1::1]"])
 async def test_addresses_that_are_not_public_are_refused(host: str) -> None:
     """Written as numbers or as a name; the service hears nothing, and another permission does not help."""
     asked = []
