@@ -17,6 +17,7 @@
     │   ├── PermitLost             a permit was lost before it was released                       exit 4
     │   ├── ClaimLost              a run is no longer that of the code which works on it          exit 4
     │   └── AlreadyFinished        a run that is to be finished has succeeded before              exit 4
+    ├── Overtaken                  what a change was made under is no more: somebody was faster   exit 4
     ├── StoreError                 the store can't be used                                        exit 2
     │   ├── StoreUnavailable       a reply may be lost; trying again can help
     │   └── SchemaMismatch         its schema is newer than this version knows, or missing
@@ -183,6 +184,17 @@ class AlreadyFinished(Conflict):
     """A run that is to be finished has succeeded before: nothing was changed, and nothing is left to do."""
 
     code = "already_finished"
+
+
+class Overtaken(TokimoriError):
+    """Somebody else has taken over what a change was made under: nothing was changed, and to ask again changes nothing.
+
+    It is no `Conflict`: those are tried again.
+    """
+
+    code = "overtaken"
+    exit_code = 4
+    status = 409
 
 
 class StoreError(TokimoriError):

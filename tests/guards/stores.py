@@ -440,4 +440,14 @@ STORE_GUARDS: tuple[Guard, ...] = (
         ),
         _redis("delete_document.lua", "if version and version ~= ask.version then", "if false then"),
     ),
+    *_everywhere(
+        EDITORS,
+        "what is changed under a document is changed only while it has that version",
+        "test_guarded.py::test_nothing_changes_under_a_document_that_was_changed_or_deleted",
+        _memory("store.py", "self._tables.documents.get((guard.kind, guard.name)) != guard:", "False:"),
+        _sqlite("store.py", "existing(db.execute(*held).fetchone(), overtaken(guard))", "db.execute(*held)"),
+        _postgres("connections.py", "existing(held, overtaken(guard))", "held"),
+        _mariadb("sessions.py", "existing(next(iter(found.rows), None), overtaken(guard))", "found"),
+        _redis("prelude.lua", "if ask.guard and call", "if false and call"),
+    ),
 )

@@ -16,6 +16,7 @@ from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.sets import Applied
+from tokimori.service.views.sets import SetView, set_view
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
 
@@ -65,8 +66,21 @@ class Sets:
     def operations(self) -> Sequence[Operation]:
         """The operations of this part."""
         example = {"semaphores": {"printer": {"limit": 2}}, "jobs": [EXAMPLE], "dry_run": True}
-        path = "/api/v2/sets/{name}"
-        return [Operation("set_apply", "PUT", path, self.apply, Applied, sent=WholeSet, example=example)]
+        path, one = "/api/v2/sets", "/api/v2/sets/{name}"
+        return [
+            Operation("set_list", "GET", path, self.list, list[SetView]),
+            Operation("set_show", "GET", one, self.show, SetView),
+            Operation("set_apply", "PUT", one, self.apply, Applied, sent=WholeSet, example=example),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Return the sets and the apps that declare jobs: who applied each last, and if that came to its end."""
+        return answer([set_view(each) for each in await self._service(request).sets()])
+
+    async def show(self, request: Request) -> Response:
+        """Return one set."""
+        (found,) = await self._service(request).sets(request.path_params["name"])
+        return answer(set_view(found))
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
         """Make a set what is sent: jobs, calendars, pauses of queues, limits. All is checked before any is changed."""

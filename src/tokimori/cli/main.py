@@ -45,6 +45,7 @@ program = Group(
         "notifier": ("tokimori.cli.notifier:notifier", "Notifiers tell people of jobs: add, list, show, delete, test."),
         "lock": ("tokimori.cli.lock:lock", "Semaphores: hold one while a command runs, list, set, delete."),
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
+        "set": ("tokimori.cli.set:sets", "Sets: list, show: who applied each last, and if that came to its end."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
         "token": ("tokimori.cli.token:token", "Tokens: who may come through the doors. create, list, revoke."),
         "secret": ("tokimori.cli.secret:secret", "Secrets that jobs name: set, list, delete, rotate, key."),
@@ -63,8 +64,8 @@ program = Group(
     },
     sections={
         "Jobs and runs": (
-            *("job", "run", "logs", "events", "schedule", "calendar", "queue", "notifier", "lock", "apply", "export"),
-            "verify",
+            *("job", "run", "logs", "events", "schedule", "calendar", "queue", "notifier", "lock", "apply", "set"),
+            *("export", "verify"),
         ),
         "Alarms": ("alarms", "expect", "ping"),
         "Tasks as code": ("init", "task"),

@@ -183,6 +183,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     list = synchronous(AsyncClient.list)
     apply = synchronous(AsyncClient.apply)
     resources = synchronous(AsyncClient.resources)
+    sets = synchronous(AsyncClient.sets)
     update = synchronous(AsyncClient.update)
     edit = synchronous(AsyncClient.edit)
     refresh = synchronous(AsyncClient.refresh)

@@ -107,6 +107,7 @@ class HttpClient(AsyncClient):
     list = asked(AsyncClient.list)
     apply = asked(AsyncClient.apply)
     resources = asked(AsyncClient.resources)
+    sets = asked(AsyncClient.sets)
     update = asked(AsyncClient.update)
     edit = asked(AsyncClient.edit)
     refresh = asked(AsyncClient.refresh)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
+from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.request import PLAIN, Manner
@@ -274,6 +275,14 @@ class Store(
     Schema, Jobs, Documents, Pausing, Runs, Endings, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol
 ):
     """The shared database, and the only truth."""
+
+    def under(self, guard: Document) -> Self:
+        """Return the same open store, whose methods change something only while it holds this version of the document.
+
+        It is compared in the transaction of each method, and stays until that has ended. Raises `Overtaken` then. It is
+        closed with this one.
+        """
+        ...
 
     def mark(self) -> object:
         """Another value once anything was written, by whomever; None: this store can't tell without waiting.

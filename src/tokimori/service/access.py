@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
-from tokimori.model.ids import check_job_id, check_uuid
-from tokimori.model.job import Job
+from tokimori.model.ids import JobId, check_job_id, check_uuid
+from tokimori.model.job import Job, JobState
 from tokimori.service.finding import sight_of_runs
+from tokimori.service.judge import Beside
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import HeldBy, Reason, Why
 
@@ -133,6 +134,20 @@ class Sight:
             return self.sees(await self._service.get(checked))
         except NotFound:
             return False
+
+    async def sees_beside(self, job_id: JobId, beside: Beside) -> bool:
+        """Tell if the job of this id is within it; what is not there yet is as it is written."""
+        its = beside.get(job_id)
+        if its is None or not self.scope.has(job_id, its.queue):
+            return await self.sees_id(job_id)
+        return await self.may_become(job_id)
+
+    async def may_become(self, job_id: JobId) -> bool:
+        """Tell if there is no such job, or one within it: what it is to be is judged as any job is."""
+        with suppress(NotFound):
+            job = await self._service.get(job_id)
+            return job.state is JobState.DELETED or self.sees(job)
+        return True
 
     async def sees_run_id(self, run_id: str) -> bool:
         """Check if the run is within it, whichever job has the id of its job now. One that there is not is not."""

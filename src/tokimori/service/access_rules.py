@@ -18,6 +18,7 @@ from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.words import check_word
 from tokimori.service.access import Asked, Rule, Sight, changes, no_job, out_of_scope, reads
+from tokimori.service.access_sets import applied, resources, sets
 from tokimori.service.access_to_runs import (
     OF_RUN,
     TO_RUN,
@@ -181,13 +182,6 @@ async def _pauses(asked: Asked) -> Any:
     return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
 
 
-async def _resources(asked: Asked) -> Any:
-    """Pauses of queues as `queues.pauses` gives them; the rest is everybody's."""
-    found, scope = await asked.go(), asked.sight.scope
-    known = {name: each for name, each in found.queues.items() if name == ALL_QUEUES or scope.owns_queue(name)}
-    return replace(found, queues=known)
-
-
 async def _semaphores(asked: Asked) -> Any:
     """Without their holders, which may be runs of anybody."""
     found = await asked.go()
@@ -333,7 +327,8 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         "queues.list": (Role.READ, _queues),
         "queues.get": (Role.READ, _queue),
         "queues.pauses": (Role.READ, _pauses),
-        "resources": (Role.READ, _resources),
+        "resources": (Role.READ, resources),
+        "sets": (Role.READ, sets),
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
         **dict.fromkeys(
@@ -344,7 +339,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("ask", "trigger", "trigger_many"), (Role.OPERATE, requested)),
         "delete": (Role.OPERATE, _deleted),
         "rename_job": (Role.OPERATE, _renamed),
-        "apply": (Role.OPERATE, whole),
+        "apply": (Role.OPERATE, applied),
         **dict.fromkeys(("delete_all", "delete_some"), (Role.ADMIN, whole)),
         **dict.fromkeys(("cancel", "hold", "resume_run"), (Role.OPERATE, TO_RUN)),
         "retry_run": (Role.OPERATE, retried),

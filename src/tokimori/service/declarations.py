@@ -80,6 +80,13 @@ class Step(NamedTuple):
     state: State
     why: str = ""
 
+    @property
+    def changes(self) -> bool:
+        """Tell if anything is to be written for it."""
+        if self.fate is Fate.UNCHANGED and self.known is not None:
+            return self.known.left != (digest_of_fields(self.state),)
+        return self.fate not in (Fate.KEPT, Fate.REFUSED)
+
 
 class _Found(NamedTuple):
     """What there is of a name: who declares it, how it is, and how what there is not is."""
@@ -120,8 +127,6 @@ class Declarations:
 
     async def carry_out(self, set_name: str, step: Step) -> None:
         """Do it, for this set. Raises `Conflict` where somebody has changed it meanwhile."""
-        if step.fate in (Fate.KEPT, Fate.REFUSED):
-            return
         documents = await self._documents()
         if step.known is not None and step.fate in (Fate.REMOVED, Fate.FORGOTTEN):
             await self._disown(documents, step, step.known)

@@ -1,25 +1,32 @@
 """Jobs that an app declares in its code: they are put in the store, and follow the code, but never an edit by hand."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import RandomBytes
-from tokimori.model.job import Job
+from tokimori.model.job import Job, JobState
 from tokimori.model.target import Function
-from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.ports.store import Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
 from tokimori.service.declaring import Standing, digest_of, standing_of
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs import JobService
+from tokimori.service.set_turns import SetTurn
+from tokimori.service.variants import turn_at, under
 
 Vanished = Literal["report", "pause", "delete"]
+_PAUSE = 0.25
+_MOST_TRIES = 160
+"""Before each but the first there is a pause, in seconds: longer than a lease, all in all."""
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -43,29 +50,56 @@ class Declared(Struct, frozen=True, kw_only=True):
     vanished: Vanished = "report"
 
 
-async def declare(service: JobService, store: DocumentStore, random: RandomBytes, declared: Declared) -> Sequence[str]:
+class _At(NamedTuple):
+    """Where jobs are declared, and in which turn they are changed."""
+
+    service: JobService
+    turn: SetTurn
+
+    async def changing(self) -> JobService:
+        """Return the service for the next change."""
+        return await under(self.service, self.turn)
+
+
+async def declare(service: JobService, store: Store, random: RandomBytes, declared: Declared) -> Sequence[str]:
     """Add new jobs, update changed ones, and report, pause or delete vanished ones. What to tell people, in lines.
 
-    Several nodes may do so at the same time. A job that somebody has edited since stays as it is. Raises `StoreError`,
-    and `InvalidInput` for a job that can't be added.
+    Several nodes may do so at the same time: who has to change something takes a turn, and the others wait for it. A
+    job that somebody has edited since stays as it is. Raises `StoreError`, `Conflict` where others
+    don't come to an end, and `InvalidInput` for a job that can't be added.
     """
-    documents = Documents(store, APPS, random)
+
+    async def act() -> Sequence[str]:
+        async with turn_at(service, f"app/{declared.app}", store) as turn:
+            return await _declare(_At(service, turn), Documents(store, APPS, random), declared)
+
+    for _ in range(_MOST_TRIES):
+        with suppress(Conflict):
+            return await act()
+        await asyncio.sleep(_PAUSE)
+    return await act()
+
+
+async def _declare(at: _At, documents: Documents[Known], declared: Declared) -> Sequence[str]:
+    """Do it in this turn, which begins with the first change."""
     parts = await documents.list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
     lines: list[str] = []
     now_known = dict(known)
     for job_id, fields in declared.jobs.items():
         said = {"owner": declared.app, **fields}
-        wanted = digest_of(definition_from(without_count(said), time_zone=service.time_zone))
-        line = await _put(service, job_id, said, wanted, known.get(job_id))
+        wanted = digest_of(definition_from(without_count(said), time_zone=at.service.time_zone))
+        line = await _put(at, job_id, said, wanted, known.get(job_id))
         if line is None:
             now_known[job_id] = wanted
         else:
             lines.append(line)
     gone = [job_id for job_id in known if job_id not in declared.jobs]
-    lines += [line for job_id in gone if (line := await _vanish(service, job_id, declared, now_known)) is not None]
+    lines += [line for job_id in gone if (line := await _vanish(at, job_id, declared, now_known)) is not None]
     changed = {job_id for job_id in {*known, *now_known} if known.get(job_id) != now_known.get(job_id)}
-    await _remember(documents, declared.app, {job_id: now_known.get(job_id) for job_id in sorted(changed)})
+    if changed:
+        guarded = documents.at(await at.turn.store())
+        await _remember(guarded, declared.app, {job_id: now_known.get(job_id) for job_id in sorted(changed)})
     return lines
 
 
@@ -97,20 +131,20 @@ async def _change(documents: Documents[Known], part: str, changes: Mapping[str, 
             await documents.change(part, changed)
 
 
-async def _put(service: JobService, job_id: str, said: Mapping[str, Any], wanted: str, known: str | None) -> str | None:
+async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known: str | None) -> str | None:
     """Bring one job up to what is declared; a line for people where it is left alone."""
 
     async def act() -> str | None:
         try:
-            job = await service.get(job_id)
+            job = await at.service.get(job_id)
         except NotFound:
-            await service.add(job_id, **cast(JobArguments, said))
+            await (await at.changing()).add(job_id, **cast(JobArguments, said))
             return None
         standing = standing_of(job.definition, wanted, known or _declared_elsewhere(job, said))
         if job.definition.declared is not None or standing in (Standing.STRANGE, Standing.EDITED):
             return _left_alone(job, standing)
         if standing is Standing.AS_DECLARED:
-            await service.update(job_id, **cast(JobArguments, _changes(job, said)))
+            await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
         return None
 
     return await retried(act, AlreadyExists, Conflict)
@@ -150,10 +184,10 @@ def _left_alone(job: Job, standing: Standing) -> str:
     )
 
 
-async def _vanish(service: JobService, job_id: str, declared: Declared, now_known: dict[str, str]) -> str | None:
+async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str, str]) -> str | None:
     """See to a job that the app does not declare any more; a line for people."""
     try:
-        job = await service.get(job_id)
+        job = await at.service.get(job_id)
     except NotFound:
         now_known.pop(job_id, None)
         return None
@@ -164,11 +198,12 @@ async def _vanish(service: JobService, job_id: str, declared: Declared, now_know
         case "report":
             return f"{what}: `tokimori job delete {job_id}` deletes it"
         case "pause":
-            await service.pause(job_id, what)
+            if job.state is not JobState.PAUSED:
+                await (await at.changing()).pause(job_id, what)
             return f"{what}: it is paused"
         case "delete":
             try:
-                await service.delete(job_id)
+                await (await at.changing()).delete(job_id)
             except Refused as fault:
                 return f"{what}: {fault.message}"
             now_known.pop(job_id, None)

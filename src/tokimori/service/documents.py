@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from copy import copy
+from typing import Generic, Self, TypeVar
 
 from msgspec import Struct
 
@@ -33,8 +34,8 @@ class Documents(Generic[Value]):
         self._kind = kind
         self._random = random
 
-    async def add(self, name: str, value: Value) -> None:
-        """Add a document. Raises `AlreadyExists`, and `InvalidInput` if it is too large."""
+    async def add(self, name: str, value: Value) -> Document:
+        """Add a document, and return it. Raises `AlreadyExists`, and `InvalidInput` if it is too large."""
         document = self._document(name, value, new_version(self._random))
         try:
             await self._put(document, None)
@@ -42,10 +43,17 @@ class Documents(Generic[Value]):
             word = self._kind.word
             message = f"{word}: there is a {name!r} already"
             raise AlreadyExists(message, field=word, value=name, allowed="a name not in use") from None
+        return document
 
     async def get(self, name: str) -> Value:
         """The value of a document. Raises `NotFound`."""
         return self.value_of(await self.find(name))
+
+    def at(self, store: DocumentStore) -> Self:
+        """Return the documents of the same kind in another view of the store."""
+        other = copy(self)
+        other._store = store
+        return other
 
     async def find(self, name: str) -> Document:
         """The document itself. Raises `NotFound`."""
@@ -66,7 +74,7 @@ class Documents(Generic[Value]):
 
     async def list(self, prefix: str = "") -> Sequence[Value]:
         """The values of documents whose names begin with `prefix`, by name."""
-        return [self.value_of(document) async for document in self._all(prefix)]
+        return [self.value_of(document) async for document in self.each(prefix)]
 
     async def page(self, after: str, limit: int) -> Sequence[Value]:
         """The values of the first documents by name whose names are greater than `after`."""
@@ -80,7 +88,8 @@ class Documents(Generic[Value]):
             after = page[-1].name
         return found
 
-    async def _all(self, prefix: str) -> AsyncIterator[Document]:
+    async def each(self, prefix: str = "") -> AsyncIterator[Document]:
+        """Yield the documents whose names begin with `prefix`, by name."""
         after = ""
         while page := await self._store.list_documents(self._kind.word, prefix=prefix, after=after, limit=PAGE):
             for document in page:
@@ -104,9 +113,11 @@ class Documents(Generic[Value]):
             await self._put(changed, known.version)
         return value
 
-    async def replace(self, known: Document, value: Value) -> None:
-        """Put the value in place of this version of a document. Raises `Conflict` if it was changed meanwhile."""
-        await self._put(self._document(known.name, value, known.version + 1), known.version)
+    async def replace(self, known: Document, value: Value) -> Document:
+        """Put the value in place of this version of a document; the new one. Raises `Conflict` for another version."""
+        document = self._document(known.name, value, known.version + 1)
+        await self._put(document, known.version)
+        return document
 
     async def delete(self, document: Document) -> None:
         """Delete a document; it is no error if it is gone. Raises `Conflict` if it was changed meanwhile."""
@@ -133,7 +144,7 @@ class Documents(Generic[Value]):
 
     async def delete_all(self, prefix: str) -> None:
         """Delete the documents whose names begin with `prefix`. Raises `Conflict` if one was changed meanwhile."""
-        async for document in self._all(prefix):
+        async for document in self.each(prefix):
             await self.delete(document)
 
     def _document(self, name: str, value: Value, version: int) -> Document:

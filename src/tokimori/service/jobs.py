@@ -1,7 +1,7 @@
 """Jobs as people and programs use them: they add, edit, stop and delete them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import Self, Unpack
@@ -30,6 +30,7 @@ from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, going_with
 from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
+from tokimori.service.judge import Beside, Judge
 from tokimori.service.notified import check_untold
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
@@ -44,8 +45,6 @@ from tokimori.service.weights import Weights
 
 Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""
-Judge = Callable[[JobId, Definition], Awaitable[None]]
-"""Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
 
 
 class JobService(RunService):
@@ -74,12 +73,12 @@ class JobService(RunService):
     ) -> None:
         self._parent, self._traceparent, weights = parent, traceparent, Weights(self._store_of_semaphores)
         super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
-        self._semaphore_store = semaphore_store
-        self._cipher, self._trusts_time = cipher, trusts_time
+        self._semaphore_store, self._cipher, self._trusts_time = semaphore_store, cipher, trusts_time
         self._calendars = Documents(store, CALENDARS, random)
         self.semaphores = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen(store.mark)
         self._judge: Judge | None = None
+        self._beside: Beside = {}
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
@@ -152,7 +151,7 @@ class JobService(RunService):
 
     async def _judged(self, job_id: JobId, definition: Definition) -> None:
         if self._judge is not None:
-            await self._judge(job_id, definition)
+            await self._judge(job_id, definition, self._beside)
         await self.expectations._check_free(job_id, definition)
 
     async def _kept(self, job: Job, days: DaysOff) -> Job:
@@ -180,21 +179,22 @@ class JobService(RunService):
         """Add the jobs whose ids are free, all in one transaction, and leave the others as they are.
 
         `paused_because` gives reasons by id: these jobs are added paused. `runs_remaining` gives by id how many
-        scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far.
-
-        Raises `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
+        scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far. Raises
+        `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
         limits, begun = checked_limits(runs_remaining), checked_starts(starts, paused_because)
-        now = await self._now()
+        now, together = await self._now(), copy(self)
         new: dict[JobId, Job] = {}
         days: dict[JobId, DaysOff] = {}
-        for place, (job_id, definition) in enumerate(map(checked_pair, many("jobs", jobs, PAIRS))):
+        pairs = [checked_pair(pair) for pair in many("jobs", jobs, PAIRS)]
+        together._beside = dict(pairs)
+        for place, (job_id, definition) in enumerate(pairs):
             if job_id in new:
                 raise _taken(job_id)
             await asyncio.sleep(0)  # on the loop of a node, runs have their turn
             try:
                 start = begun.get(job_id, Start())
-                job, days[job_id] = await self._new(job_id, definition, now, limits.get(job_id), start.since)
+                job, days[job_id] = await together._new(job_id, definition, now, limits.get(job_id), start.since)
             except InvalidInput as fault:
                 raise fault.below(f"jobs[{place}]") from None
             new[job_id] = started(job, start, now, self._author)

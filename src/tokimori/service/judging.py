@@ -1,6 +1,5 @@
 """Who may make which jobs: asked just before a job is written."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from tokimori.errors import NotFound
@@ -11,14 +10,15 @@ from tokimori.model.target import Build, Unreadable
 from tokimori.model.templates import secrets_in
 from tokimori.service.access import Access, Sight, out_of_scope
 from tokimori.service.allowed import Allowed
+from tokimori.service.judge import Beside, Judge
 from tokimori.service.service import Service
 
 
-def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[JobId, Definition], Awaitable[None]]:
+def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
     """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
     sight = Sight(service, access.scope)
 
-    async def judge(job_id: JobId, definition: Definition) -> None:
+    async def judge(job_id: JobId, definition: Definition, beside: Beside) -> None:
         allowed.check(definition.target, access.role)
         if sight.scope.is_everything:
             return
@@ -30,7 +30,7 @@ def judge_of(service: Service, access: Access, allowed: Allowed) -> Callable[[Jo
         await _check_secrets(service, sight, job_id, definition)
         for edge in edges_of(job_id, definition):
             for other in {edge.parent, edge.child} - {job_id}:
-                if not await sight.sees_id(other):
+                if not await sight.sees_beside(other, beside):
                     raise out_of_scope(f"{other!r}, before or after which it runs", other)
         for name in notifiers_in(definition.notify):
             if not await sight.sees_id(notifier_id(name)):

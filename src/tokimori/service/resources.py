@@ -1,6 +1,6 @@
 """Resources as the service applies and exports them: calendars, pauses of queues and limits of semaphores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from typing import Self, assert_never
 
@@ -58,13 +58,15 @@ class ResourceService(JobService):
     async def _own_store(self) -> Store:
         return self._store
 
-    async def _carry_out(self, name: str, steps: Mapping[Part, Sequence[Step]], *, begins: bool) -> None:
+    async def _carry_out(
+        self, name: str, steps: Mapping[Part, Sequence[Step]], on: Callable[[], Awaitable[Self]], *, begins: bool
+    ) -> None:
         """What jobs need is there before them, and queues are paused; what ends does so after them, in reverse."""
         for part in PARTS if begins else reversed(PARTS):
-            declarations = self._declarations(part)
+            absent = self._declarations(part).kind.absent
             for step in steps[part]:
-                if (step.state != declarations.kind.absent) == begins:
-                    await declarations.carry_out(name, step)
+                if step.changes and (step.state != absent) == begins:
+                    await (await on())._declarations(part).carry_out(name, step)
 
     async def _steps(
         self, wish: Wish, resources: Resources, final: Mapping[JobId, Definition]

@@ -28,6 +28,14 @@ class StoreOnDemand:
             await self.store.close()
 
 
+class StoreOpened(StoreOnDemand):
+    """A store that somebody else has opened, and closes."""
+
+    async def opened(self) -> Store:
+        """See `StoreOnDemand.opened`."""
+        return self.store
+
+
 class DoorOnDemand(StoreOnDemand):
     """That store for who asks through a door."""
 

@@ -4,14 +4,16 @@ So two sets never change or delete what is the other's, and what somebody has ed
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, TypeVar
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Self, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.document import check_name
 from tokimori.model.ids import JobId, check_new_job_id
 from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.notifier import notifier_id
@@ -31,6 +33,8 @@ from tokimori.service.given import flag_of, job_fields
 from tokimori.service.notified import tells
 from tokimori.service.resource_kinds import PARTS, WORDS, Part, Resources, read_resources
 from tokimori.service.resources import ResourceService
+from tokimori.service.set_turns import SETS, SetState, no_set, state_of_set
+from tokimori.service.variants import turn_at, under, written_with
 
 _Name = TypeVar("_Name", bound=str)
 _T = TypeVar("_T")
@@ -90,16 +94,37 @@ class SetService(ResourceService):
         check_word("set", name)
         wish = Wish(name, flag_of("prune", prune), flag_of("take_over", take_over))
         resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
-        plan = await self._planned(wish, declared, resources)
         if flag_of("dry_run", dry_run):
-            return plan.applied
-        check_applicable(plan.applied)
-        await self._carry_out(name, plan.steps, begins=True)
-        await self._add_declared(plan)
-        await _in_turns(plan.stale, lambda job_id: self._follow(job_id, plan.wanted[job_id], take_over=wish.take_over))
-        await _in_turns(map(JobId, plan.applied.removed), lambda job_id: self._remove(job_id, wish))
-        await self._carry_out(name, plan.steps, begins=False)
+            return (await self._planned(wish, declared, resources)).applied
+        async with AsyncExitStack() as stack:
+            turn = apart = await stack.enter_async_context(turn_at(self, name))
+            if self._semaphore_store is not None:
+                store = await self._semaphore_store.opened()
+                apart = await stack.enter_async_context(turn_at(self, name, store))
+            plan = await self._planned(wish, declared, resources)
+            check_applicable(plan.applied)
+            in_two = apart is not turn and any(step.changes for step in plan.steps["semaphores"])
+            service = written_with(self, plan.wanted)
+            await self._carry_plan_out(plan, wish, lambda: under(service, turn, apart if in_two else None))
         return plan.applied
+
+    async def sets(self, name: str | None = None) -> Sequence[SetState]:
+        """Return the sets, and the apps that declare jobs, by name: how each stands; of a name only that one.
+
+        Raises `NotFound`.
+        """
+        if name is not None:
+            check_name("set", name)
+        jobs = Counter([each async for job in all_jobs(self._store) if (each := set_of(job.definition)) is not None])
+        apps = Documents(self._store, APPS, self._random)
+        async for part in apps.each():
+            jobs[f"app/{part.name.rpartition('/')[0]}"] += len(apps.value_of(part).jobs)
+        versions = {each.name: each for each in await Documents(self._store, SETS, self._random).list()}
+        now, names = await self._now(), {*jobs, *versions} if name is None else {*jobs, *versions} & {name}
+        found = [state_of_set(each, versions.get(each), jobs[each], now) for each in sorted(names)]
+        if name is not None and not found:
+            raise no_set(name)
+        return found
 
     # What is to be done
 
@@ -118,7 +143,7 @@ class SetService(ResourceService):
         removed = [job.id for job in gone] if wish.prune else []
         refused |= dict(_not_prunable(known, wanted, removed, take_over=wish.take_over))
         steps = await self._steps(wish, resources, _final(known, wanted, removed))
-        await self._as_declared(steps)._check_all(known, wanted, counts)
+        await written_with(self._as_declared(steps), wanted)._check_all(known, wanted, counts)
         kept = _alike(known, wanted, found)
         applied = Applied(
             set=name,
@@ -157,7 +182,11 @@ class SetService(ResourceService):
         return job
 
     async def _as_edited(self, job_id: JobId, wanted: Definition) -> Job:
-        due = await self._store.get_due(job_id)
+        try:
+            due = await self._store.get_due(job_id)
+        except NotFound:
+            message = f"job {job_id}: another apply, or somebody, deletes it at the same time: apply the set again"
+            raise Conflict(message, field="jobs", value=job_id) from None
         definition = self._placed(wanted)
         if isinstance(due.job.definition.target, Unreadable) or due.job.definition == _kept(due.job, definition):
             self._weights.check_lowered(due.job.definition)
@@ -169,10 +198,24 @@ class SetService(ResourceService):
 
     # Doing it
 
+    async def _carry_plan_out(self, plan: _Plan, wish: Wish, on: Callable[[], Awaitable[Self]]) -> None:
+        """Do it, each change with the service that `on` gives for it."""
+
+        async def follow(job_id: JobId) -> None:
+            await (await on())._follow(job_id, plan.wanted[job_id], take_over=wish.take_over)
+
+        async def remove(job_id: JobId) -> None:
+            await (await on())._remove(job_id, wish)
+
+        await self._carry_out(wish.set, plan.steps, on, begins=True)
+        if plan.applied.added:
+            await (await on())._add_declared(plan)
+        await _in_turns(plan.stale, follow)
+        await _in_turns(map(JobId, plan.applied.removed), remove)
+        await self._carry_out(wish.set, plan.steps, on, begins=False)
+
     async def _add_declared(self, plan: _Plan) -> None:
         new = [(job_id, plan.wanted[JobId(job_id)]) for job_id in plan.applied.added]
-        if not new:
-            return
         counts = {job_id: count for job_id, count in plan.counts.items() if job_id in plan.applied.added}
         imported = await self.import_all(new, runs_remaining=counts)
         if imported.unchanged:

@@ -32,6 +32,8 @@ ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT
 """Of those that are gone, which are many, an index finds the last ones."""
 RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
 
+HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
+"""If a document has this version."""
 _ENDS = Source(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
 from tokimori.model.decide import Plan
+from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -24,6 +25,10 @@ MOST_FOR_DOORS = 4
 
 class Closing(Protocol):
     """Connections with a server."""
+
+    def under(self, guard: Document) -> Self:
+        """See `Store.under`."""
+        ...
 
     async def close(self) -> None:
         """End all of them; those in use end with what they do."""
@@ -62,6 +67,11 @@ class ServerStore(Generic[DB]):
         doors._opened = self._connect(MOST_FOR_DOORS), self.beats
         self._closing.push_async_callback(doors.db.close)
         return doors
+
+    def under(self, guard: Document) -> Self:
+        guarded = copy(self)
+        guarded._opened = self.db.under(guard), self.beats
+        return guarded
 
     def mark(self) -> None:
         """The server would have to be asked."""

@@ -67,6 +67,8 @@ SAME: Mapping[str, str] = MappingProxyType(
         "calendar update": "calendar_update",
         "calendar delete": "calendar_delete",
         **{f"notifier {what}": f"notifier_{what}" for what in ("add", "list", "show", "delete", "test")},
+        "set list": "set_list",
+        "set show": "set_show",
         "queue list": "queue_list",
         "queue pause": "queue_pause",
         "queue resume": "queue_resume",

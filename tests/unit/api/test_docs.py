@@ -107,6 +107,7 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
     """The answer to the example, where there is what it speaks of."""
     await world.add({"noop": True, "schedule": "@daily", "time_zone": "UTC"}, "nightly-report")
     await world.service.calendars.add("holidays", dates=["12-25"])
+    await world.service.apply("holidays", {"in-a-set": {"noop": True}})
     await world.service.semaphores.set("holidays", 2)
     await world.service.expectations.set("holidays", 60)
     await world.service.add("notifier:holidays", noop=True, notifier={})

@@ -9,10 +9,12 @@ import pytest
 
 from tests.unit.service.test_sets import done, once_before_a_change
 from tests.unit.service.world import World
+from tokimori.clock import Moment
 from tokimori.errors import Conflict, InvalidInput, StoreUnavailable
 from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import FieldChange
 from tokimori.service.documents import Documents
+from tokimori.service.set_turns import LEASE
 from tokimori.service.sets import Applied, changes_in
 
 OFF = {"holidays": {"dates": ["12-25"]}}
@@ -304,6 +306,7 @@ async def test_what_was_interrupted_goes_on(world: World, after: int) -> None:
         await applied(world, **ALL)
     for name, work in kept.items():
         setattr(world.store, name, work)
+    world.clock.moment = Moment(world.clock.moment + LEASE)
     await applied(world, **ALL)
     assert {word: list(what) for word, what in (await applied(world, **ALL)).items()} == {
         word: ["unchanged"] for word in ("calendar", "queue", "semaphore")

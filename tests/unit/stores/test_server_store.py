@@ -11,6 +11,7 @@ from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.model.ids import ClaimId, NodeId
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claim, Claimed
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.notices import Notices, telling
@@ -35,7 +36,7 @@ def parameters(kind: type[object], method: str) -> list[tuple[str, object, objec
     return [(each.name, each.kind, each.default) for each in others]
 
 
-class Counter:
+class Counter(Guarded):
     """Connections that know whether they are open."""
 
     def __init__(self, most: int) -> None:

@@ -8,10 +8,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.memory import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import telling
+from tokimori.stores.rules.errors import overtaken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +31,7 @@ def forwarded(
     return method
 
 
-class MemoryStore:
+class MemoryStore(Guarded):
     """A `Store` whose contents end with this object. `clock` is the store's own."""
 
     def __init__(self, clock: Clock) -> None:
@@ -39,6 +41,8 @@ class MemoryStore:
 
     async def _turn(self) -> Tables:
         await asyncio.sleep(0)
+        if (guard := self.guard) is not None and self._tables.documents.get((guard.kind, guard.name)) != guard:
+            raise overtaken(guard)
         return self._tables
 
     def tell(self) -> None:

@@ -9,10 +9,14 @@ from asyncmy.connection import Connection
 from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.model.document import Document
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.mysql.address import Address, SslMode
 from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
-from tokimori.stores.mysql.statements import Answer
+from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.namespace import Namespace
+from tokimori.stores.reading import HELD
+from tokimori.stores.rules.errors import existing, overtaken
 
 T = TypeVar("T")
 
@@ -138,7 +142,8 @@ class Transaction:
     `wakes`: it may wake whom it makes room for; `woke`: it tried, and may do so later where it is refused.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, guard: Document | None = None) -> None:
+        self._guard = guard
         self.wakes, self.woke = True, False
         self._session = session
         self._begun = False
@@ -148,7 +153,12 @@ class Transaction:
         if self._begun:
             return await self._session.ask(*statements)
         self._begun = True
-        return (await self._session.ask("START TRANSACTION", *statements))[1:]
+        if (guard := self._guard) is None:
+            return (await self._session.ask("START TRANSACTION", *statements))[1:]
+        held = f"{sql(HELD, guard.kind, guard.name, guard.version)} LOCK IN SHARE MODE"
+        _, found = await self._session.ask("START TRANSACTION", held)
+        existing(next(iter(found.rows), None), overtaken(guard))
+        return await self._session.ask(*statements)
 
     async def commit(self, *statements: str) -> list[Answer]:
         """The last round trip."""
@@ -163,7 +173,7 @@ class Transaction:
             await self._session.ask("ROLLBACK")
 
 
-class Sessions:
+class Sessions(Guarded):
     """At most `most` sessions, opened when they are needed and kept.
 
     A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
@@ -178,6 +188,8 @@ class Sessions:
 
     async def ask(self, *statements: str) -> list[Answer]:
         """Statements that each are a transaction, in one round trip. Raises `StoreError`."""
+        if self.guard is not None:
+            return await self.transact(lambda transaction: transaction.commit(*statements))
         return await self.use(lambda session: session.ask(*statements))
 
     async def rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -192,7 +204,7 @@ class Sessions:
         """Have the work done in a transaction; what it does not commit is undone. Raises `StoreError`."""
 
         async def in_transaction(session: Session) -> T:
-            transaction = Transaction(session)
+            transaction = Transaction(session, self.guard)
             try:
                 try:
                     return await work(transaction)

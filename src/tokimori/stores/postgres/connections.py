@@ -7,11 +7,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 
-from tokimori.errors import StoreError, StoreUnavailable
+from tokimori.errors import Overtaken, StoreError, StoreUnavailable
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
+from tokimori.stores.reading import HELD
+from tokimori.stores.rules.errors import existing, overtaken
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -39,6 +42,7 @@ _SETTINGS = {
 }
 _LOCAL_SETTINGS = "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())
 _OLDEST = 13
+_HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
 
 async def connect(address: Address) -> Any:
@@ -81,13 +85,6 @@ def _in_namespace(namespace: Namespace) -> type[Any]:
     return InNamespace
 
 
-async def _in_transaction(session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
-    """Behind a pooler only a transaction keeps one session of the server, and what was set there."""
-    async with session.transaction(isolation="read_committed"):
-        await session.execute(_LOCAL_SETTINGS)
-        return await work(session)
-
-
 def _uuid_bytes(text: str) -> bytes:
     return bytes.fromhex(text.replace("-", ""))
 
@@ -103,7 +100,7 @@ class _Session(NamedTuple):
     """The statements that it has carried out."""
 
 
-class Connections:
+class Connections(Guarded):
     """At most `most` sessions, opened when they are needed and kept.
 
     A statement goes to a session that has carried it out before, where one is free: its plan is there.
@@ -127,6 +124,18 @@ class Connections:
         self._free: list[_Session] = []
         self._places = asyncio.Semaphore(most)
         self._closed = False
+
+    async def _carry_out(self, session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Do the work. Behind a pooler only a transaction keeps one session of the server, and what was set there."""
+        if not self._address.pooled and self.guard is None:
+            return await work(session)
+        async with session.transaction(isolation="read_committed"):
+            if self._address.pooled:
+                await session.execute(_LOCAL_SETTINGS)
+            if (guard := self.guard) is not None:
+                held = await session.fetchval(_HELD, guard.kind, guard.name, guard.version)
+                existing(held, overtaken(guard))
+            return await work(session)
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """Carry out one statement, which is one transaction. Raises `StoreError`."""
@@ -177,7 +186,7 @@ class Connections:
         known = False
         try:
             async with asyncio.timeout(patience):
-                done = await (_in_transaction(session, work) if self._address.pooled else work(session))
+                done = await self._carry_out(session, work)
             known = True
             planned.add(statement)
             return done
@@ -186,7 +195,7 @@ class Connections:
             raise
         except FAULTS as fault:
             raise store_error(fault, self._address.name) from None
-        except StoreError:
+        except (StoreError, Overtaken):
             known = True
             raise
         finally:
@@ -196,7 +205,7 @@ class Connections:
                 session.terminate()
 
     async def _take(self, statement: str) -> _Session:
-        self._free = [free for free in self._free if not free.session.is_closed()]
+        self._free[:] = [free for free in self._free if not free.session.is_closed()]
         if not self._free:
             return _Session(await connect(self._address), set())
         places = range(len(self._free) - 1, -1, -1)

@@ -12,11 +12,14 @@ import msgspec
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import NoScriptError, ResponseError
 
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
+from tokimori.stores.rules.errors import overtaken
 
 PATIENCE = 4.0
 """Seconds to wait for any answer: less than a lease."""
+_OVERTAKEN = "overtaken by another change"
 _METHOD = """
 local function method()
 {body}
@@ -82,12 +85,17 @@ async def connect(address: Address) -> AbstractConnection:
     return connection
 
 
+def document_key(kind: str, name: str) -> str:
+    """Return how a document is called there: a blank is less than what a kind may consist of; kinds stay together."""
+    return f"{kind} {name}"
+
+
 async def _exchange(connection: AbstractConnection, *words: str | bytes, raw: bool = False) -> Any:
     await connection.send_command(*words)
     return await connection.read_response(disable_decoding=raw)
 
 
-class Connections:
+class Connections(Guarded):
     """At most `most` connections, opened when they are needed and kept.
 
     A connection whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
@@ -103,6 +111,8 @@ class Connections:
     async def run(self, script: str, **asked: object) -> Any:
         """Run a script, which is one transaction. Raises `StoreError`."""
         text, digest = self._scripts[script]
+        if (guard := self.guard) is not None:
+            asked["guard"] = document_key(guard.kind, guard.name), str(guard.version)
         words = ("1", self.address.prefix, msgspec.msgpack.encode(asked))
 
         async def work(connection: AbstractConnection) -> Any:
@@ -128,6 +138,8 @@ class Connections:
                 return answer
             except FAULTS as fault:
                 known = isinstance(fault, ResponseError)
+                if self.guard is not None and _OVERTAKEN in str(fault):
+                    raise overtaken(self.guard) from None
                 raise store_error(fault, self.address.name) from None
             finally:
                 if known and not self._closed:

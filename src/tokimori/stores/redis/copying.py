@@ -12,8 +12,8 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports import copying as port
 from tokimori.ports.copying import Copied, Key, Kind, key_of
-from tokimori.stores.redis.connections import Connections
-from tokimori.stores.redis.documents import all_documents, document_key
+from tokimori.stores.redis.connections import Connections, document_key
+from tokimori.stores.redis.documents import all_documents
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
 from tokimori.stores.redis.pruning import deleted_jobs
 from tokimori.stores.redis.runs import born_map, output

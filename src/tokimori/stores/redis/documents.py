@@ -1,7 +1,7 @@
 """Documents: what is asked of the scripts on them. A version is text there, as it may be above 2^53."""
 
 from tokimori.model.document import Document
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import Connections, document_key
 from tokimori.stores.rules.errors import document_changed, existing, no_document
 
 
@@ -45,8 +45,3 @@ async def _page(db: Connections, first: str, begin: str, limit: int) -> list[Doc
 async def delete_document(db: Connections, kind: str, name: str, version: int) -> None:
     if not await db.run("delete_document", key=document_key(kind, name), version=str(version)):
         raise document_changed(kind, name)
-
-
-def document_key(kind: str, name: str) -> str:
-    """How a document is called there: a blank is less than what a kind may consist of, so that kinds stay together."""
-    return f"{kind} {name}"

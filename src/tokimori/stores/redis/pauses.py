@@ -12,7 +12,7 @@ async def add_pause(db: Connections, pause: Pause) -> Pause:
 
 
 async def delete_pause(db: Connections, queue: str) -> None:
-    await db.do("HDEL", f"{db.address.prefix}pauses", queue)
+    await db.run("delete_pause", queue=queue)
 
 
 async def list_pauses(db: Connections) -> list[Pause]:

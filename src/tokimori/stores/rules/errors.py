@@ -2,8 +2,9 @@
 
 from typing import TypeVar
 
-from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused
+from tokimori.errors import Conflict, FamilyChanged, NotFound, Overtaken, Refused, TokimoriError
 from tokimori.model.dependents import CHILDLESS
+from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def no_run(run_id: str) -> NotFound:
     return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
 
 
-def existing(found: T | None, missing: NotFound) -> T:
+def existing(found: T | None, missing: TokimoriError) -> T:
     """What was found. Raises the error where that is nothing."""
     if found is None:
         raise missing
@@ -73,6 +74,11 @@ def no_document(kind: str, name: str) -> NotFound:
 def document_changed(kind: str, name: str) -> Conflict:
     """The error for putting or deleting another version of a document than the store has."""
     return Conflict(f"the {kind} {name!r} was changed meanwhile: read it again", field=kind, value=name)
+
+
+def overtaken(guard: Document) -> Overtaken:
+    """Return the error for a change under another version of a document than the store has."""
+    return Overtaken(f"{guard.kind} {guard.name}: another change was faster", field=guard.kind, value=guard.name)
 
 
 def no_semaphore(name: str) -> NotFound:

@@ -18,10 +18,12 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.ports.working import Claim, Claimed
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
-from tokimori.stores.reading import TableReader
+from tokimori.stores.reading import HELD, TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
+from tokimori.stores.rules.errors import existing, overtaken
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
 from tokimori.stores.sqlite import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
@@ -68,7 +70,7 @@ def writing(
     return method
 
 
-class SqliteStore(TableReader):
+class SqliteStore(Guarded, TableReader):
     """A `Store` in the file at `path` (absolute). `clock` is this machine's, and with it the store's own.
 
     Belongs to the event loop that opened it. Not for files on a network: SQLite's locks don't hold there.
@@ -144,9 +146,15 @@ class SqliteStore(TableReader):
         return await self._write(lambda db: db.execute(statement % (("?",) * len(values)), values).rowcount)
 
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def guarded(db: Connection) -> T:
+            if (guard := self.guard) is not None:
+                held = HELD % (("?",) * 3), (guard.kind, guard.name, guard.version)
+                existing(db.execute(*held).fetchone(), overtaken(guard))
+            return work(db, *args, **kwargs)
+
         while True:
             try:
-                return await self._open.writer.run(lambda db: work(db, *args, **kwargs))
+                return await self._open.writer.run(guarded)
             except StillMoving as moving:
                 await self._move_runs(moving.incarnation, count())
 

@@ -8,6 +8,10 @@ if call('EXISTS', P .. 'schema') == 0 then
     return redis.error_reply('NOSCHEMA there are no keys of this installation')
 end
 
+if ask.guard and call('HGET', P .. 'document:' .. ask.guard[1], 'version') ~= ask.guard[2] then
+    return redis.error_reply('GUARD overtaken by another change')
+end
+
 local ENDS = {succeeded = true, failed = true, cancelled = true, skipped = true}
 
 -- A table of RESP2 ends at a nil: absent fields are false. Of a run in a list only the values of fields that are asked

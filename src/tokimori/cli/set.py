@@ -1,0 +1,61 @@
+"""`tokimori set …`"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tokimori.cli.command import Group
+from tokimori.cli.listing import listing, print_list
+from tokimori.cli.session import in_service
+from tokimori.cli.table import At
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tokimori.service.service import Service
+    from tokimori.service.set_turns import SetState
+
+sets = Group("set", help="Sets: jobs and resources that files declare together, or that an app declares.")
+
+_COLUMNS = ("NAME", "JOBS", "VERSION", "APPLIED", "BY", "STATE")
+
+
+@sets.command("list")
+@listing(_COLUMNS)
+def list_sets() -> None:
+    """List the sets: who applied each last, and if that came to its end."""
+    _print(None)
+
+
+@sets.command("show")
+@click.argument("name")
+@listing(_COLUMNS)
+def show_set(name: str) -> None:
+    """Show one set."""
+    _print(name)
+
+
+def _print(name: str | None) -> None:
+    from tokimori.service.views.sets import sentence, set_view
+
+    async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
+        return await service.sets(name), service.time_zone
+
+    found, zone = in_service(act)
+    rows = [
+        (
+            each,
+            [
+                (
+                    each.name,
+                    each.jobs,
+                    each.version,
+                    None if each.begun is None else At(each.begun, zone),
+                    each.by,
+                    sentence(each),
+                )
+            ],
+        )
+        for each in found
+    ]
+    print_list(_COLUMNS, rows, set_view)

@@ -1,0 +1,2 @@
+-- End the pause of a queue.
+return call('HDEL', P .. 'pauses', ask.queue)
