@@ -25,6 +25,8 @@ ALWAYS: dict[str, frozenset[str]] = {
     "cluster/test_all_faults.py": frozenset(),
     "cluster/test_three_nodes.py": frozenset({"sqlite"}),
     "integration/locks/test_exclusion.py": frozenset({"sqlite"}),
+    "integration/apps/test_drained.py": frozenset({"sqlite"}),
+    "integration/apps/test_never_begun_again.py": frozenset({"sqlite"}),
 }
 """Of these tests, which take long, only those on these stores belong to `make test`; all of them to `make prove`."""
 TESTS = Path(__file__).parent

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from tokimori.errors import InvalidInput
 from tokimori.model.handlers import pattern_of_stored
+from tokimori.model.policies import Seconds
 
 Count = Annotated[int, Meta(ge=1)]
 
@@ -33,6 +34,13 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     ] = False
     processes: Annotated[int, Meta(ge=1, le=1000, description="Worker processes; by default one for each core.")]
     concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Runs at a time in each worker process.")] = 16
+    drain: Annotated[
+        Seconds | None,
+        Meta(
+            description="Seconds that the runs beside one that does not end get to finish before their worker process"
+            " is ended; none: node.stop_grace."
+        ),
+    ] = None
     most_runs: Annotated[
         Count | None, Meta(description="After so many runs a worker process is replaced; none: never.")
     ] = None

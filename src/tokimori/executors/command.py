@@ -15,7 +15,7 @@ from tokimori.executors.exchange import Exchange, Exchanges
 from tokimori.executors.hiding import hidden_in_json
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
-from tokimori.executors.keeper_deaths import lost_with, said_of
+from tokimori.executors.keeper_deaths import how, lost_with, said_of
 from tokimori.executors.keeper_post import Attempt, KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.old_output import MOST, remove_old_output
@@ -305,7 +305,7 @@ class CommandExecutor:
     async def _bury(self, post: KeeperPost, lost: Sequence[Attempt], judged: Judgement) -> None:
         """End what the keeper has left, and only then tell that its attempts are lost."""
         pid, status = await post.bury()
-        for line in said_of(pid, status, [attempt.task for attempt in lost], judged):
+        for line in said_of("keeper", f"keeper {pid}", how(pid, status), [attempt.task for attempt in lost], judged):
             log.warning("%s", line)
         for attempt in lost:
             self._tell(self._end(attempt, lost_with(pid, status, attempt.task, judged), self._clock.now()))

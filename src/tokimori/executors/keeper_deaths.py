@@ -18,16 +18,20 @@ def lost_with(pid: int, status: int, task: Task, judged: Judgement) -> Lost:
     return Lost(f"its keeper died{words} ({how(pid, status)})", counts)
 
 
-def said_of(pid: int, status: int, tasks: Sequence[Task], judged: Judgement) -> list[str]:
-    """Lines for the log."""
-    runs = _some([f"run {task.run_id} of {task.job_id}" for task in tasks])
-    lines = [f"a keeper died ({how(pid, status)}); lost with it: {runs}"]
+def said_of(kind: str, name: str, how: str, tasks: Sequence[Task], judged: Judgement) -> list[str]:
+    """Return lines for the log: a keeper, or another process of this `kind`, has died."""
+    lines = [f"a {kind} died ({how}); lost with it: {runs_of(tasks)}"]
     if judged.culprit is not None:
-        lines.append(f"only job {judged.culprit} ran when keeper {pid} died: look at what its command ends")
+        lines.append(f"only job {judged.culprit} ran when {name} died: look at what its runs end")
     elif judged.suspects:
-        names = _some(judged.suspects)
-        lines.append(f"these jobs ran when several keepers died, and get keepers of their own: {names}")
+        names = some(judged.suspects)
+        lines.append(f"these jobs ran when several {kind}s died, and get {kind}s of their own: {names}")
     return lines
+
+
+def runs_of(tasks: Sequence[Task]) -> str:
+    """Return these runs in words, at most `MOST_NAMED` of them."""
+    return some([f"run {task.run_id} of {task.job_id}" for task in tasks]) or "nothing"
 
 
 def how(pid: int, status: int) -> str:
@@ -36,7 +40,7 @@ def how(pid: int, status: int) -> str:
     return f"pid {pid}, {ending}"
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    found = ", ".join(names[:MOST_NAMED]) or "nothing"
+def some(names: Sequence[str]) -> str:
+    """Return the first names, at most `MOST_NAMED`, and how many more there are."""
+    more, found = len(names) - MOST_NAMED, ", ".join(names[:MOST_NAMED])
     return found if more <= 0 else f"{found} and {more} more"

@@ -122,7 +122,7 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     """
     lost = run.lost + outcome.counts
     event = Event.REQUEUE if retry.may_lose(lost) else Event.FAIL
-    why = f"{outcome.reason}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
+    why = f"{outcome.reason.rstrip('.')}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
     return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=why)
 
 

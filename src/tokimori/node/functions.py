@@ -101,6 +101,7 @@ def _app_of(settings: Settings, secret: str) -> AppSettings | None:
         processes=said.processes,
         concurrency=said.concurrency,
         most_runs=said.most_runs,
+        drain=settings.node.stop_grace if said.drain is None else said.drain,
         most_memory=None if said.most_memory is None else said.most_memory * 2**20,
     )
 

@@ -6,7 +6,14 @@ from tokimori.clock import Moment
 from tokimori.engine.trim import Kept
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL, handler_of, serves
+from tokimori.model.lanes import (
+    HANDLERS_LABEL,
+    ONLY_LABEL,
+    SHORT_LABEL,
+    UNABLE_LABEL,
+    handler_of,
+    serves,
+)
 from tokimori.ports.nodes import NodeRecord, NodeState
 
 MOST_WORDS = 200

@@ -19,7 +19,8 @@ from tokimori.engine.rhythm import Rhythm
 from tokimori.engine.trim import Kept
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.executors import executors_of
-from tokimori.executors.functions.executor import FunctionExecutor, handlers_of
+from tokimori.executors.functions.begins import handlers_of
+from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
@@ -146,7 +147,8 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
     """A node asks whether functions can be started, and is told when that may have changed."""
 
     def able() -> None:
-        node.become(replace(node.identity, unable="" if functions.able() else functions.unable()))
+        unable = "" if functions.able() else functions.unable()
+        node.become(replace(node.identity, unable=unable, draining=functions.draining()))
 
     node.signalling, node.able = functions.signal, functions.able
     functions.tell(gone=node.stop, able=able)

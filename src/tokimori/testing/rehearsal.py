@@ -30,8 +30,8 @@ from tokimori.client.opening import Stores, this_program
 from tokimori.clock import SECOND
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
+from tokimori.executors.functions.begins import begin_of
 from tokimori.executors.functions.endings import outcome_of
-from tokimori.executors.functions.executor import begin_of
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Output, Run

@@ -51,9 +51,9 @@ PAY = "echo begun >> {}; exec sleep 1000"
 class Till(AppProgram):
     """The app, and two commands, of which none may begin twice."""
 
-    def __init__(self, home: Path, url: str | None = None) -> None:
+    def __init__(self, home: Path, url: str | None = None, app: str = APP) -> None:
         super().__init__(home)
-        self.app.write_text(APP)
+        self.app.write_text(app)
         if url is not None:
             self.environment["TOKIMORI_STORE"] = url
         self.environment["TOKIMORI_NODE_STOP_GRACE"] = "0.3"

@@ -1,7 +1,7 @@
 """What is said of a keeper that died."""
 
 from tests.integration.executors.workshop import a_task, shell
-from tokimori.executors.keeper_deaths import lost_with, said_of
+from tokimori.executors.keeper_deaths import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
 from tokimori.model.suspicion import Judgement, Suspicion
@@ -33,18 +33,20 @@ def test_a_run_is_told_how_its_keeper_died() -> None:
 
 def test_the_log_says_who_went_with_it() -> None:
     """The keeper, its end, and the runs, of which at most ten are named."""
-    assert said_of(7, -9, tasks(2), judged(0)) == [
+    assert said_of("keeper", "keeper 7", how(7, -9), tasks(2), judged(0)) == [
         "a keeper died (pid 7, signal 9, SIGKILL); lost with it: run r0 of j0, run r1 of j1"
     ]
-    (line,) = said_of(7, 3, tasks(12), judged(0))
+    (line,) = said_of("keeper", "keeper 7", how(7, 3), tasks(12), judged(0))
     assert line.startswith("a keeper died (pid 7, exit code 3); ")
     assert line.endswith("run r9 of j9 and 2 more")
-    assert said_of(7, 3, [], judged(0)) == ["a keeper died (pid 7, exit code 3); lost with it: nothing"]
+    assert said_of("keeper", "keeper 7", how(7, 3), [], judged(0)) == [
+        "a keeper died (pid 7, exit code 3); lost with it: nothing"
+    ]
 
 
 def test_the_log_says_whom_to_look_at() -> None:
     """Who runs apart from now on, and in the end who did it."""
-    _, line = said_of(7, -9, tasks(2), judged(0, "j0", "j1"))
+    _, line = said_of("keeper", "keeper 7", how(7, -9), tasks(2), judged(0, "j0", "j1"))
     assert line == "these jobs ran when several keepers died, and get keepers of their own: j0, j1"
-    _, line = said_of(7, -9, tasks(1), judged(4, "j0", culprit="j0"))
-    assert line == "only job j0 ran when keeper 7 died: look at what its command ends"
+    _, line = said_of("keeper", "keeper 7", how(7, -9), tasks(1), judged(4, "j0", culprit="j0"))
+    assert line == "only job j0 ran when keeper 7 died: look at what its runs end"

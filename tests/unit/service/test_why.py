@@ -14,9 +14,9 @@ from tests.unit.service.world import NODE, ON_DEMAND, World
 from tokimori.engine.settle import change_of
 from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import looked_at
-from tokimori.model.ids import Incarnation, NodeId, PermitId
+from tokimori.model.ids import Incarnation, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
-from tokimori.model.lanes import HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL
+from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Wish
@@ -499,6 +499,22 @@ async def test_an_overdue_job(world: World) -> None:
         "2030-01-01 01:00:00+01:00"
     )
     assert [*found] == [Cause.OVERDUE, Cause.NO_NODE, Cause.ON_DEMAND]
+
+
+async def test_a_run_whose_process_is_drained(world: World) -> None:
+    """Because of which run, and until when; others of the node, and of other processes, are not told of it."""
+    run = await one_waits(world)
+    await world.begin(1)
+    until = "2030-01-01T00:00:30Z"
+    labels = {DRAINING_LABEL: f"41 other {until}; 42 stuck {until}"}
+    now = await world.store.get_run(RunId(run))
+    nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
+    job = await world.service.get("j")
+    for pid, found in ((42, f"draining for run stuck, until {until}: "), (7, None)):
+        reading = Reading(now=NEW_YEAR, job=job, run=now, nodes=nodes)
+        reasons = {each.cause: each for each in why_run(reading, replace(now, pid=pid)).reasons}
+        assert (Cause.DRAINING in reasons) is (found is not None)
+        assert found is None or reasons[Cause.DRAINING].text.startswith(found)
 
 
 def test_every_cause_is_made_here_and_told_of() -> None:

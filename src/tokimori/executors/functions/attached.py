@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tokimori.errors import Refused
+from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.listener import Connection, Listener
-from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.model.suspicion import COMMON
 
@@ -41,6 +42,7 @@ class Attached:
         self._hello: asyncio.Future[Hello] | None = None
         self.gone: Callable[[], object] = _nobody
         self.able, self.unable = True, ""
+        self.drains = Drains(lambda _: None, lambda: None)
 
     async def open(self) -> Hello:
         """Wait until the program has said what it has. Raises `Refused`."""
@@ -76,7 +78,7 @@ class Attached:
     def bind(self, process: WorkerProcess) -> None:
         """Nobody ends it with the lease: what is lost then is told so."""
 
-    def kill(self, process: WorkerProcess) -> bool:
+    def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
         """It is not ours to end."""
         return False
 

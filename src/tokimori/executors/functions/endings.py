@@ -1,13 +1,16 @@
 """From how an attempt of a function ended to its outcome. Pure."""
 
+from collections.abc import Sequence
+
 from tokimori.clock import FIRST, LAST, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
+from tokimori.executors.keeper_deaths import some
 from tokimori.executors.outcomes import short_of, stopped
-from tokimori.model.outcome import Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
-from tokimori.ports.executor import StopReason
+from tokimori.ports.executor import StopReason, Task
 
 _TIMES = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
 """The first and the last that an end may name."""
@@ -61,7 +64,15 @@ def _nonsense(ended: wire.Ended) -> str | None:
     return None
 
 
-def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Released:
-    """What became of an attempt whose process was killed because of another one."""
+def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Lost:
+    """Return the outcome of an attempt whose process was killed because of another one."""
     ignored = "its time-out" if timed_out else "the order to end"
-    return Released(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")
+    return Lost(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")
+
+
+def died_beside(how: str, task: Task, lost: Sequence[Task], counts: int) -> Lost:
+    """Return the outcome of an attempt that was `lost` with others, any of which may have ended their process."""
+    others = some([f"run {each.run_id}" for each in lost if each is not task])
+    beside = f"; beside it ran {others}" if others else ""
+    words = "" if counts else "; it does not count against this one yet"
+    return Lost(f"its worker process died ({how}){beside}{words}", counts)

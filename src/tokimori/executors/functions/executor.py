@@ -2,29 +2,28 @@
 
 import asyncio
 import logging
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from tokimori.clock import SECOND, Clock, Moment
-from tokimori.errors import Bug, Refused
+from tokimori.clock import SECOND, Clock, Moment, format_moment
+from tokimori.errors import Refused
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attached import Attached
+from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, told_of
 from tokimori.executors.functions.early import Early
-from tokimori.executors.functions.endings import killed_beside, outcome_of
+from tokimori.executors.functions.endings import died_beside, killed_beside, outcome_of
 from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper_deaths import said_of
 from tokimori.executors.outcomes import stopped
-from tokimori.model.handlers import Handler, handles
+from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
-from tokimori.model.notes import Notes
-from tokimori.model.outcome import Lost, Outcome, Released, TimedOut
+from tokimori.model.outcome import Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
-from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Grew, Noted, Report, Signal, Started, StopReason, Task
+from tokimori.ports.executor import Ended, Report, Signal, Started, StopReason, Task
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +33,8 @@ WHY = {
     StopReason.RESTART: "it was restarted",
     StopReason.DISOWN: "it is no longer its node's",
 }
+MOST_TOLD = 8
+"""So many processes that are drained others are told of."""
 TELL_STARTS = 0.05
 """So many seconds after an attempt began its start is told, if it still runs: the end of a shorter one says it, too."""
 
@@ -87,6 +88,13 @@ class FunctionExecutor:
     def unable(self) -> str:
         """Why none can be, as the log has said it; empty: they can."""
         return "" if self._processes is None else self._processes.unable
+
+    def draining(self) -> str:
+        """Return which processes are drained, because of which run, and until when (`PID RUN UNTIL; …`)."""
+        drained = () if self._processes is None else self._processes.drains.processes[:MOST_TOLD]
+        boot = self._boot(boottime()) if drained else Moment(0)
+        found = [(each.pid, each.blamed.task.run_id, each.drained_until) for each in drained if each.blamed is not None]
+        return "; ".join(f"{pid} {run} {format_moment(_second(until, boot))}" for pid, run, until in found)
 
     def reload(self, app: AppSettings | None = None) -> None:
         """Let new processes with the code of now, and with these settings, take over; the old finish what they have."""
@@ -206,10 +214,7 @@ class FunctionExecutor:
 
     def _grace_over(self, attempt: Attempt) -> None:
         process = attempt.process
-        if process is None or process.blamed is not None:
-            return
-        if self._pool.kill(process):
-            process.blamed = attempt
+        if process is None or self._pool.drain(process, attempt):
             return
         process.take(attempt.number)
         self._end(attempt, _cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
@@ -240,7 +245,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.Grew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._tell(_told_of(attempt.task, message))
+                        self._tell(told_of(attempt.task, message))
                 case wire.Hello() | wire.Unloadable():
                     pass  # too late: it has begun
                 case _:
@@ -275,22 +280,25 @@ class FunctionExecutor:
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
         """Processes ended together, with whatever they had: nobody can say which of their runs did it."""
         lost = [(process, attempt) for process in processes for attempt in process.attempts.values()]
+        tasks = [attempt.task for _, attempt in lost]
         counts: Mapping[RunId, int] = {}
         if unasked and lost:
-            judged = after_death(self._suspicion, {each.task.run_id: each.task.job_id for _, each in lost})
+            judged = after_death(self._suspicion, {task.run_id: task.job_id for task in tasks})
             self._suspicion, counts = judged.suspicion, judged.counts
+            for line in said_of("worker process", "it", how, tasks, judged):
+                log.warning("%s", line)
         for process in processes:
             process.attempts.clear()
         for process, attempt in lost:
-            if (blamed := process.blamed) is not None:
+            if process.killed and (blamed := process.blamed) is not None:
                 run_id, timed_out = blamed.task.run_id, blamed.timed_out
                 otherwise: Outcome = killed_beside(process.number, run_id, timed_out=timed_out)
             elif unasked:
-                otherwise = Lost(f"its worker process died ({how})", counts.get(attempt.task.run_id, 1))
+                otherwise = died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1))
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
             self._end(attempt, _cut_off(attempt) or otherwise, boottime())
-        self._fill()
+        self._get_on()
 
     def _end(
         self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
@@ -337,22 +345,15 @@ def _nobody_told(_: wire.Hello) -> None:
     """Where nobody wants to know what the app declares."""
 
 
-def _told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
-    """What an attempt that goes on has told of itself."""
-    match said:
-        case wire.Grew(size=size, tail=tail):
-            output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
-            return Grew(run_id=task.run_id, token=task.token, output=output)
-        case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
-            notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
-            return Noted(run_id=task.run_id, token=task.token, notes=notes)
-        case _:
-            assert_never(said)
-
-
 def _moment(at: float, boot: Moment) -> Moment:
     """The moment so many seconds after the boot."""
     return Moment(boot + int(at * SECOND))
+
+
+def _second(at: float, boot: Moment) -> Moment:
+    """The second before which it is, so that it stays the same however often it is asked."""
+    moment = _moment(at, boot)
+    return Moment(moment - moment % SECOND)
 
 
 def _cut_off(attempt: Attempt) -> Outcome | None:
@@ -360,35 +361,3 @@ def _cut_off(attempt: Attempt) -> Outcome | None:
     if attempt.timed_out:
         return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
     return None if attempt.reason is None else stopped(attempt.reason)
-
-
-def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
-    """What a worker process is told of an attempt that begins now. Raises `Bug`."""
-    return wire.Begin(
-        number=number,
-        handler=handler_in(task),
-        run_id=task.run_id,
-        job_id=task.job_id,
-        attempt=task.attempt,
-        token=task.token,
-        scheduled_at=task.nominal,
-        due_at=task.due,
-        payload=task.payload,
-        checkpoint=task.checkpoint,
-        deadline=None if task.timeout is None else Moment(clock.now() + int(task.timeout * SECOND)),
-        parent_run_id=task.parent_id,
-        returning_succeeds=task.auto_complete_success,
-        traceparent=task.traceparent,
-    )
-
-
-def handler_in(task: Task) -> str:
-    """The handler that a task names. Raises `Bug`."""
-    if not isinstance(task.target, Function):
-        raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
-    return task.target.name
-
-
-def handlers_of(app: wire.Hello) -> Sequence[Handler]:
-    """The handlers that an app has."""
-    return (*app.handlers, *map(re.compile, app.patterns))

@@ -20,7 +20,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     its modules are looked for first, `require` modules that are imported before it. After `most_runs` runs, or with
     more than `most_memory` bytes in memory, a process is replaced when nothing runs in it (None: never). `attached`:
     another program runs the functions itself, and comes to the socket. `stored` are patterns of what jobs may name
-    without the app: `app` may be empty then.
+    without the app: `app` may be empty then. Where a run does not end, the others of its process get `drain` seconds.
     """
 
     app: str
@@ -36,6 +36,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     most_memory: int | None = None
     attached: bool = False
     stored: tuple[str, ...] = ()
+    drain: float = 30.0
 
 
 class Phase(StrEnum):
@@ -75,8 +76,9 @@ class Attempt:
 class WorkerProcess:
     """A process that runs functions. `cell` is that of the jobs which it serves (`tokimori.model.suspicion`).
 
-    `generation` grows with each reload of the code. `blamed` is an attempt because of which it is being killed.
-    `exited`: it is no more; what it said last may still have to be read. `since` is when it was started (seconds of
+    `generation` grows with each reload of the code. `blamed` is an attempt because of which it is drained, `overdue`
+    are all whose time and grace are over, and at `drained_until` (seconds of CLOCK_BOOTTIME) it is `killed`. `exited`:
+    it is no more; what it said last may still have to be read. `since` is when it was started (seconds of
     CLOCK_BOOTTIME), and `ended` how many attempts have ended in it.
     """
 
@@ -88,6 +90,9 @@ class WorkerProcess:
         self.pid: int | None = None
         self.attempts: dict[int, Attempt] = {}
         self.blamed: Attempt | None = None
+        self.overdue: set[int] = set()
+        self.drained_until = 0.0
+        self.killed = False
         self.since = 0.0
         self.ended = 0
         self.exited = False

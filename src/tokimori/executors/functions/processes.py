@@ -3,14 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.backoff import Backoff
+from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.last_words import how_it_ended, last_words, said
 from tokimori.executors.functions.listener import Connection, Listener
-from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.pool import Pool
+from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
 from tokimori.executors.functions.start import start_of
 from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
@@ -67,7 +69,7 @@ class Processes:
             app.secret,
             lambda reading: Connection(reading, self._greet, self._hear, self._cut_off),
         )
-        self._processes: dict[int, WorkerProcess] = {}
+        self._processes = Pool()
         self._hello: asyncio.Future[Hello] | None = None
         self._lease: keeper_wire.Lease | None = None
         self._generation = 1
@@ -78,6 +80,7 @@ class Processes:
         self._newest: Hello | None = None
         self._changed = changed
         self._closing = False
+        self.drains = Drains(self.kill, ready)
         self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -123,7 +126,7 @@ class Processes:
     @property
     def able(self) -> bool:
         """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
-        return self._has_ready() or not (self._backoff.pause or self._hangs())
+        return self._processes.has_ready(self._given_to) or not (self._backoff.pause or self._hangs())
 
     @property
     def unable(self) -> str:
@@ -131,31 +134,20 @@ class Processes:
         return self._telling.unable
 
     def _hangs(self) -> bool:
-        coming = [each.since for each in self._processes.values() if each.phase is Phase.STARTING and each.since]
-        return bool(coming) and max(coming) < boottime() - SLOW_IMPORT
-
-    def _has_ready(self) -> bool:
-        common = (each for each in self._processes.values() if each.cell == COMMON)
-        return any(each.is_ready and each.generation <= self._given_to for each in common)
+        return self._processes.hangs(boottime() - SLOW_IMPORT)
 
     def place(self, cell: int) -> WorkerProcess | None:
         """The process of the cell that has room and the least to do. Those of suspects do not wait for a takeover."""
-        best, newest = None, self._given_to if cell == COMMON else self._generation
-        for each in self._processes.values():
-            counts = each.cell == cell and each.generation <= newest
-            if counts and (best is None or len(each.attempts) < len(best.attempts)) and each.has_room:
-                best = each
-        return best
+        return self._processes.place(cell, self._given_to if cell == COMMON else self._generation)
 
     def need(self, cell: int, pause: float) -> None:
         """A process of this cell is missing; those of suspects are started when they are needed."""
-        if cell != COMMON and not any(each.cell == cell for each in self._alive()):
+        if cell != COMMON and not any(self._processes.alive(cell)):
             self._start(cell, max(pause, self._backoff.pause))
 
     def flush(self) -> None:
         """Send what was given to them."""
-        for process in self._processes.values():
-            process.flush()
+        self._processes.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
         """It has ended runs: replace it if it has done enough. Those of suspects end when they have nothing to do."""
@@ -163,6 +155,7 @@ class Processes:
             self._backoff.worked()
         if self._tell_able():
             self._ready()
+        self.drains.look_at(process)
         most = self._app.most_runs
         if (process.cell != COMMON and not process.load) or (most is not None and process.ended >= most):
             self._retire(process)
@@ -173,9 +166,15 @@ class Processes:
         """What it works on has to end with the lease now, or need not any more."""
         self._send(process, keeper_wire.Bind(process.number, process.lease_bound))
 
-    def kill(self, process: WorkerProcess) -> bool:
+    def kill(self, process: WorkerProcess) -> None:
         """End it now, with all that it has started."""
         self._send(process, keeper_wire.Stop(process.number, 0.0))
+
+    def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
+        """Let another process take its place, and end it, in which this attempt does not end, once that harms least."""
+        self.drains.add(process, attempt, self._app.drain, self._app.processes)
+        if process.cell == COMMON:
+            self._replenish()
         return True
 
     def renew(self, sent: float) -> None:
@@ -196,12 +195,9 @@ class Processes:
 
     # Starting and replacing
 
-    def _alive(self) -> Iterator[WorkerProcess]:
-        return (each for each in self._processes.values() if each.phase in (Phase.STARTING, Phase.READY))
-
     def _replenish(self) -> None:
         """Start as many processes with the code of now as are missing."""
-        found = [each for each in self._alive() if each.cell == COMMON and each.generation == self._generation]
+        found = [each for each in self._processes.alive(COMMON) if each.generation == self._generation]
         for _ in range(self._app.processes - len(found)):
             self._start(COMMON, self._backoff.pause)
         if self._take_over():
@@ -291,7 +287,7 @@ class Processes:
 
     def _end_if_there(self, number: int) -> None:
         process = self._processes.get(number)
-        if process is not None and process.blamed is None and not self._closing:
+        if process is not None and not process.killed and not self._closing:
             log.warning("worker process %d (pid %s) is cut off from its node, and is ended", number, process.pid)
             process.phase = Phase.CUT_OFF
             self.kill(process)
@@ -324,6 +320,7 @@ class Processes:
         if self._closing or not found:
             return
         for process in found:
+            self.drains.forget(process)
             phase, process.phase = process.phase, Phase.GONE
             unasked = unasked or phase is Phase.CUT_OFF  # it was ended for what it had done
             if phase is Phase.STARTING:
@@ -349,7 +346,7 @@ class Processes:
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(Refused(message, field="app", value=self._app.app, allowed=allowed))
         elif not self._refused():
-            if is_first and self._has_ready():
+            if is_first and self._processes.has_ready(self._given_to):
                 log.error("no new code is taken over, the processes with the code of before go on: %s", message)
             self._tell_unable(message)
 
@@ -366,8 +363,8 @@ class Processes:
             self._ready()
 
     def _tell_able(self) -> bool:
-        told = self._telling.told_in is not None
-        return told and self._has_ready() and not self._backoff.pause and self._telling.can()
+        ready = self._telling.told_in is not None and self._processes.has_ready(self._given_to)
+        return ready and not self._backoff.pause and self._telling.can()
 
     def _refused(self) -> bool:
         return self._hello is not None and self._hello.done() and self._hello.exception() is not None

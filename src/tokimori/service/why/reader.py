@@ -61,8 +61,10 @@ class Reader:
         self._doubted = doubted
 
     async def of_run(self, run: Run, job: Job | None) -> Reading:
-        """What may hold the run. Only one that has not started is looked at closely."""
+        """What may hold the run. One that has not started is looked at closely."""
         now = await self._now()
+        if run.state is RunState.RUNNING:
+            return Reading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
         if run.state not in BEFORE_START or job is None:
             return Reading(now=now, job=job, run=run)
         return await self._read(job, run, now, None)

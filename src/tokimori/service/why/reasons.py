@@ -39,6 +39,8 @@ class Cause(StrEnum):
     EPSILON = "epsilon"
     OVERDUE = "overdue"
     """It should have ended well by now: what holds it stands beside this."""
+    DRAINING = "draining"
+    """Its worker process takes no more runs, and is ended soon."""
     ENDED = "ended"
     NEXT = "next"
     """Nothing holds it: it is about to start."""

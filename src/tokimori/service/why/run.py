@@ -1,4 +1,4 @@
-"""Why a run does not start, or is not tried again. Pure."""
+"""Why a run does not start, will be ended, or is not tried again. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
-from tokimori.model.lanes import lane_of, units_apart
+from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
 from tokimori.model.retry import next_try
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
@@ -51,9 +51,23 @@ def why_run(reading: Reading, run: Run) -> Why:
         said = f": {run.error}" if run.error else ""
         mend = f"`tokimori run resume {run.id}` lets it go on"
         reasons = [Reason(cause=Cause.HELD, text=f"a person has to say how it goes on{said}", mend=mend)]
+    elif run.state is RunState.RUNNING:
+        reasons = list(_draining(reading, run))
     else:
         reasons = _ended(reading, run)
     return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
+
+
+def _draining(reading: Reading, run: Run) -> Iterator[Reason]:
+    """Whether the worker process that it runs in is to be ended, because of a run in it that does not end."""
+    node = next((node for node in reading.nodes if node.id == run.node_id), None)
+    for told in node.labels.get(DRAINING_LABEL, "").split("; ") if node is not None else ():
+        pid, _, rest = told.partition(" ")
+        blamed, _, until = rest.partition(" ")
+        if run.pid is not None and pid == str(run.pid):
+            whose = "it does not end" if blamed == run.id else f"draining for run {blamed}"
+            text = f"{whose}, until {until}: then its worker process is ended, with what still runs in it"
+            yield Reason(cause=Cause.DRAINING, text=text, mend="`app.drain` says for how long")
 
 
 def is_gone(job: Job | None, run: Run) -> bool:

@@ -7,7 +7,18 @@ import pytest
 
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.endings import killed_beside, outcome_of
-from tokimori.model.outcome import Cancelled, Failed, Hold, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
+from tokimori.model.outcome import (
+    Cancelled,
+    Failed,
+    Hold,
+    Lost,
+    Outcome,
+    Released,
+    RetryAt,
+    RetryIn,
+    Succeeded,
+    TimedOut,
+)
 from tokimori.ports.executor import StopReason
 
 
@@ -64,7 +75,7 @@ def test_an_end_that_was_asked_for_is_no_success(said: wire.Ended) -> None:
 
 def test_neighbours_of_a_stuck_run_say_why_they_were_stopped() -> None:
     """With the number of the process, the run, and what it ignored."""
-    assert killed_beside(3, "0197", timed_out=True) == Released(
+    assert killed_beside(3, "0197", timed_out=True) == Lost(
         "Worker process 3 was stopped because run 0197 ignored its time-out."
     )
     assert killed_beside(3, "0197", timed_out=False).reason == (

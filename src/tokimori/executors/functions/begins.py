@@ -1,0 +1,59 @@
+"""What a worker process is told of an attempt, and what its node tells of one that goes on. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import assert_never
+
+from tokimori.clock import SECOND, Clock, Moment
+from tokimori.errors import Bug
+from tokimori.executors.functions import wire
+from tokimori.model.handlers import Handler
+from tokimori.model.notes import Notes
+from tokimori.model.run import Output
+from tokimori.model.target import Function
+from tokimori.ports.executor import Grew, Noted, Report, Task
+
+
+def told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
+    """What an attempt that goes on has told of itself."""
+    match said:
+        case wire.Grew(size=size, tail=tail):
+            output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
+            return Grew(run_id=task.run_id, token=task.token, output=output)
+        case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
+            notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
+            return Noted(run_id=task.run_id, token=task.token, notes=notes)
+        case _:
+            assert_never(said)
+
+
+def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
+    """What a worker process is told of an attempt that begins now. Raises `Bug`."""
+    return wire.Begin(
+        number=number,
+        handler=handler_in(task),
+        run_id=task.run_id,
+        job_id=task.job_id,
+        attempt=task.attempt,
+        token=task.token,
+        scheduled_at=task.nominal,
+        due_at=task.due,
+        payload=task.payload,
+        checkpoint=task.checkpoint,
+        deadline=None if task.timeout is None else Moment(clock.now() + int(task.timeout * SECOND)),
+        parent_run_id=task.parent_id,
+        returning_succeeds=task.auto_complete_success,
+        traceparent=task.traceparent,
+    )
+
+
+def handler_in(task: Task) -> str:
+    """The handler that a task names. Raises `Bug`."""
+    if not isinstance(task.target, Function):
+        raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
+    return task.target.name
+
+
+def handlers_of(app: wire.Hello) -> Sequence[Handler]:
+    """The handlers that an app has."""
+    return (*app.handlers, *map(re.compile, app.patterns))

@@ -1,0 +1,37 @@
+"""The worker processes that there are, and which of them is given a run."""
+
+from collections.abc import Iterator
+
+from tokimori.executors.functions.process import Phase, WorkerProcess
+from tokimori.model.suspicion import COMMON
+
+
+class Pool(dict[int, WorkerProcess]):
+    """All processes of a node, by their numbers."""
+
+    def alive(self, cell: int) -> Iterator[WorkerProcess]:
+        """Yield those of the cell that work, or are on their way."""
+        return (each for each in self.values() if each.cell == cell and each.phase in (Phase.STARTING, Phase.READY))
+
+    def hangs(self, before: float) -> bool:
+        """Return if processes are on their way, all of which were started before that moment."""
+        coming = [each.since for each in self.values() if each.phase is Phase.STARTING and each.since]
+        return bool(coming) and max(coming) < before
+
+    def has_ready(self, newest: int) -> bool:
+        """Return if one with this generation of the code, or an older one, works for all jobs."""
+        return any(each.is_ready and each.cell == COMMON and each.generation <= newest for each in self.values())
+
+    def place(self, cell: int, newest: int) -> WorkerProcess | None:
+        """Return the process of the cell that has room and the least to do, with code that is no newer."""
+        best = None
+        for each in self.values():
+            counts = each.cell == cell and each.generation <= newest
+            if counts and (best is None or len(each.attempts) < len(best.attempts)) and each.has_room:
+                best = each
+        return best
+
+    def flush(self) -> None:
+        """Send what was given to them."""
+        for process in self.values():
+            process.flush()
