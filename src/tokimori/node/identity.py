@@ -7,6 +7,7 @@ from tokimori.engine.trim import Kept
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.lanes import (
+    DRAINING_LABEL,
     HANDLERS_LABEL,
     ONLY_LABEL,
     SHORT_LABEL,
@@ -24,7 +25,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
 
     `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
-    `short`: what its machine lacks to begin any run, empty: nothing.
+    `short`: what its machine lacks to begin any run, empty: nothing. `draining`: which of its worker processes are
+    drained, because of which run, and until when.
     While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
     entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
     """
@@ -37,6 +39,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     handlers: tuple[Handler, ...] = ()
     only_handlers: bool = False
     unable: str = ""
+    draining: str = ""
     short: str = ""
     concurrency: int = 32
     max_load: float | None = None
@@ -52,6 +55,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         """With what it joins the store."""
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
+        told |= {DRAINING_LABEL: self.draining} if self.draining else {}
         told |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
         told |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
         return NodeRecord(
