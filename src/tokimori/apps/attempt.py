@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import inspect
+import os
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, assert_never
 
 from tokimori.apps.endings import End, Finished
+from tokimori.apps.forks import leave
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
@@ -60,6 +62,8 @@ class Attempt:
         self._output: Output | None = None
         self._runs_dir = runs_dir
         self._lock = Lock()
+        self._pid = os.getpid()
+        self._forked = False
         self._thread: int | None = None
         self._begun = self._is_over = False
         self.coroutine: asyncio.Task[None] | None = None
@@ -95,6 +99,7 @@ class Attempt:
                 for _ in range(3):  # where an interruption that was on its way arrives, if it does
                     pass
         except BaseException as fault:
+            self._leave_if_forked(fault)
             end = self._fallen(fault)
         return self.ended(end)
 
@@ -108,6 +113,7 @@ class Attempt:
                 with self._span(self._tracer):
                     end = self._said(await self._act(self.task))
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
+            self._leave_if_forked(fault)
             end = self._fallen(fault)
         return self.ended(end)
 
@@ -121,6 +127,14 @@ class Attempt:
         go_on_from(self.begin.traceparent)
         if self.task.cancelled:
             raise Interrupted
+
+    def forked(self) -> None:
+        """This is a child that was forked while it ran: nothing of its output is ours."""
+        self._forked, self._lock = True, Lock()  # a thread that is not here may have held that of before
+
+    def _leave_if_forked(self, fault: BaseException | None = None) -> None:
+        if os.getpid() != self._pid:
+            leave(fault)
 
     def _span(self, tracer: "Tracer") -> AbstractContextManager[None]:
         about = {"tokimori.job.id": self.begin.job_id, "tokimori.run.id": self.begin.run_id}
@@ -188,7 +202,13 @@ class Attempt:
 
     def _carry_out(self, act: Callable[[Any], object], data: Any) -> object:
         take_in_hand(self.task)
-        return act(data)
+        try:
+            done = act(data)
+        except BaseException as fault:
+            self._leave_if_forked(fault)
+            raise
+        self._leave_if_forked()
+        return done
 
     async def _wait_for(self, act: Callable[[Any], object], data: Any) -> object:
         take_in_hand(self.task)
@@ -206,6 +226,9 @@ class Attempt:
     def write(self, text: str) -> None:
         """Add to its output. What comes after its end, from a thread that it has left behind, is dropped."""
         data = text.encode("utf-8", "backslashreplace")
+        if self._forked:
+            os.write(2, data)
+            return
         with self._lock:
             if self._is_over:
                 return
@@ -223,6 +246,7 @@ class Attempt:
 
     def ended(self, end: End) -> wire.Ended:
         """What is told of its end."""
+        self._leave_if_forked()
         try:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:

@@ -52,6 +52,7 @@ class Running:
         self._aside = ThreadPoolExecutor(1, "tokimori-node")  # what functions do beside the loop may take all others
         self._node: subprocess.Popen[str] | None = None
         self._patience = STOPS_WITHIN
+        self._pid = os.getpid()
 
     def start(self) -> None:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
@@ -59,7 +60,9 @@ class Running:
         self._ready.result()
 
     def stop(self) -> None:
-        """Let runs finish for the grace of the node, and end it."""
+        """Let runs finish for the grace of the node, and end it. A child that this program has forked has none."""
+        if os.getpid() != self._pid:
+            return
         self._leaving.set()
         self._tell_node()
         self._thread.join(self._patience)

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from msgspec import Struct
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import Attempt, not_begun
+from tokimori.apps.forks import leave_line, leave_loop, tell_of_forks
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.routes import Act
@@ -87,6 +89,8 @@ class WorkerProcess(asyncio.Protocol):
         self._done = asyncio.Event()
         self._sent = asyncio.Event()
         self._sent.set()
+        self._home, self._is_fork = threading.get_ident(), False
+        tell_of_forks(self._forked)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
@@ -135,6 +139,14 @@ class WorkerProcess(asyncio.Protocol):
         """Wait until the node has no more for this process, and was told of all: a run whose end it misses is lost."""
         await self._done.wait()
         await self._sent.wait()
+
+    def _forked(self) -> None:
+        """This is a child of the process: the line is its parent's, and so are the loop and all attempts."""
+        self._is_fork = True
+        leave_line(self._transport)
+        for attempt in self._attempts.values():
+            attempt.forked()
+        leave_loop(self._loop, self._home)
 
     # Attempts
 
@@ -191,6 +203,8 @@ class WorkerProcess(asyncio.Protocol):
 
     def _soon(self, act: Callable[..., object], *args: object) -> None:
         """On the loop. A thread may outlive it in a program of its own: nobody hears it, but it may still print."""
+        if self._is_fork:
+            return
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(act, *args)
 

@@ -163,3 +163,22 @@ def test_a_node_that_cannot_start_is_told(app: App, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TOKIMORI_NODE_STOP_GRACE", "no number")
     with pytest.raises(InvalidConfig, match="stop_grace"), app.running():
         pass
+
+
+def test_a_child_of_the_program_ends_no_node(app: App) -> None:
+    """Whatever it leaves is its parent's: the node goes on, and its functions run in the parent alone."""
+
+    @app.job()
+    def where() -> int:
+        return os.getpid()
+
+    with app.running() as running:
+        if (child := os.fork()) == 0:
+            running.stop()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        for _ in range(3):
+            run = where.enqueue().id
+            until(lambda run=run: state_of(app, run) == "succeeded")  # type: ignore[misc]
+            assert app.client.get_run(run).run.result == str(os.getpid())
+    app.client.close()
