@@ -1,4 +1,7 @@
-"""Trim streams: entries that are too old, or too many in their topic, are deleted, oldest first, some at a time."""
+"""Trim streams: entries that are too old, or too many in their topic, are deleted, oldest first, some at a time.
+
+Uploads of builds that nobody has finished in time go, too.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,6 +13,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict
 from tokimori.model import message, order, subscriber
+from tokimori.model.build import UPLOAD, UPLOAD_KEPT, UPLOADED
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.stream import OPENING, behind_topic, entry_name, moment_in, prefix_of, split_name
@@ -39,7 +43,10 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Trimmer:
-    """Goes through all topics, round by round, and through subscribers. `messages`: how those of channels are kept."""
+    """Goes through all topics, round by round, and through subscribers and uploads.
+
+    `messages`: how those of channels are kept.
+    """
 
     def __init__(
         self,
@@ -72,9 +79,10 @@ class Trimmer:
         if which < len(self._kinds):
             behind = await self._trim_some(self._kinds[which], after, now)
         else:
-            behind = await self._forget_some(after, now)
+            forget = self._forget_some if which == len(self._kinds) else self._drop_some
+            behind = await forget(after, now)
         self._place = (which + 1, "") if behind is None else (which, behind)
-        if self._place[0] > len(self._kinds):
+        if self._place[0] > len(self._kinds) + 1:
             self._place = (0, "")
             self.next_at = at + EVERY * (0.5 + self._chance())
         else:
@@ -129,6 +137,16 @@ class Trimmer:
         before = Moment(now - FORGOTTEN * DAY)
         await self._delete([each for each in page if (moment_in(each.text) or now) < before])
         return page[-1].name if len(page) == BATCH else None
+
+    async def _drop_some(self, after: str, now: Moment) -> str | None:
+        """Drop the next upload of a build that was not finished in time: first its pieces, some at a time."""
+        for each in await self._store.list_documents(UPLOAD, after=after, limit=1):
+            if (moment_in(each.text) or 0) >= now - UPLOAD_KEPT:
+                return each.name
+            pieces = await self._store.list_documents(UPLOADED, prefix=f"{each.name}.", limit=BATCH)
+            await self._delete(pieces or [each])
+            return after
+        return None
 
     async def _open_behind(self, kept: Kept, topic: str, opening: Document | None, number: int) -> bool:
         """Say that the topic goes on behind that number, before what comes up to it is deleted; whether it says so.

@@ -15,12 +15,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput, Refused
 
 PIECE: Final = 192 * 1024
 """Bytes of a piece: as text they are as long as a document may be."""
 LARGEST: Final = 16 * 2**20
 """Bytes of a build."""
+UPLOAD, UPLOADED = "upload", "uploaded"
+"""The kinds of documents that say that a build is being made, and that are its pieces until it is whole."""
+UPLOAD_KEPT: Final = DAY
+MOST_UPLOADS: Final = 4
+"""Builds that one principal may be uploading at a time."""
 MOST_PIECES: Final = -(-LARGEST // PIECE)
 MANIFEST: Final = "tokimori-build.json"
 MAIN: Final = "__main__.py"
@@ -146,6 +152,32 @@ def tampered(digest: str, why: str) -> Refused:
         field="build",
         value=digest,
     )
+
+
+class Upload(Struct, frozen=True, kw_only=True):
+    """That somebody (None: nobody knows who) uploads a build, since when."""
+
+    by: str | None
+    at: Moment
+    digest: str
+
+
+_uploads = msgspec.json.Decoder(Upload)
+
+
+def encode_upload(upload: Upload) -> str:
+    """The text that stores keep."""
+    return msgspec.json.encode(upload).decode()
+
+
+def decode_upload(text: str) -> Upload:
+    """The upload in a text of `encode_upload`. Raises `ValueError`."""
+    return _uploads.decode(text)
+
+
+def upload_name(by: str | None, task: str = "", digest: str = "") -> str:
+    """Return the name of an upload, which is of its principal alone; with no task the beginning of all of his."""
+    return f"{digest_of((by or '').encode())[:32]}/{build_name(task, digest) if task else ''}"
 
 
 def piece_name(task: str, digest: str, number: int) -> str:

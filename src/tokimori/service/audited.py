@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from tokimori.errors import InvalidInput, NotFound, StoreError
+from tokimori.model.build import Upload
 from tokimori.model.changed import OF_A_JOB
 from tokimori.model.job import Definition, Job
 from tokimori.model.lanes import queue_of
@@ -113,6 +114,7 @@ CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
             [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
             ("task", _task),
         ),
+        "tasks.put_piece": ("task", _nothing),
     }
 )
 """What a method changes, and how that is looked at before and after."""
@@ -203,7 +205,7 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
         after = _outcome(result, change.kwargs)
     else:  # a job or a run that was answered need not be asked for
         after = _shown(result) if isinstance(result, Job | Run) else await _seen(look, service, subject)
-    if before != after:
+    if before != after and not (change.what == "tasks.put_piece" and result is None):  # its first one is recorded
         queues = await _queues(service, kind, subject, before, result if look is _nothing else after)
         await record(audit, change.what, _named(kind, subject), before, after, queues=queues)
     return result
@@ -323,6 +325,8 @@ def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
             return {"run": result.run.id, "became": result.became}
         case Job():
             return {"job": result.id}
+        case Upload():
+            return {"uploads": result.digest}
         case list():
             return {"runs": len(result)}
         case _:

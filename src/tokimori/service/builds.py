@@ -1,15 +1,76 @@
-"""Builds of tasks in the store: pieces of a file, under its task and its digest."""
+"""Builds of tasks in the store: pieces of a file, under its task and its digest; and those that are being uploaded."""
 
 from collections.abc import Sequence
 
-from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, StoreUnavailable
-from tokimori.model.build import MOST_PIECES, build_name, check_digest, check_task_name, piece_name
+from tokimori.clock import Moment
+from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.build import (
+    MOST_PIECES,
+    MOST_UPLOADS,
+    UPLOAD,
+    UPLOADED,
+    Upload,
+    build_name,
+    check_digest,
+    check_task_name,
+    decode_upload,
+    encode_upload,
+    piece_name,
+    upload_name,
+)
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import checked, retried
 from tokimori.service.documents import DocumentKind, Documents
 
 BUILDS = DocumentKind("build", str, str)
+UPLOADS, PIECES = DocumentKind(UPLOAD, encode_upload, decode_upload), DocumentKind(UPLOADED, str, str)
+
+
+class Uploads:
+    """Builds that somebody makes, in pieces that nobody else sees or changes until they are whole."""
+
+    def __init__(self, store: DocumentStore, random: RandomBytes, by: str | None) -> None:
+        self._uploads = Documents(store, UPLOADS, random)
+        self._pieces = Documents(store, PIECES, random)
+        self._by = by
+
+    async def has(self, task: str, digest: str) -> bool:
+        """Check if he makes this build."""
+        return bool(await self._uploads.list(upload_name(self._by, task, digest)))
+
+    async def begin(self, task: str, digest: str, now: Moment) -> Upload:
+        """Let him make a build. Raises `Refused` if he makes too many."""
+        if len(await self._uploads.list(upload_name(self._by))) >= MOST_UPLOADS:
+            message = f"build: {MOST_UPLOADS} builds are being uploaded already: finish one, or wait for a day"
+            raise Refused(message, field="build", value=digest, allowed=f"at most {MOST_UPLOADS} at a time")
+        upload = Upload(by=self._by, at=now, digest=digest)
+        await self._uploads.put(upload_name(self._by, task, digest), upload)
+        return upload
+
+    async def put(self, task: str, digest: str, number: int, piece: str) -> None:
+        """Keep a piece, in place of one that may be there."""
+        await self._pieces.put(f"{upload_name(self._by, task, digest)}.{number:04}", piece)
+
+    async def pieces(self, task: str, digest: str) -> dict[int, str]:
+        """Return the pieces that there are, by their numbers."""
+        name = f"{upload_name(self._by, task, digest)}."
+        return {int(each.name[-4:]): each.text async for each in self._pieces._all(name)}
+
+    async def end(self, task: str, digest: str) -> None:
+        """Forget it, with its pieces."""
+        name = upload_name(self._by, task, digest)
+        await retried(lambda: self._pieces.delete_all(f"{name}."), Conflict, StoreUnavailable)
+        await self._uploads.discard(name)
+
+
+def checked_place(task: str, digest: str, number: int, piece: str) -> None:
+    """Refuse what can't be a piece of a build. Raises `InvalidInput`."""
+    checked("number", number, MOST_PIECES - 1, least=0)
+    check_task_name(task)
+    check_digest(digest)
+    if not isinstance(piece, str):
+        raise InvalidInput("piece: it is no text", field="piece", allowed="base64")
 
 
 class Builds:
@@ -19,21 +80,10 @@ class Builds:
         self._store = store
         self._documents = Documents(store, BUILDS, random)
 
-    async def put(self, task: str, digest: str, number: int, piece: str) -> None:
-        """Keep a piece, in place of one that may be there. Raises `InvalidInput`."""
-        place = checked("number", number, MOST_PIECES - 1, least=0)
-        name = piece_name(check_task_name(task), check_digest(digest), place)
-        if not isinstance(piece, str):
-            raise InvalidInput("piece: it is no text", field="piece", allowed="base64")
-        try:
-            await self._documents.add(name, piece)
-        except AlreadyExists:
-            await retried(lambda: self._replace(name, piece), Conflict)
-
-    async def _replace(self, name: str, piece: str) -> None:
-        known = await self._documents.find(name)
-        if known.text != piece:
-            await self._documents.replace(known, piece)
+    async def keep(self, task: str, digest: str, pieces: Sequence[str]) -> None:
+        """Keep a build that is whole, and what its digest names: nothing else is written under that name."""
+        for number, piece in enumerate(pieces):
+            await self._documents.put(piece_name(task, digest, number), piece)
 
     async def pieces(self, task: str, digest: str) -> Sequence[str]:
         """See `tokimori.ports.builds.Builds`."""

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
-from tokimori.model.build import build_name, check_task_name, content_of, manifest_of
+from tokimori.model.build import Upload, build_name, check_task_name, content_of, manifest_of
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import LONGEST_ERROR, Run
 from tokimori.model.target import Build
@@ -34,7 +35,7 @@ from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
-from tokimori.service.builds import Builds
+from tokimori.service.builds import Builds, Uploads, checked_place
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.finding import SeesRun
 from tokimori.service.given import flag_of
@@ -77,16 +78,44 @@ class Tasks:
         self._jobs = jobs
         self._store = store
         self._documents = Documents(store, TASKS, random)
-        self._builds = Builds(store, random)
+        self._builds, self._uploads = Builds(store, random), Uploads(store, random, author)
         self._now = now
         self._random = random
         self._author = author
 
     # Builds
 
-    async def put_piece(self, name: str, digest: str, number: int, piece: str) -> None:
-        """Keep a piece of a build of the task that is to be; see `build`."""
-        await self._builds.put(name, digest, number, piece)
+    async def put_piece(self, name: str, digest: str, number: int, piece: str) -> Upload | None:
+        """Keep a piece of a build of the task that is to be; see `build`. With the first one its making begins.
+
+        Whoever makes it may have its job run it, and he alone sees its pieces; what is not finished is gone after a
+        day. Raises `Refused` for another piece of a build that is whole, and for too many builds at a time.
+        """
+        checked_place(name, digest, number, piece)
+        known = await self._known(name)
+        is_known = known is not None and any(each.digest == digest for each in known.builds)
+        if is_known and await self._is_whole(name, digest, number, piece):
+            return None
+        begun = None
+        if not await self._uploads.has(name, digest):
+            job, target = await self._job(name), Build(task=name, digest=digest)
+            said = Definition(target=target) if job is None else replace(job.definition, target=target)
+            await self._jobs._judged(JobId(name), said)
+            begun = await self._uploads.begin(name, digest, await self._now())
+        await self._uploads.put(name, digest, number, piece)
+        return begun
+
+    async def _is_whole(self, name: str, digest: str, number: int, piece: str) -> bool:
+        """Check if the piece is there, as it was built; False if somebody has tampered with the build."""
+        with suppress(NotFound):
+            pieces = await self._builds.pieces(name, digest)
+            if number < len(pieces) and pieces[number] == piece:
+                return True
+            with suppress(Refused):
+                await asyncio.to_thread(content_of, pieces, digest)
+                message = f"build: {digest[:12]} is whole, and none of its pieces becomes another one"
+                raise AlreadyExists(message, field="build", value=digest, allowed="another digest for another build")
+        return False
 
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
         """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
@@ -98,7 +127,7 @@ class Tasks:
         check_build(record)
         known = await self._known(checked_name)
         try:
-            await self._check_content(checked_name, record)
+            await self._complete(checked_name, record)
             made = replace(record, at=await self._now(), by=self._author)
             job = await self._put_job(checked_name, made, is_new=known is None)
         except TokimoriError:
@@ -113,8 +142,19 @@ class Tasks:
             await self.restart(checked_name)
         return await self.get(checked_name)
 
-    async def _check_content(self, name: str, build: BuildRecord) -> None:
-        pieces = await self._builds.pieces(name, build.digest)
+    async def _complete(self, name: str, build: BuildRecord) -> None:
+        """Keep what was uploaded, if it is what was said: in any case the upload has come to its end."""
+        uploaded = await self._uploads.pieces(name, build.digest)
+        try:
+            kept = [] if uploaded.keys() >= set(range(build.pieces)) else await self._builds.pieces(name, build.digest)
+            pieces = [piece for _, piece in sorted({**dict(enumerate(kept)), **uploaded}.items())]
+            await self._check_content(name, build, pieces)
+            if uploaded:
+                await self._builds.keep(name, build.digest, pieces)
+        finally:
+            await self._uploads.end(name, build.digest)
+
+    async def _check_content(self, name: str, build: BuildRecord, pieces: Sequence[str]) -> None:
         content = await asyncio.to_thread(content_of, pieces, build.digest)
         task = (await asyncio.to_thread(manifest_of, content)).task
         if task != name or len(pieces) != build.pieces or len(content) != build.size:

@@ -9,6 +9,7 @@ from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, Kept, Trimmer
+from tokimori.model.build import UPLOAD, UPLOADED, Upload, encode_upload, upload_name
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
 from tokimori.model.message import KIND
@@ -170,3 +171,19 @@ async def test_subscribers_are_forgotten_at_last() -> None:
         await store.put_document(Document(kind=SUBSCRIBER, name=name, text=text, version=1), None)
     await a_round(store)
     assert [each.name for each in await store.list_documents(SUBSCRIBER)] == ["news/there"]
+
+
+async def test_uploads_that_nobody_finishes_go_after_a_day() -> None:
+    """With all their pieces, and before these the rest of a round waits for nothing."""
+    store = MemoryStore(VirtualClock())
+    for by, age in (("ada", 1.01), ("bob", 0.99), ("carl", 3)):
+        name = upload_name(by, "ping", "0" * 64)
+        upload = Upload(by=by, at=Moment(NEW_YEAR - round(age * DAY)), digest="0" * 64)
+        documents = [Document(kind=UPLOAD, name=name, text=encode_upload(upload), version=1)]
+        documents += [Document(kind=UPLOADED, name=f"{name}.{n:04}", text="AAAA", version=1) for n in range(BATCH + 1)]
+        for each in documents:
+            await store.put_document(each, None)
+    await a_round(store)
+    assert [each.name for each in await store.list_documents(UPLOAD)] == [upload_name("bob", "ping", "0" * 64)]
+    left = await store.list_documents(UPLOADED)
+    assert len(left) == BATCH + 1 and all(each.name.startswith(upload_name("bob")) for each in left)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.service.world import World
 from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, InvalidSchedule, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.model.build import PIECE, Manifest, digest_of, frozen, pieces_of
+from tokimori.model.build import MOST_UPLOADS, PIECE, UPLOAD, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.target import Build
@@ -305,7 +305,7 @@ async def test_what_is_done_to_tasks_is_recorded(world: World) -> None:
     await service.tasks.restart("ping")
     await service.tasks.delete("ping")
     recorded = {each.entry.what for each in await world.service.audit.list()}
-    assert recorded == {"tasks.delete", "tasks.restart", "tasks.disable", "tasks.build"}
+    assert recorded == {"tasks.delete", "tasks.restart", "tasks.disable", "tasks.build", "tasks.put_piece"}
 
 
 def as_token(world: World, role: Role, allowed: Allowed = Allowed(), **scope: tuple[str, ...]) -> Service:  # noqa: B008
@@ -368,3 +368,62 @@ async def test_a_job_names_a_build_in_one_word(world: World) -> None:
         with pytest.raises(InvalidInput) as refused:
             await world.service.add("other", build=wrong)
         assert refused.value.field == "build"
+
+
+async def test_a_build_that_is_whole_stays_as_it_is(world: World) -> None:
+    """Whoever may build the task uploads no other piece of it; the same again is no fault."""
+    await build(world.service)
+    record, content = made("1")
+    bob = as_token(world, Role.OPERATE)
+    for number, piece in ((0, "AAAA"), (1, "AAAA")):
+        with pytest.raises(AlreadyExists, match="is whole"):
+            await bob.tasks.put_piece("ping", record.digest, number, piece)
+    await bob.tasks.put_piece("ping", record.digest, 0, pieces_of(content)[0])
+    assert await world.store.list_documents(UPLOAD) == []
+    (kept_piece,) = await world.store.list_documents("build")
+    assert kept_piece.text == pieces_of(content)[0]
+
+
+async def test_a_build_that_was_tampered_with_is_made_anew(world: World) -> None:
+    """By what its digest names, and nothing else."""
+    await build(world.service)
+    record, _ = made("1")
+    (piece,) = await world.store.list_documents("build")
+    await world.store.put_document(replace(piece, text="AAAA", version=piece.version + 1), piece.version)
+    await build(world.service)
+    (again,) = await world.store.list_documents("build")
+    assert (again.text, again.name) == (piece.text, f"ping@{record.digest}.0000")
+
+
+async def test_what_is_uploaded_is_of_its_principal(world: World) -> None:
+    """Nobody else makes a build of his pieces, or puts another in their place."""
+    record, content = made("1")
+    bob = as_token(world, Role.OPERATE)
+    await bob.tasks.put_piece("ping", record.digest, 0, pieces_of(content)[0])
+    with pytest.raises(NotFound):
+        await world.service.tasks.build("ping", record)
+    await world.service.tasks.put_piece("ping", record.digest, 0, "AAAA")
+    assert (await bob.tasks.build("ping", record)).record.build.by == "bob"
+
+
+async def test_uploads_are_few_and_recorded(world: World) -> None:
+    """Each with who began it; nobody may upload what he may not build."""
+    bob = as_token(world, Role.OPERATE)
+    for number in range(MOST_UPLOADS):
+        for piece in (0, 1):
+            await bob.tasks.put_piece("ping", f"{number:064x}", piece, "AAAA")
+    with pytest.raises(Refused, match="are being uploaded already"):
+        await bob.tasks.put_piece("ping", f"{MOST_UPLOADS:064x}", 0, "AAAA")
+    entries = [each.entry for each in await world.service.audit.list()]
+    assert [(each.what, each.who, each.of) for each in entries] == MOST_UPLOADS * [
+        ("tasks.put_piece", "bob", "task ping")
+    ]
+    for who in (
+        as_token(world, Role.OPERATE, queues=("qa",)),
+        as_token(world, Role.OPERATE, jobs=("web-",)),
+        as_token(world, Role.OPERATE, Allowed(own_user="root")),
+        as_token(world, Role.OPERATE, Allowed(commands=("true",))),
+    ):
+        with pytest.raises(Forbidden):
+            await who.tasks.put_piece("ghost", "0" * 64, 0, "AAAA")
+    assert len(await world.store.list_documents(UPLOAD)) == MOST_UPLOADS
