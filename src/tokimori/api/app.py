@@ -32,7 +32,6 @@ from tokimori.api.jobs import Jobs
 from tokimori.api.ledger import Ledgers
 from tokimori.api.logs import Logs
 from tokimori.api.metrics import Figures, MetricsPath
-from tokimori.api.moving import Moving
 from tokimori.api.nodes import Nodes
 from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
@@ -172,7 +171,7 @@ def operations(
     found = [each for part in PARTS for each in part(service).operations()]
     found += Events(service, streams).operations()
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
-        found = [*Exchange(service, formats).operations(), *Moving(service, formats.others).operations(), *found]
+        found = [*Exchange(service, formats).operations(), *formats.imports(service), *found]
     return found if claims is None else [*found, *ClaimPaths(claims).operations()]
 
 

@@ -1,4 +1,4 @@
-"""The paths by which many jobs come and go at once: `/api/v2/jobs/bulk`, `/api/v2/import` and `/api/v2/export`."""
+"""The paths by which many jobs come and go at once: `/api/v2/jobs/bulk` and `/api/v2/export`."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,31 +12,14 @@ from starlette.responses import Response
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
 from tokimori.api.jobs import EXAMPLE, NewJob
-from tokimori.api.moving import Readers
 from tokimori.api.operation import Operation
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, set_of
 from tokimori.model.target import Unreadable
 from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.definitions import definition_from, fields_of, job_fields_of, runs_remaining_in
+from tokimori.service.definitions import definition_from, job_fields_of, runs_remaining_in
 from tokimori.service.service import Service
-
-MOST_TEXT = 1 << 17
-"""The longest text that is imported, in characters: YAML of this length takes a thread a second or two."""
-_CRONTAB = "0 3 * * * make report\n"
-_MANIFEST = """apiVersion: batch/v1
-kind: CronJob
-metadata: {name: nightly-report}
-spec:
-  schedule: "0 3 * * *"
-  jobTemplate:
-    spec:
-      template:
-        spec:
-          restartPolicy: Never
-          containers: [{name: main, image: report, command: [make, report]}]
-"""
 
 
 class BulkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,36 +34,11 @@ class NewJobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jobs: Annotated[tuple[NewJob, ...], Meta(max_length=MOST_LISTED)]
 
 
-class KubernetesRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """CronJobs as YAML. `time_zone` is that of jobs without one; `dry_run`: they are only read and shown."""
-
-    text: Annotated[str, Meta(max_length=MOST_TEXT)]
-    time_zone: str = "UTC"
-    dry_run: bool = False
-
-
-class CrontabRequest(KubernetesRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A crontab. In one of the `system` each line names a user; else the jobs run as `user`, where one is given.
-
-    With `host` only nodes on that host run them.
-    """
-
-    system: bool = False
-    user: str | None = None
-    host: str | None = None
-
-
 class BulkView(Struct, frozen=True, kw_only=True):
     """The ids of the jobs that were added, and of those that were there already and stayed as they were."""
 
     added: tuple[str, ...]
     unchanged: tuple[str, ...]
-
-
-class ImportView(BulkView, frozen=True, kw_only=True):
-    """What became of the jobs of a text, and all of them as `job_add` takes them."""
-
-    jobs: tuple[dict[str, Any], ...]
 
 
 class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,25 +87,16 @@ class CrontabView(Struct, frozen=True, kw_only=True):
     left_out: Mapping[str, str]
 
 
-class Read(NamedTuple):
-    """The jobs of a text, and why some of them are added paused, by id."""
-
-    jobs: Sequence[tuple[str, Definition]]
-    paused: Mapping[str, str]
-
-
 Named = Mapping[str, Mapping[str, Mapping[str, object]]]
 """Fields by name, and these by what they are fields of, such as `calendars`."""
 
 
 class Formats(NamedTuple):
-    """What reads and writes the formats of others. Those that read raise `InvalidFile`."""
+    """Writers of foreign formats, and the operations that read them."""
 
-    read_crontab: Callable[[CrontabRequest], Read]
-    read_kubernetes: Callable[[KubernetesRequest], Read]
     write_crontab: Callable[[Sequence[Job], str, bool], tuple[str, Mapping[str, str]]]
     write_toml: Callable[[Sequence[Mapping[str, object]], str | None, Named], str]
-    others: Readers
+    imports: Callable[[ServiceFor], Sequence[Operation]]
 
 
 class Exchange:
@@ -160,12 +109,9 @@ class Exchange:
 
     def operations(self) -> Sequence[Operation]:
         """The operations of this part."""
-        bulk, into, out = "/api/v2/jobs/bulk", "/api/v2/import", "/api/v2/export"
-        crontab, manifest = {"text": _CRONTAB, "dry_run": True}, {"text": _MANIFEST, "dry_run": True}
+        bulk, out = "/api/v2/jobs/bulk", "/api/v2/export"
         return [
             Operation("job_add_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
-            Operation("import_crontab", "POST", f"{into}/crontab", self.crontab, ImportView, example=crontab),
-            Operation("import_kubernetes", "POST", f"{into}/kubernetes", self.kubernetes, ImportView, example=manifest),
             Operation("export_json", "GET", f"{out}/json", self.as_json, ExportView, large=True),
             Operation("export_toml", "GET", f"{out}/toml", self.as_toml, TomlView, large=True),
             Operation("export_crontab", "GET", f"{out}/crontab", self.as_crontab, CrontabView, large=True),
@@ -179,28 +125,6 @@ class Exchange:
             limits = {str(each["id"]): limit for each in body.jobs if (limit := runs_remaining_in(each)) is not None}
             done = await service.import_all(jobs, runs_remaining=limits)
         return answer(BulkView(added=done.added, unchanged=done.unchanged))
-
-    async def crontab(self, request: Request, body: CrontabRequest) -> Response:
-        """Import a crontab: all lines are checked before anything is added. Jobs that exist stay as they are."""
-        check_zone(body.time_zone, field="time_zone")
-        return await self._imported(request, lambda: self._formats.read_crontab(body), dry_run=body.dry_run)
-
-    async def kubernetes(self, request: Request, body: KubernetesRequest) -> Response:
-        """Import CronJobs of Kubernetes: all are checked before any is added. Jobs that exist stay as they are."""
-        check_zone(body.time_zone, field="time_zone")
-        return await self._imported(request, lambda: self._formats.read_kubernetes(body), dry_run=body.dry_run)
-
-    async def _imported(self, request: Request, read: Callable[[], Read], *, dry_run: bool) -> Response:
-        async with self._turn:
-            await self._service(request).now()  # nothing is read for who may read nothing
-            found = await asyncio.to_thread(read)
-            if len(found.jobs) > MOST_LISTED:
-                message = f"text: it has {len(found.jobs)} jobs"
-                raise InvalidInput(message, field="text", allowed=f"at most {MOST_LISTED} at a time")
-            done = None if dry_run else await self._service(request).import_all(found.jobs, found.paused)
-        jobs: list[dict[str, Any]] = [{"id": job_id, **fields_of(each)} for job_id, each in found.jobs]
-        added, unchanged = ((), ()) if done is None else (done.added, done.unchanged)
-        return answer(ImportView(added=added, unchanged=unchanged, jobs=tuple(jobs)))
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
         """What `set_apply` takes, as JSON. Jobs whose definition this version can't read are left out."""

@@ -25,6 +25,7 @@ from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.executor import HttpExecutor
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.locks.session import Session
 from tokimori.model.lanes import APART_LABEL
@@ -216,7 +217,9 @@ async def _take_part(
             for line in told:
                 announce(line)
             who = node.identity
-            async with asked_beside(partial(trigger_reboot, store, service, who.host, who.boot_id, who.serves)):
+            async with asked_beside(
+                partial(trigger_reboot, store, service, who.host, who.boot_id, who.serves, up=boottime())
+            ):
                 await node.run()
             await rest()
 

@@ -3,24 +3,33 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from tokimori.clock import SECOND
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job
 from tokimori.model.lanes import lane_of
+from tokimori.model.policies import Misfire
 from tokimori.model.run import Run
 from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.asking import all_jobs
-from tokimori.service.jobs import JobService, schedule_for
+from tokimori.service.jobs import schedule_for
+from tokimori.service.service import Service
 
 
 async def trigger_reboot(
-    store: Jobs, service: JobService, host: str, boot_id: str, serves: Callable[[Lane], bool]
+    store: Jobs, service: Service, host: str, boot_id: str, serves: Callable[[Lane], bool], *, up: float = 0
 ) -> Sequence[Run]:
-    """Ask for a run of every `@reboot` job whose lane the node of this host serves: once for each boot of a host."""
+    """Trigger every `@reboot` job whose lane the node of this host serves: once for each boot of a host.
+
+    The host has been `up` for so many seconds. A job that skips what it missed waits for the first boot after it was
+    added, as one that comes from cron does.
+    """
     runs: list[Run] = []
+    booted = await service.now() - int(up * SECOND)
     async for job in all_jobs(store, idle=True):
-        if _is_for_a_start(job) and serves(lane_of(job.definition)):
+        is_late = job.created > booted and job.definition.misfire is Misfire.SKIP
+        if not is_late and _is_for_a_start(job) and serves(lane_of(job.definition)):
             with suppress(NotFound, Refused):  # deleted or paused meanwhile
                 runs.append(await service.trigger(job.id, f"reboot:{host}:{boot_id}"))
     return runs

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from tokimori.errors import InvalidInput
-from tokimori.translators.cron_sets import Times, schedule_of
+from tokimori.translators.cron_sets import Times, as_there, schedule_of
 from tokimori.translators.inert_datetimes import ZonedTime, read_datetime, read_timedelta, read_zone
 from tokimori.translators.inert_pickle import Record
 from tokimori.translators.moving import refusal
@@ -131,10 +131,8 @@ def _cron(state: Mapping[str, Any]) -> dict[str, object]:
         fields[name] = found
     if fields["week"].values is not None:
         raise refusal("trigger.week", sorted(fields["week"].values), "no week: cron has days, weekdays and months")
-    return {
-        **_bounds(state, read_zone("trigger.timezone", state.get("timezone"))),
-        "schedule": schedule_of(_times(fields)),
-    }
+    zone = read_zone("trigger.timezone", state.get("timezone"))
+    return {**_bounds(state, zone), "schedule": schedule_of(_times(fields)), **as_there(zone)}
 
 
 def _times(fields: Mapping[str, _Field]) -> Times:

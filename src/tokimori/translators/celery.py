@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.schedules.zones import check_zone
 from tokimori.service.imports import Start
 from tokimori.translators.call_arguments import Parameters, payload_of
-from tokimori.translators.cron_sets import Times, schedule_of
+from tokimori.translators.cron_sets import Times, as_there, schedule_of
 from tokimori.translators.moving import (
     AT_ONCE,
     Entry,
@@ -33,6 +33,13 @@ TASKS, CRONTABS, INTERVALS, CLOCKS, SOLAR = (
 )
 OTHERS = {"crontab": CRONTABS, "interval": INTERVALS, "clocked": CLOCKS, "solar": SOLAR}
 _OWN = "celery.backend_cleanup"
+_SETTINGS = ("timezone", "enable_utc")
+_OLD_NAMES = {
+    "CELERYBEAT_SCHEDULE": "beat_schedule",
+    "CELERY_BEAT_SCHEDULE": "beat_schedule",
+    "CELERY_TIMEZONE": "timezone",
+    "CELERY_ENABLE_UTC": "enable_utc",
+}
 _SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 _NAMES = {
     "day_of_week": ("sun", "mon", "tue", "wed", "thu", "fri", "sat"),
@@ -54,29 +61,56 @@ def read_celery(
     others: Mapping[str, Iterable[Row]],
     now: Moment,
     parameters: Parameters | None = None,
+    zone: str = "UTC",
 ) -> Iterator[Entry]:
-    """The jobs of django-celery-beat's rows; `others` are the rows of schedules by kind, as in `OTHERS`."""
+    """Read the jobs of django-celery-beat's rows; `others` are the rows of schedules by kind, as in `OTHERS`.
+
+    `zone` is that of a crontab without one.
+    """
     known = {kind: {str(row.get("id")): row for row in rows} for kind, rows in others.items()}
     for row in tasks:
-        yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), now, parameters or {})
+        yield from _entries(f"{TASKS}, id {row.get('id')}", _joined(row, known), now, parameters or {}, zone)
 
 
-def read_beat_schedule(said: Row, file: str, now: Moment, parameters: Parameters | None = None) -> Iterator[Entry]:
-    """The jobs of a `beat_schedule`: by name `task`, `schedule`, and perhaps `args`, `kwargs` and `options`.
+class Beat(NamedTuple):
+    """A `beat_schedule`, and the zone of its app (None: that of UTC, or of the machine if it is not `is_utc`)."""
+
+    entries: Row
+    time_zone: str | None
+    is_utc: bool
+
+
+def beat_of(said: Row) -> Beat:
+    """Read the configuration of an app, by the names of any of its ages, or a `beat_schedule` alone.
+
+    Raises `InvalidInput`.
+    """
+    found = {_OLD_NAMES.get(name, name): value for name, value in said.items()}
+    settings = {name: found.pop(name) for name in _SETTINGS if name in found and not isinstance(found[name], Mapping)}
+    zone = settings.get("timezone") or None
+    if zone is not None:
+        zone = check_zone(str(zone), field="timezone")
+    inner = found.get("beat_schedule")
+    return Beat(inner if isinstance(inner, Mapping) else found, zone, settings.get("enable_utc", True) is not False)
+
+
+def read_beat_schedule(
+    said: Row, file: str, now: Moment, parameters: Parameters | None = None, zone: str = "UTC"
+) -> Iterator[Entry]:
+    """Read the jobs of a `beat_schedule`: by name `task`, `schedule`, and perhaps `args`, `kwargs` and `options`.
 
     `schedule` is a number of seconds, or a table: `{crontab = {minute = "0"}}`, `{every = 10, period = "seconds"}`.
     """
-    inner = said.get("beat_schedule")
-    for name, task in (inner if isinstance(inner, Mapping) else said).items():
-        yield from _entries(f"{file}, {name}", _task_of(name, task), now, parameters or {})
+    for name, task in said.items():
+        yield from _entries(f"{file}, {name}", _task_of(name, task, zone), now, parameters or {}, zone)
 
 
-def _entries(place: str, row: Row, now: Moment, parameters: Parameters) -> Iterator[Entry]:
+def _entries(place: str, row: Row, now: Moment, parameters: Parameters, zone: str) -> Iterator[Entry]:
     def translate() -> Iterator[Entry]:
         if row.get("task") == _OWN:
             yield LeftOut(place, f"task: {_OWN} is work of Celery itself")
         else:
-            yield lasting(_job(place, row, parameters), now)
+            yield lasting(_job(place, row, parameters, zone), now)
 
     return entries(place, translate)
 
@@ -90,7 +124,7 @@ def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[str, Mapping[str
     return joined
 
 
-def _task_of(name: str, said: object) -> dict[str, Any]:
+def _task_of(name: str, said: object, zone: str) -> dict[str, Any]:
     """An entry of a `beat_schedule` in the words of the tables; what it says else stays, to be told."""
     if not isinstance(said, Mapping):
         return {"name": name, "said": said}
@@ -105,7 +139,7 @@ def _task_of(name: str, said: object) -> dict[str, Any]:
         case int() | float():
             row["interval"] = {"every": schedule, "period": "seconds"}
         case {"crontab": Mapping() as crontab}:
-            row["crontab"] = {"timezone": row.pop("timezone", "UTC"), **crontab}
+            row["crontab"] = {"timezone": row.pop("timezone", zone), **crontab}
         case {"every": _}:
             row["interval"] = {"period": "seconds", **schedule}
         case _:
@@ -113,7 +147,7 @@ def _task_of(name: str, said: object) -> dict[str, Any]:
     return row
 
 
-def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Moved:
+def _job(place: str, row: Mapping[str, Any], parameters: Parameters, zone: str) -> Moved:
     warnings = Warnings()
     name, function = filled_text_in(row, "name"), _function(filled_text_in(row, "task"))
     args, kwargs = _json(row, "args", list), _json(row, "kwargs", dict)
@@ -122,7 +156,7 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters) -> Moved:
         "function": function,
         "name": name if name != id_of(name) else None,
         "payload": payload_of(warnings, function, args, kwargs, parameters),
-        **_schedule(row),
+        **_schedule(row, zone),
         **_terms(row),
     }
     _tell(warnings, row)
@@ -168,7 +202,7 @@ def _json(row: Mapping[str, Any], field: str, kind: type[Any]) -> Any:
 # When
 
 
-def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
+def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
     named = [kind for kind in OTHERS if row.get(kind) is not None]
     for kind in named:
         if not isinstance(row[kind], Mapping):
@@ -177,7 +211,7 @@ def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
             raise refusal(f"{kind}_id", row.get(f"{kind}_id"), f"the id of a row of {OTHERS[kind]}")
     match named:
         case ["crontab"]:
-            return _crontab(row["crontab"])
+            return _crontab(row["crontab"], zone)
         case ["interval"]:
             return _interval(row["interval"])
         case ["clocked"]:
@@ -203,7 +237,7 @@ def _interval(row: Mapping[str, Any]) -> dict[str, object]:
     return {"schedule": f"every {int(every)} {unit}", "anchored_on": "last run", "max_running": 0}
 
 
-def _crontab(row: Mapping[str, Any]) -> dict[str, object]:
+def _crontab(row: Mapping[str, Any], default: str) -> dict[str, object]:
     """Every field must match, the day of the month and the weekday too."""
     values = {name: _values(name, row.get(name, "*")) for name in _RANGES}
     times = Times(
@@ -213,12 +247,12 @@ def _crontab(row: Mapping[str, Any]) -> dict[str, object]:
         month=values["month_of_year"],
         weekday=values["day_of_week"],
     )
-    zone = row.get("timezone") or "UTC"
+    zone = row.get("timezone") or default
     try:
         checked = check_zone(str(zone), field="crontab.timezone")
     except InvalidInput as fault:
         raise refusal("crontab.timezone", zone, str(fault.allowed)) from None
-    return {"schedule": schedule_of(times), "time_zone": checked, "max_running": 0}
+    return {"schedule": schedule_of(times), "time_zone": checked, "max_running": 0, **as_there(checked)}
 
 
 def _values(name: str, text: object) -> set[int] | None:

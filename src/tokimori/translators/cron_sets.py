@@ -46,6 +46,11 @@ def schedule_of(times: Times) -> str:
     return _line(times, day, weekday)
 
 
+def as_there(zone: str) -> dict[str, object]:
+    """Return the rule for times that the zone's clocks show twice: both systems run twice."""
+    return {} if zone == "UTC" else {"fold": "both"}
+
+
 def _line(times: Times, day: str, weekday: str) -> str:
     second, minute, hour, month = (_text(getattr(times, name), every) for name, every in _ALL.items())
     fields = [minute, hour, day, month, weekday]

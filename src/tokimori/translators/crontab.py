@@ -1,20 +1,25 @@
-"""Crontabs, read as Debian's cron 3.0pl1 reads them. Pure.
+"""Crontabs, read as one of four programs reads them. Pure.
 
-Every rule here was checked against that program: what `crontab FILE` accepts, and what `cron -f` hands to the shell of
-a job. What it accepts without doing what the text says is refused: `22-2` never comes, `*5` is `*`, and a line without
-a command runs nothing. More is accepted than there: cronie's `CRON_TZ` and `-` before the minute (no line in the
+Every rule here was checked against Debian's cron 3.0pl1: what `crontab FILE` accepts, and what `cron -f` hands to the
+shell of a job. cronie differs in backslashes, random values (`0~30`) and RANDOM_DELAY. busybox and supercronic know no
+`%`, and supercronic takes seconds and years, and runs no job beside itself.
+
+What Debian's accepts without doing what the text says is refused: `22-2` never comes, `*5` is `*`, and a line without a
+command runs nothing. More is accepted than there: cronie's `CRON_TZ` and `-` before the minute (no line in the
 system's log), `NAME=` for an empty value, lines that end in CR LF, and a last line without an end.
 """
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from enum import StrEnum
+from functools import partial
 from pathlib import PurePath
 from typing import NoReturn
 
-from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
@@ -22,12 +27,12 @@ from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.zones import check_zone
+from tokimori.translators.moving import Entry, Moved, Warnings, checked, entries, shown
 
 _DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 _ZONE = "CRON_TZ"
 _KINDS = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 _WORDS = (*MACROS, "@reboot")
-_LONGEST_FILE = 200  # leaves room in an id for what stands around it
 _SPACES = " \t\r\v\f"  # those of C: Python's strip() takes more
 
 _SETTING = re.compile(r"""(?:"([^="]*)"|'([^=']*)'|([^\s="'][^\s=]*|))\s*=\s*(.*)\Z""", re.ASCII)
@@ -37,7 +42,33 @@ _STEP = re.compile(r"\d{1,4}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*\$?\Z", re.ASCII)
 _FIRST_WORD = re.compile(r"([^ \t]*)[ \t]*(.*)\Z")
 _COMMAND = re.compile(r"(?:[^%\\]|\\.|\\\Z)*")
-_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9._:@+-]")
+_RANDOM = re.compile(r"(\d{0,2})~(\d{0,2})\Z", re.ASCII)
+
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]+")
+_LONGEST_NAME = 100
+_PARTS = re.compile(r"&&|\|\||[;|\n]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_BESIDE = frozenset(
+    ("cd", "test", "[", "[[", "export", "umask", "source", ".", "sleep", "set", "ulimit", "command", "true")
+)
+"""Commands that only prepare what a line is for."""
+_BEFORE = {
+    **dict.fromkeys(
+        ("exec", "env", "nice", "ionice", "nohup", "time", "sudo", "chronic", "setsid", "if", "eval", "timeout"), 1
+    ),
+    "flock": 2,
+}
+"""Words before the command that a line is for, and how many of them go with it."""
+_INTERPRETERS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node"))
+
+
+class Dialect(StrEnum):
+    """The program that ran a crontab."""
+
+    DEBIAN = "debian"
+    CRONIE = "cronie"
+    BUSYBOX = "busybox"
+    SUPERCRONIC = "supercronic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +77,7 @@ class Crontab:
 
     `file` names it for people; the last part of that becomes part of the ids. A `system` crontab names a user on each
     line; the jobs of any other belong to `owner` and run as `run_as` (None: as the node's user). `zone` is the
-    machine's. `host` is the only one on which the jobs may run (None: any).
+    machine's. `host` is the only one on which the jobs may run (None: any). `prefix` stands before each id.
     """
 
     file: str
@@ -55,6 +86,8 @@ class Crontab:
     system: bool = False
     run_as: str | None = None
     host: str | None = None
+    dialect: Dialect = Dialect.CRONIE
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,43 +105,38 @@ class _Entry:
     command: str
 
 
-def read_crontab(text: str, crontab: Crontab) -> list[tuple[str, Definition]]:
-    """The jobs of a crontab, in its order, with their ids. Raises `InvalidFile`, which names every bad line.
+def read_crontab(text: str, crontab: Crontab, taken: Counter[str] | None = None) -> Iterator[Entry]:
+    """Read the jobs of a crontab, in its order. A line that can't be one is refused.
 
-    An id is `crontab-<file>-<hash>`: the last part of the file's path, with `_` for characters that an id can't hold,
-    then the first 8 hex digits of the SHA-256 of user, NUL and command, as typed, in UTF-8. Where a line above has that
-    id already, `-2` follows, then `-3` and so on. Bytes that are not UTF-8 must have been decoded by `surrogateescape`.
+    An id is the name of the program, such as `backup-sh`. If a line above has that id already, `-2` follows, then `-3`
+    and so on; `taken` are the ids of all files. Bytes that are not UTF-8 must have been decoded by `surrogateescape`.
     """
     settings: dict[str, str] = {}
-    jobs: list[tuple[str, Definition]] = []
-    faults: list[str] = []
-    taken: Counter[str] = Counter()
+    ids = Counter[str]() if taken is None else taken
     for number, line in enumerate(text.split("\n"), 1):
         place = f"{crontab.file}:{number}"
-        try:
-            match _read_line(line.removesuffix("\r").lstrip(" \t"), crontab.system):
-                case _Setting(name, value):
-                    settings[name] = value
-                case _Entry() as entry:
-                    user = entry.user or crontab.owner
-                    definition = _definition(entry, user, settings, crontab, place)
-                    jobs.append((_job_id(crontab.file, user, entry.command, taken), definition))
-                case None:
-                    pass
-        except InvalidInput as fault:
-            allowed = "" if fault.allowed is None or fault.allowed in fault.message else f"; allowed: {fault.allowed}"
-            faults.append(f"{place}: {fault.message}{allowed}")
-    if faults:
-        raise InvalidFile("\n".join(faults), field="file", value=crontab.file)
-    return jobs
+        yield from entries(place, partial(_entries, line, place, settings, crontab, ids))
 
 
-def _read_line(line: str, system: bool) -> _Setting | _Entry | None:
+def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, taken: Counter[str]) -> Iterator[Entry]:
+    match _read_line(line.removesuffix("\r").lstrip(" \t"), crontab):
+        case _Setting(name, value):
+            settings[name] = value
+        case _Entry() as entry:
+            definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
+            job_id = _job_id(crontab.prefix + program_of(entry.command), taken)
+            told = tuple(_warnings(entry, crontab.dialect))
+            yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=told))
+        case None:
+            pass
+
+
+def _read_line(line: str, crontab: Crontab) -> _Setting | _Entry | None:
     if not line or line.startswith("#"):
         return None
     _check_characters(line)
     found = _SETTING.match(line)
-    return _entry(line, system) if found is None else _setting(*found.groups(default=""))
+    return _entry(line, crontab) if found is None else _setting(*found.groups(default=""))
 
 
 def _check_characters(line: str) -> None:
@@ -146,18 +174,20 @@ def _unquoted(text: str) -> str:
 # Entries
 
 
-def _entry(line: str, system: bool) -> _Entry:
+def _entry(line: str, crontab: Crontab) -> _Entry:
+    if crontab.dialect is Dialect.SUPERCRONIC and (entry := _of_supercronic(line, crontab)) is not None:
+        return entry
     found = _ENTRY.match(line)
     if found is None:
         allowed = "NAME=value, or five fields or an @word and then a command"
         raise InvalidInput(f"line: {line!r} is neither a setting nor a job", field="line", value=line, allowed=allowed)
     when, rest = found.groups(default="")
-    schedule = _schedule(when)
-    user, command = _user_and_command(rest) if system else (None, rest)
+    schedule = _schedule(when, crontab.dialect)
+    user, command = _user_and_command(rest) if crontab.system else (None, rest)
     if command.startswith("*"):
         allowed = "five fields, then a command"
         raise InvalidInput(f"command: {command!r} begins with *", field="command", value=command, allowed=allowed)
-    if not _translated(command)[0].strip():
+    if not _translated(command, crontab.dialect)[0].strip():
         raise InvalidInput("command: it is missing", field="command", value=command, allowed="a command")
     return _Entry(schedule, user, command)
 
@@ -171,7 +201,26 @@ def _user_and_command(rest: str) -> tuple[str, str]:
     return user, command
 
 
-def _schedule(text: str) -> str:
+def _of_supercronic(line: str, crontab: Crontab) -> _Entry | None:
+    """Read a line whose schedule has seconds and a year, or a year, as supercronic does; None: it has neither."""
+    words = line.split(None, 7)
+    for count in (7, 6):
+        text = " ".join(["0"] * (7 - count) + words[:count])
+        if len(words) > count and _is_schedule(text):
+            user, command = _user_and_command(" ".join(words[count:])) if crontab.system else (None, line)
+            return _Entry(text, user, command if crontab.system else line.split(None, count)[count])
+    return None
+
+
+def _is_schedule(text: str) -> bool:
+    try:
+        parse_schedule(text)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _schedule(text: str, dialect: Dialect) -> str:
     """The schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
     if text.startswith("@"):
         if text not in _WORDS:
@@ -181,13 +230,19 @@ def _schedule(text: str) -> str:
             )
         return text
     fields = text.split()
-    for kind, field in zip(_KINDS, fields, strict=True):
-        for term in field.split(","):
-            if not _is_allowed(kind, term):
-                _refuse(kind, term)
-    schedule = " ".join(fields)
+    named = zip(_KINDS, fields, strict=True)
+    schedule = " ".join(",".join(_term(kind, term, dialect) for term in field.split(",")) for kind, field in named)
     parse_schedule(schedule)
     return schedule
+
+
+def _term(kind: FieldKind, term: str, dialect: Dialect) -> str:
+    """Return the term; cronie's random `0~30` is `H(0-30)`."""
+    if dialect is Dialect.CRONIE and (found := _RANDOM.match(term)):
+        return f"H({found[1] or kind.low}-{found[2] or kind.high})"
+    if not _is_allowed(kind, term):
+        _refuse(kind, term)
+    return term
 
 
 def _is_allowed(kind: FieldKind, term: str) -> bool:
@@ -215,15 +270,18 @@ def _refuse(kind: FieldKind, term: str) -> NoReturn:
     raise InvalidInput(f"{kind.name}: {term!r} is not allowed in cron", field=kind.name, value=term, allowed=allowed)
 
 
-def _translated(command: str) -> tuple[str, str | None]:
-    r"""The shell's command and its standard input: the first bare `%` separates them, further ones are line ends.
+def _translated(command: str, dialect: Dialect) -> tuple[str, str | None]:
+    r"""Return the shell's command and its standard input: the first bare `%` separates them, others are line ends.
 
-    `\%` is a percent sign; before the first bare `%`, `\\` is one backslash.
+    `\%` is a percent sign; by Debian's cron `\\` before the first bare `%` is one backslash.
     """
+    if dialect in (Dialect.BUSYBOX, Dialect.SUPERCRONIC):
+        return command, None
     found = _COMMAND.match(command)
     shell = found.group() if found else ""
     data = command[len(shell) + 1 :]
-    shell = re.sub(r"\\([%\\])", r"\1", shell)
+    kept = "\\" if dialect is Dialect.CRONIE else ""
+    shell = re.sub(r"\\([%\\])", lambda pair: pair[0] if pair[1] == kept else pair[1], shell)
     if not data:
         return shell, None
     data = re.sub(r"\\%|%", lambda sign: "\n" if sign.group() == "%" else "%", data)
@@ -235,17 +293,20 @@ def _translated(command: str) -> tuple[str, str | None]:
 
 
 def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: Crontab, place: str) -> Definition:
-    """A job under cron's rules: any number of runs at a time, and missed occurrences are skipped."""
-    shell, stdin = _translated(entry.command)
+    """Return a job under cron's rules: any number of runs at a time, and missed occurrences are skipped."""
+    alone = 1 if crontab.dialect is Dialect.SUPERCRONIC else 0
+    delay = settings.get("RANDOM_DELAY", "") if crontab.dialect is Dialect.CRONIE else ""
+    shell, stdin = _translated(entry.command, crontab.dialect)
     return Definition(
         schedule=entry.schedule,
         time_zone=settings.get(_ZONE) or crontab.zone,
         description=place,
         owner=user,
         misfire=Misfire.SKIP,
-        max_running=0,
+        max_running=alone,
         labels={} if crontab.host is None else {"host": crontab.host},
         mailto=settings.get("MAILTO"),
+        jitter=60 * int(delay) if delay.isdecimal() and len(delay) <= 4 else 0,
         target=Command(
             shell=shell,
             shell_path=settings.get("SHELL") or _DEFAULTS["SHELL"],
@@ -265,9 +326,53 @@ def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str,
     return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
 
 
-def _job_id(file: str, user: str, command: str, taken: Counter[str]) -> str:
-    name = _NOT_IN_AN_ID.sub("_", PurePath(file).name)[:_LONGEST_FILE]
-    digits = sha256(f"{user}\0{command}".encode()).hexdigest()[:8]
-    job_id = f"crontab-{name}-{digits}"
-    taken[job_id] += 1
-    return job_id if taken[job_id] == 1 else f"{job_id}-{taken[job_id]}"
+def _warnings(entry: _Entry, dialect: Dialect) -> Iterator[str]:
+    """Say what of a line others read in another way, and where a percent sign ends its command."""
+    shell, stdin = _translated(entry.command, dialect)
+    found = Warnings()
+    if stdin is not None:
+        found.add("command", shell, f"a bare % ends it, the rest is its input: {shown(stdin)}; \\% is a percent sign")
+    if dialect is not Dialect.DEBIAN and "\\\\" in shell:
+        found.add("command", shell, "\\\\ stays two backslashes; Debian's cron makes it one: --dialect debian")
+    if "H(" in entry.schedule:
+        found.add("schedule", entry.schedule, "cronie chooses by chance each time it reads the line, here the id does")
+    return iter(found.all())
+
+
+# Ids
+
+
+def program_of(command: str) -> str:
+    """Return the name of the program that a command runs, as an id: `backup-sh` of `cd /srv && ./backup.sh -q`."""
+    first = "job"
+    for part in _PARTS.split(command):
+        words = [each for each in _words(part) if not (_ASSIGNMENT.match(each) or each[:1] in "-<>&{(!0123456789")]
+        while words and PurePath(words[0]).name in _BEFORE:
+            del words[: _BEFORE[PurePath(words[0]).name]]
+        names = [PurePath(word).name for word in words]
+        if not names:
+            continue
+        is_script = len(names) > 1 and names[0].rstrip("0123456789.") in _INTERPRETERS
+        if found := _NOT_IN_AN_ID.sub("-", names[1 if is_script else 0]).strip("-")[:_LONGEST_NAME]:
+            if names[0] not in _BESIDE:
+                return found
+            first = found if first == "job" else first
+    return first
+
+
+def _words(text: str) -> Sequence[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # quotes that are open
+        return text.split()
+
+
+def _job_id(name: str, taken: Counter[str]) -> str:
+    """Return the name, or `name-2` and so on if it is taken; `taken` counts how often a name was asked for."""
+    job_id, number = name, taken[name]
+    while job_id in taken:
+        number += 1
+        job_id = f"{name}-{number}"
+    taken[name] = max(number, 1)
+    taken.setdefault(job_id, 1)
+    return job_id

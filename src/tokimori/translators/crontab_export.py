@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.target import Command
 from tokimori.schedules.cron import Cron
@@ -18,7 +17,8 @@ from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.definitions import fields_of
-from tokimori.translators.crontab import Crontab, read_crontab
+from tokimori.translators.crontab import Crontab, Dialect, read_crontab
+from tokimori.translators.moving import Moved
 
 _HEADER = """\
 # Written by `tokimori export crontab`. cron starts a job at each of its times: it does not make up for missed times,
@@ -227,14 +227,13 @@ def _input(stdin: str | None) -> str:
 
 
 def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, system: bool) -> bool:
-    crontab = Crontab(file="export", zone=zone, owner=entry.job.definition.owner or "owner", system=system)
-    try:
-        jobs = read_crontab("\n".join(lines), crontab)
-    except InvalidFile:
-        return False
+    crontab = Crontab(
+        file="export", zone=zone, owner=entry.job.definition.owner or "owner", system=system, dialect=Dialect.DEBIAN
+    )
     command = entry.command
-    said = [(found.time_zone, found.target) for _, found in jobs]
-    return len(said) == 1 and all(
+    found = list(read_crontab("\n".join(lines), crontab))
+    said = [(each.definition.time_zone, each.definition.target) for each in found if isinstance(each, Moved)]
+    return len(said) == len(found) == 1 and all(
         isinstance(target, Command)
         and (target.shell, target.stdin or None) == (shell, command.stdin or None)
         and (target.shell_path, target.user) == (command.shell_path, command.user)

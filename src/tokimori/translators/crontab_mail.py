@@ -2,34 +2,37 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
 from tokimori.model.email import Email, Tls
 from tokimori.model.job import Definition
 from tokimori.model.notifier import RETRY, TROUBLES, Notifier, notifier_id
+from tokimori.translators.moving import Entry, Moved
 
 _NO_WORD = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def with_mail(jobs: Sequence[tuple[str, Definition]], smtp: str, sender: str, tls: Tls) -> list[tuple[str, Definition]]:
-    """The jobs, of which those with an address in `mailto` tell a notifier, and these notifiers.
+def with_mail(found: Iterable[Entry], smtp: str, sender: str, tls: Tls) -> list[Entry]:
+    """Let the jobs that have an address in `mailto` tell a notifier, which is added before them.
 
     What is no address (`MAILTO=root`) is left as it is.
     """
-    found: dict[str, Definition] = {}
-    told: list[tuple[str, Definition]] = []
-    for job_id, definition in jobs:
-        to = addresses_in(definition.mailto or "")
-        if not to:
-            told.append((job_id, definition))
+    notifiers: dict[str, Entry] = {}
+    told: list[Entry] = []
+    for entry in found:
+        to = addresses_in(entry.definition.mailto or "") if isinstance(entry, Moved) else ()
+        if not isinstance(entry, Moved) or not to:
+            told.append(entry)
             continue
         name = _name(to)
         target = Email(to=to, smtp=smtp, sender=sender, tls=tls)
-        found[notifier_id(name)] = Definition(target=target, notifier=Notifier(), retry=RETRY)
-        told.append((job_id, replace(definition, notify=dict.fromkeys(TROUBLES, (name,)))))
-    return [*found.items(), *told]
+        mail = Definition(target=target, notifier=Notifier(), retry=RETRY)
+        notifiers.setdefault(name, Moved(place=f"MAILTO={','.join(to)}", job_id=notifier_id(name), definition=mail))
+        told.append(replace(entry, definition=with_fields(entry.definition, notify=dict.fromkeys(TROUBLES, (name,)))))
+    return [*notifiers.values(), *told]
 
 
 def addresses_in(mailto: str) -> tuple[str, ...]:

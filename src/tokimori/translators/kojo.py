@@ -52,31 +52,36 @@ def placed_jobs(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     return [(f"{JOBS}, id {shown(row.get(JOB_KEY))}", row) for row in rows]
 
 
-def read_types(types: Iterable[Row], command: Sequence[str] = ()) -> Iterator[Entry]:
-    """The jobs of these types. With a command they run `command CLASS METHOD`, else the function `CLASS::METHOD`."""
+def read_types(types: Iterable[Row], command: Sequence[str] = (), zone: str = "UTC") -> Iterator[Entry]:
+    """Read the jobs of these types. With a command they run `command CLASS METHOD`, else the function `CLASS::METHOD`.
+
+    Their schedules are in `zone`.
+    """
     for place, row in types:
-        yield from entries(place, partial(_one, _type, place, row, command))
+        yield from entries(place, partial(_one, _type, place, row, command, zone))
 
 
-def read_waiting(jobs: Iterable[Row], types: Iterable[Row], command: Sequence[str] = ()) -> Iterator[Entry]:
+def read_waiting(
+    jobs: Iterable[Row], types: Iterable[Row], command: Sequence[str] = (), zone: str = "UTC"
+) -> Iterator[Entry]:
     """A job for each one that waits for its time, and was asked for. Of those that have ended nothing is told."""
     known = {str(row.get("type_code")): row for _, row in types}
     for place, row in jobs:
         if not str(row.get("assigned_state")).startswith("complete_"):
-            yield from entries(place, partial(_one, _waiting, place, row, command, known))
+            yield from entries(place, partial(_one, _waiting, place, row, command, known, zone))
 
 
 def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]:
     yield translate(*arguments)
 
 
-def _type(place: str, row: Mapping[str, Any], command: Sequence[str]) -> Entry:
+def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str) -> Entry:
     warnings = Warnings()
     code, retention = filled_text_in(row, "type_code"), _retention(row, warnings)
     fields = {
         "name": _optional_text(row, "name") or (code if code != id_of(code) else None),
         **_target(row, command),
-        **_schedule(row),
+        **_schedule(row, zone),
         **_limits(row, warnings),
         "priority": _priority(row.get("default_importance"), warnings),
         "auto_complete_success": _flag(row, "auto_complete_success", default=False),
@@ -130,15 +135,15 @@ def _target(row: Mapping[str, Any], command: Sequence[str]) -> dict[str, object]
     return {"function": f"{worker}::{method}"}
 
 
-def _schedule(row: Mapping[str, Any]) -> dict[str, object]:
-    """Cron in UTC; minutes that pass while nobody works are not made up for."""
+def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
+    """Return cron in the zone; minutes that pass while nobody works are not made up for."""
     text = _optional_text(row, "cron_expression")
     if text is None:
-        return {"time_zone": "UTC"}
+        return {"time_zone": zone}
     words = text.split()
     if text not in MACROS and (len(words) != 5 or _STEP_FROM.search(text) or text == "@minutely"):
         raise refusal("cron_expression", text, "five fields, or @hourly … @yearly, as Kōjō takes them")
-    return {"schedule": " ".join(words), "time_zone": "UTC", "misfire": "skip"}
+    return {"schedule": " ".join(words), "time_zone": zone, "misfire": "skip"}
 
 
 def _limits(row: Mapping[str, Any], warnings: Warnings) -> dict[str, object]:
@@ -165,13 +170,13 @@ def _priority(value: object, warnings: Warnings) -> int:
 
 
 def _waiting(
-    place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]]
+    place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]], zone: str
 ) -> Entry:
     """A job that was asked for runs once, at its time; what is past, soon."""
     state, code, at = row.get("assigned_state"), filled_text_in(row, "type_code"), _moment(row)
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
-    if _is_named(types.get(code, {}).get("cron_expression"), at):
+    if _is_named(types.get(code, {}).get("cron_expression"), at, zone):
         return LeftOut(place, f"work_at_date_time: {format_moment(at)}: the schedule of {code} names it here, too")
     warnings = Warnings()
     fields = {
@@ -186,10 +191,10 @@ def _waiting(
     return moved(place, job_id, fields, start=Start(since=at), warnings=warnings.all())
 
 
-def _is_named(cron: object, at: Moment) -> bool:
+def _is_named(cron: object, at: Moment, zone: str) -> bool:
     """Whether a schedule names the moment."""
     try:
-        return bool(cron) and parse_schedule(str(cron)).next_after(Moment(at - 1)) == at
+        return bool(cron) and parse_schedule(str(cron), zone=zone).next_after(Moment(at - 1)) == at
     except InvalidInput:
         return False
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tokimori.clock import Moment
-from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.errors import InvalidInput
 from tokimori.model.checks import check_definition
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import Definition, schedule_of
@@ -19,7 +19,9 @@ from tokimori.model.target import Command
 from tokimori.model.words import check_word
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
+from tokimori.service.imports import Start
 from tokimori.translators.kubernetes_schedules import read_schedule
+from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Moved, Refused, Warnings
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
 API_VERSIONS = ("batch/v1", "batch/v1beta1")
@@ -59,25 +61,6 @@ _MEANINGLESS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CronJob:
-    """A job of a manifest. `suspended`: it is to be added paused. `left_out` names fields without effect."""
-
-    job_id: str
-    definition: Definition
-    suspended: bool
-    image: str | None
-    left_out: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """The CronJobs of a file, and its other objects, as `file:line: kind`."""
-
-    jobs: tuple[CronJob, ...]
-    others: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
     """The levels of a CronJob, under the names that the tables above use."""
 
@@ -90,55 +73,67 @@ class _Parts:
     container: Value
 
 
-def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Manifest:
-    """The CronJobs of a file, also those in a `List`; `zone` is that of a job without `timeZone`.
+def read_manifest(text: str, *, file: str, zone: str = "UTC") -> Iterator[Entry]:
+    """Read the CronJobs of a file, also those in a `List`; `zone` is that of a job without `timeZone`.
 
-    An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` with every fault of the file.
+    An id is `namespace:name`, or just the name without a namespace. Raises `InvalidFile` for what is no YAML.
     """
     faults = Faults(file)
-    jobs: list[CronJob] = []
-    others: list[str] = []
-    for resource in _resources(text, faults):
-        kind = resource.scalar("kind", str, "")
-        if kind == "CronJob":
-            jobs.append(_cron_job(resource, zone))
-        elif kind:
-            others.append(f"{file}:{resource.line}: {kind}")
-        else:
-            resource.refuse("there is no kind; allowed: kind: CronJob, as in every Kubernetes object")
-    if not (jobs or faults.lines):
+    found = [entry for resource, is_sound in _resources(text, faults) for entry in _entries(resource, zone, is_sound)]
+    if not (faults.lines or any(isinstance(each, Moved) for each in found)):
         faults.add(1, "the file has no CronJob")
-    if faults.lines:
-        raise InvalidFile("\n".join(faults.texts()), field="file", value=file)
-    return Manifest(jobs=tuple(jobs), others=tuple(others))
+    yield from (Refused(*text.split(": ", 1)) for text in faults.texts())
+    yield from found
 
 
-def _resources(text: str, faults: Faults) -> Iterator[Value]:
+def _resources(text: str, faults: Faults) -> Iterator[tuple[Value, bool]]:
+    """Return the resources, each with False if its document names a field twice."""
+    known = 0
     for document in read_documents(text, faults):
-        if document.scalar("kind", str, "").endswith("List"):
-            yield from document.below("items").items() if document.get("items") else []
-        else:
-            yield document
+        is_sound = len(faults.lines) == known
+        is_list = document.scalar("kind", str, "").endswith("List")
+        for each in (document.below("items").items() if document.get("items") else []) if is_list else [document]:
+            yield each, is_sound
+        known = len(faults.lines)
 
 
-def _cron_job(resource: Value, zone: str) -> CronJob:
-    """The job of a resource; it must not be used where a fault was found."""
-    before = len(resource.faults.lines)
+def _entries(resource: Value, zone: str, is_sound: bool) -> Iterator[Entry]:
+    """Read a resource; no job comes of one in which a fault was found."""
+    kind = resource.scalar("kind", str, "")
+    if kind == "CronJob":
+        yield from _cron_job(resource, zone, is_sound)
+    elif kind:
+        yield LeftOut(f"{resource.faults.file}:{resource.line}", f"{kind}: it is not a CronJob")
+    else:
+        resource.refuse("there is no kind; allowed: kind: CronJob, as in every Kubernetes object")
+
+
+def _cron_job(resource: Value, zone: str, is_sound: bool) -> Iterator[Entry]:
+    faults = resource.faults
+    before = len(faults.lines)
     version = resource.scalar("apiVersion", str, "")
     if version not in API_VERSIONS:
         resource.refuse(f"apiVersion: {version!r} is not allowed; allowed: {', '.join(API_VERSIONS)}")
     parts = _parts(resource)
-    left_out = tuple(name for level in _HONOURED for name in _check_fields(level, getattr(parts, level)))
+    left_out = [name for level in _HONOURED for name in _check_fields(level, getattr(parts, level))]
     _check_job(parts.job, parts.pod)
     job_id, definition = _job_id(parts.metadata), _definition(parts, zone)
-    if len(resource.faults.lines) == before:
+    if len(faults.lines) == before:
         _check_definition(parts.spec, definition)
-    return CronJob(
+    if len(faults.lines) > before or not is_sound:
+        return
+    warnings = Warnings()
+    if image := parts.container.scalar("image", str, ""):
+        warnings.add("image", image, "images are not run: a node must have its programs")
+    for name in sorted(set(left_out)):
+        warnings.add(name, "", "left out, as it matters only to a cluster")
+    is_suspended = parts.spec.scalar("suspend", bool, default=False)
+    yield Moved(
+        place=f"{faults.file}:{parts.metadata.line}",
         job_id=job_id,
         definition=definition,
-        suspended=parts.spec.scalar("suspend", bool, default=False),
-        image=parts.container.scalar("image", str, "") or None,
-        left_out=left_out,
+        start=Start(paused_because="suspended in Kubernetes") if is_suspended else AT_ONCE,
+        warnings=warnings.all(),
     )
 
 

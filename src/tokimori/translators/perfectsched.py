@@ -28,10 +28,11 @@ _CRON = "five fields of *, numbers, names, ranges, steps and lists, or one of " 
 
 
 class PerfectSched(NamedTuple):
-    """What a row does not say: the `table`, which becomes the queue, and the `retry_wait` of the configuration."""
+    """Terms that no row names: the `table`, which becomes the queue, the `retry_wait` of a configuration, the zone."""
 
     table: str
     retry_wait: float = 300
+    time_zone: str = "UTC"
 
 
 def read_perfectsched(rows: Sequence[Row], perfectsched: PerfectSched) -> Iterator[Entry]:
@@ -53,7 +54,7 @@ def _job(row: Row, perfectsched: PerfectSched) -> Moved:
         "payload": payload,
         "schedule": _cron(text_in(row, "cron"), warnings),
         "delay": number_in(row, "delay"),
-        "time_zone": text_in(row, "timezone") or "UTC",
+        "time_zone": text_in(row, "timezone") or perfectsched.time_zone,
         "queue": perfectsched.table,
         "gap": "skip",
         "fold": "both",

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.conftest import Program
-from tokimori.cli import import_crontab
+from tokimori.cli import job_import
 from tokimori.cli.ending import run
 from tokimori.cli.main import program
+from tokimori.formats import crontab
 
 SYSTEM = """\
 SHELL=/bin/sh
@@ -72,7 +73,7 @@ def test_importing_twice_changes_nothing(cli: Cli) -> None:
     jobs = cli.jobs()
     assert sorted(first["added"]) == sorted(jobs) == sorted(job["id"] for job in first["jobs"])
     second = cli.imported("--system", file)
-    assert (second["added"], sorted(second["unchanged"]), second["differing"]) == ([], sorted(jobs), {})
+    assert (second["added"], sorted(second["unchanged"]), second["kept"]) == ([], sorted(jobs), {})
     assert cli.jobs() == jobs
 
 
@@ -94,17 +95,13 @@ def test_other_jobs_run_anywhere(cli: Cli, arguments: list[str]) -> None:
     assert [job["labels"] for job in cli.jobs().values()] == [{}]
 
 
-def test_people_get_a_table_and_notes(cli: Cli) -> None:
-    """The answer has a line for each job; what is not as under cron stands beside it."""
+def test_people_get_the_jobs_and_notes(cli: Cli) -> None:
+    """The answer has lines for each job; what is not as under cron stands beside it."""
     out, err = cli("job", "import", "crontab", "--system", cli.file("my.crontab", SYSTEM))
-    header, *rows, summary = out.splitlines()
-    assert header.split() == ["ID", "RESULT", "SCHEDULE", "NEXT", "OWNER", "COMMAND"]
-    assert len(rows) == 3
-    assert all(" added " in row for row in rows)
-    assert summary == "3 jobs read, 3 added, 0 unchanged"
-    assert "MAILTO" in err
-    assert f"only a node on {socket.gethostname()}" in err
-    assert "ignores" in err
+    assert [line for line in out.splitlines() if line.startswith("+")] == ["+ run-parts", "+ warm-up", "+ report"]
+    assert out.splitlines()[-1] == "3 entries read, 3 added, 0 changed, 0 unchanged"
+    for told in ("MAILTO", f"only a node on {socket.gethostname()}", "ignores", "cronie", "this machine"):
+        assert told in err
 
 
 def test_a_bad_line_imports_nothing(cli: Cli) -> None:
@@ -125,14 +122,14 @@ def test_a_file_that_is_no_crontab_does_not_flood(cli: Cli) -> None:
     bad = cli.file("bad", "nonsense\n" * 500)
     lines = cli("job", "import", "crontab", bad, code=2)[1].splitlines()
     assert f"{bad}:20: " in lines[19]
-    assert lines[20:] == ["… and 480 more faults", "nothing was imported"]
+    assert lines[20:] == ["… and 480 more faults", "nothing was imported; --skip-refused goes on without these"]
 
 
 def test_an_error_is_json_where_asked(cli: Cli) -> None:
     """A program reads code and message."""
     _, err = cli("job", "import", "crontab", cli.file("bad", "nonsense"), "--json", code=2)
     error = json.loads(err)["error"]
-    assert (error["code"], error["field"]) == ("invalid_file", "file")
+    assert (error["code"], error["field"]) == ("invalid_file", "source")
     assert "bad:1: line: 'nonsense'" in error["message"]
 
 
@@ -140,29 +137,29 @@ def test_a_dry_run_touches_no_store(cli: Cli) -> None:
     """It reads and shows, and there is no store afterwards."""
     file = cli.file("crontab", SYSTEM)
     out, _ = cli("job", "import", "crontab", "--system", "--dry-run", file)
-    assert "3 jobs read, 0 added" in out
-    assert cli.imported("--system", "--dry-run", file)["added"] == []
+    assert out.splitlines()[-1] == "dry run: 3 entries read, would add 3, would change 0, 0 unchanged"
+    assert len(cli.imported("--system", "--dry-run", file)["added"]) == 3
     assert not cli.store.exists()
 
 
 def test_what_differs_is_kept_and_told(cli: Cli) -> None:
     """A job that is there with another time stays so, and the person is told; a moved line is no difference."""
     (first,) = cli.imported(cli.file("crontab", "@daily run"))["added"]
-    assert cli.imported(cli.file("crontab", "\n\n@daily run"))["differing"] == {}
+    assert cli.imported(cli.file("crontab", "\n\n@daily run"))["kept"] == {}
     file = cli.file("crontab", "@hourly run")
-    assert cli.imported(file)["differing"] == {first: ["schedule"]}
-    out, err = cli("job", "import", "crontab", "--timezone", "UTC", file)
-    assert " kept " in out
-    assert f"{first} exists with another schedule" in err
+    assert [each["field"] for each in cli.imported(file)["kept"][first]] == ["schedule"]
+    out, _ = cli("job", "import", "crontab", "--timezone", "UTC", file)
+    assert out.splitlines()[:2] == ["? run: it stays as it is", '    schedule: "@daily" → "@hourly"']
     assert cli.jobs()[first]["schedule"] == "@daily"
+    cli.imported("--update", file)
+    assert cli.jobs()[first]["schedule"] == "@hourly"
 
 
-def test_two_files_of_one_name_are_told_apart_by_a_person(cli: Cli) -> None:
-    """The same command in two files of one name would have one id."""
+def test_programs_of_several_files_are_numbered(cli: Cli) -> None:
+    """The same program in two files has two ids; of a second import a prefix makes others."""
     files = [cli.file(name, "@daily run") for name in ("a/crontab", "b/crontab")]
-    _, err = cli("job", "import", "crontab", *files, code=2)
-    assert f"{files[1]}:1: its id would be crontab-crontab-" in err
-    assert cli.jobs() == {}
+    assert cli.imported(*files)["added"] == ["run", "run-2"]
+    assert cli.imported("--prefix", "web1-", files[0])["added"] == ["web1-run"]
 
 
 @pytest.mark.parametrize("file", ["/etc/crontab", "/etc/cron.d/sysstat"])
@@ -174,7 +171,7 @@ def test_a_system_crontab_is_not_read_as_a_users(cli: Cli, file: str) -> None:
 
 def test_a_users_crontab_runs_as_its_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where cron keeps them is named after its user, as whom its jobs run whoever imports it."""
-    monkeypatch.setattr(import_crontab, "SPOOL", PurePath(cli.folder / "spool"))
+    monkeypatch.setattr(crontab, "SPOOL", PurePath(cli.folder / "spool"))
     cli.imported(cli.file("spool/crontabs/alice", "@daily run"))
     assert [(job["user"], job["owner"]) for job in cli.jobs().values()] == [("alice", "alice")]
 
@@ -183,7 +180,7 @@ def test_standard_input_is_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     """`crontab -l | tokimori job import crontab -` works; without --user the jobs run as the node does."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"@daily run\n")))
     (job,) = cli.imported("-")["jobs"]
-    assert job["id"].startswith("crontab-stdin-")
+    assert job["id"] == "run"
     assert (job["description"], job.get("user")) == ("stdin:1", None)
 
 
@@ -204,7 +201,7 @@ def test_bad_options_are_refused(cli: Cli, arguments: list[str], message: str) -
 def test_the_machines_zone_is_the_default(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without CRON_TZ a job keeps the clock by which cron ran it."""
     zone: Callable[..., str] = lambda _environ: "Asia/Kolkata"  # noqa: E731
-    monkeypatch.setattr(import_crontab, "machine_zone", zone)
+    monkeypatch.setattr(job_import, "machine_zone", zone)
     cli("job", "import", "crontab", cli.file("crontab", "@daily run"))
     assert [job["time_zone"] for job in cli.jobs().values()] == ["Asia/Kolkata"]
 
@@ -213,8 +210,14 @@ def test_mailto_becomes_a_notifier(program: Program) -> None:
     """Where a server of mail is named; importing again changes nothing."""
     (program.home / "tab").write_text("MAILTO=ann@example.org\n0 3 * * * true\nMAILTO=\n0 4 * * * true\n")
     told = ("--smtp", "mail.example.org", "--sender", "cron@example.org")
-    assert "3 jobs read, 3 added, 0 unchanged" in program.run("job", "import", "crontab", "tab", *told).stdout
-    assert "3 jobs read, 0 added, 3 unchanged" in program.run("job", "import", "crontab", "tab", *told).stdout
+    assert (
+        "3 entries read, 3 added, 0 changed, 0 unchanged"
+        in program.run("job", "import", "crontab", "tab", *told).stdout
+    )
+    assert (
+        "3 entries read, 0 added, 0 changed, 3 unchanged"
+        in program.run("job", "import", "crontab", "tab", *told).stdout
+    )
     (notifier,) = program.json("notifier", "list")
     assert (notifier["id"], notifier["email"]) == ("notifier:mail-ann-example.org", ["ann@example.org"])
     told_of = [job["notify"].get("failure") for job in program.json("job", "list") if job["schedule"]]

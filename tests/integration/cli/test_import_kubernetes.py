@@ -42,7 +42,7 @@ def report(program: Program) -> Path:
 def test_jobs_become_commands(program: Program, report: Path) -> None:
     """They are added under their names, suspended ones paused, and what is not as it was is told."""
     out, notes = imported(program, str(report))
-    assert out.splitlines()[-1] == "2 jobs read, 2 added, 0 unchanged"
+    assert out.splitlines()[-1] == "3 entries read, 2 added, 0 changed, 0 unchanged, 1 left out"
     shown = {job["id"]: job for job in program.json("job", "list")}
     assert (shown["billing:report"]["state"], shown["billing:report"]["reason"]) == (
         "paused",
@@ -50,7 +50,7 @@ def test_jobs_become_commands(program: Program, report: Path) -> None:
     )
     assert (shown["ping"]["state"], shown["ping"]["time_zone"]) == ("enabled", "Asia/Tokyo")
     assert shown["ping"]["command"] == ["echo", "hello"]
-    for note in ("report:1", "billing:report", "resources", f"{report}:15: Service", "Forbid", "clocks skip"):
+    for note in ("report:1", "resources", f"{report}:15: Service", "Forbid", "clocks skip"):
         assert note in notes
 
 
@@ -60,8 +60,9 @@ def test_importing_twice_changes_nothing(program: Program, report: Path) -> None
     program("job", "update", "ping", "--schedule", "0 4 * * *")
     before = program.contents()
     out, notes = imported(program, str(report))
-    assert out.splitlines()[-1] == "2 jobs read, 0 added, 2 unchanged"
-    assert "ping exists with another schedule" in notes
+    assert out.splitlines()[:2] == ["? ping: it stays as it is", '    schedule: "0 4 * * *" → "0 3 * * *"']
+    assert out.splitlines()[-1].startswith("3 entries read, 0 added, 0 changed, 1 unchanged, 1 kept, 1 left out")
+    assert "warning" not in notes.partition("left out")[0]
     assert program.contents() == before
 
 
@@ -82,7 +83,7 @@ def test_all_or_nothing(program: Program, report: Path) -> None:
     assert lines[1].startswith(f"{bad}:13: spec.jobTemplate.spec.template.spec.containers[0].volumeMounts: ")
     assert lines[2:4] == [
         f"{program.home}/none.yaml: it can't be read: No such file or directory",
-        "nothing was imported",
+        "nothing was imported; --skip-refused goes on without these",
     ]
     assert (error["code"], program.contents()) == ("invalid_file", [])
 
@@ -90,7 +91,7 @@ def test_all_or_nothing(program: Program, report: Path) -> None:
 def test_one_name_twice_is_refused(program: Program, report: Path) -> None:
     """Two jobs can't have one id, wherever they stand."""
     error = program.error("job", "import", "kubernetes", str(report), str(report))
-    assert "its id would be ping, like that of" in error["message"]
+    assert "its id would be 'ping', like that of" in error["message"]
 
 
 def test_a_bad_zone_is_refused(program: Program, report: Path) -> None:

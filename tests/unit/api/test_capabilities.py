@@ -14,18 +14,16 @@ from tokimori.api.runs import RunQuery
 from tokimori.cli.command import Group
 from tokimori.cli.main import program
 from tokimori.clock import SystemClock
+from tokimori.formats.registry import FORMATS
 from tokimori.node.formats import formats
 from tokimori.service.finding import JobSearch, RunSearch
 
-_SCHEDULERS = ("apscheduler", "celery", "kala", "keiji", "kojo", "koyomi", "perfectsched", "systemd")
 SAME: Mapping[str, str] = MappingProxyType(
     {
         "job next": "job_next",
         "job backfill": "job_backfill",
         "job graph": "graph",
-        "job import crontab": "import_crontab",
-        "job import kubernetes": "import_kubernetes",
-        **{f"job import {kind}": f"import_{kind}" for kind in _SCHEDULERS},
+        **{f"job import {kind}": f"import_{kind}" for kind in FORMATS},
         "job add": "job_add",
         "job update": "job_update",
         "job list": "job_list",

@@ -53,7 +53,7 @@ async def test_runs_remaining_are_said_for_each(door: Asker) -> None:
 async def test_a_crontab_is_imported(door: Asker) -> None:
     """Its jobs are shown, and added unless it is a dry run."""
     dry = (await door.post("/api/v2/import/crontab", {"text": CRONTAB, "dry_run": True, "user": "ann"})).json
-    assert [job["command"] for job in dry["jobs"]] == ["make report", "ping"]
+    assert [job["fields"]["command"] for job in dry["jobs"].values()] == ["make report", "ping"]
     assert (await door.get("/api/v2/jobs")).json == []
     done = (await door.post("/api/v2/import/crontab", {"text": CRONTAB, "user": "ann"})).json
     assert len(done["added"]) == 2

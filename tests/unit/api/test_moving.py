@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -9,15 +10,17 @@ from starlette.requests import Request
 
 from tests.unit.api.asgi import Asker
 from tests.unit.examples import NEW_YEAR
-from tokimori.api.moving import Found, Moving, Read, SystemdRequest
 from tokimori.clock import Moment, SystemClock
-from tokimori.model.ids import JobId
-from tokimori.model.job import Definition
+from tokimori.errors import NotFound
+from tokimori.formats.door import ImportPaths
+from tokimori.formats.registry import format_of
+from tokimori.formats.systemd import SystemdRequest
+from tokimori.model.job import Definition, Job
 from tokimori.model.target import Command
-from tokimori.node.moving import readers
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.imports import Imported, Start
+from tokimori.service.imports import Imported
 from tokimori.service.service import Service
+from tokimori.translators.moving import Moved
 
 KOYOMI = "/api/v2/import/koyomi"
 JOB = {"id": 1, "user": "", "command": "make report", "memo": ""}
@@ -92,6 +95,18 @@ async def test_a_node_opens_no_source_that_a_caller_names(door: Asker, kind: str
         assert (answer.status, name in answer.error["message"]) == (422, True)
 
 
+async def test_a_job_that_differs_is_shown_and_changed_if_that_is_wished(door: Asker) -> None:
+    """It stays as it is, unless it is to be updated; a dry run changes nothing."""
+    await door.post(KOYOMI, {"jobs": [JOB], "job_times": [TIME]})
+    new = {"jobs": [{**JOB, "command": "make all"}], "job_times": [TIME]}
+    kept = (await door.post(KOYOMI, new)).json["kept"]
+    assert kept == {"koyomi-1": [{"field": "command", "old": "make report", "new": "make all"}]}
+    assert (await door.post(KOYOMI, {**new, "update": True, "dry_run": True})).json["changed"] == kept
+    assert (await door.get("/api/v2/jobs/koyomi-1")).json["command"] == "make report"
+    assert (await door.post(KOYOMI, {**new, "update": True})).json["changed"] == kept
+    assert (await door.get("/api/v2/jobs/koyomi-1")).json["command"] == "make all"
+
+
 async def test_a_transaction_adds_a_page_of_jobs() -> None:
     """Two thousand files are up to four thousand jobs; they come in a thousand at a time."""
     pages: list[int] = []
@@ -100,16 +115,19 @@ async def test_a_transaction_adds_a_page_of_jobs() -> None:
         async def now(self) -> Moment:
             return NEW_YEAR
 
+        async def get(self, job_id: str) -> Job:
+            raise NotFound(f"there is no job {job_id!r}")
+
         async def import_all(self, jobs: Sequence[object], **_: object) -> Imported:
             pages.append(len(jobs))
-            return Imported(added=(JobId(f"of page {len(pages)}"),), unchanged=())
+            return Imported(added=(), unchanged=())
 
     found = [
-        Found(f"a{number}", Definition(target=Command(argv=("x",))), Start(), None, ())
+        Moved(place="", job_id=f"a{number}", definition=Definition(target=Command(argv=("x",))))
         for number in range(2 * MOST_LISTED + 1)
     ]
-    reader = readers(SystemClock())._replace(systemd=lambda _: Read(found, (), ()))
-    moving = Moving(lambda _: cast("Service", Counted()), reader)
-    answer = await moving.systemd(Request({"type": "http"}), SystemdRequest(files={}))
+    form = replace(format_of("systemd"), read=lambda *_: found)
+    paths = ImportPaths(lambda _: cast("Service", Counted()), SystemClock())
+    answer = await paths.take(form, Request({"type": "http"}), SystemdRequest(files={}))
     assert pages == [MOST_LISTED, MOST_LISTED, 1]
-    assert json.loads(bytes(answer.body))["added"] == ["of page 1", "of page 2", "of page 3"]
+    assert len(json.loads(bytes(answer.body))["added"]) == 2 * MOST_LISTED + 1

@@ -7,11 +7,12 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.job import Definition
 from tokimori.model.lanes import serves
 from tokimori.model.outcome import Failed, Released, Succeeded
-from tokimori.model.policies import Retry
+from tokimori.model.policies import Misfire, Retry
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat
@@ -82,6 +83,21 @@ async def test_reboot_jobs_run_once_for_each_host_and_boot(world: World) -> None
     assert await started("h1", "b1") == []
     assert await started("h1", "b2") == ["anywhere"]
     assert await started("h2", "b1") == ["anywhere", "pinned"]
+
+
+async def test_a_reboot_job_that_skips_what_it_missed_waits_for_the_next_boot(world: World) -> None:
+    """One that was imported from cron does not run for a boot before it was added; others do."""
+    await world.add(Definition(target=Noop(), schedule="@reboot"), "always")
+    await world.add(Definition(target=Noop(), schedule="@reboot", misfire=Misfire.SKIP), "of-cron")
+
+    async def started(boot: str, up: float) -> list[str]:
+        runs = await trigger_reboot(world.store, world.service, "h", boot, lambda _lane: True, up=up)
+        return [run.job_id for run in runs]
+
+    assert await started("b1", 3600) == ["always"]
+    world.clock.moment = Moment(world.clock.moment + 60 * SECOND)
+    assert await started("b1", 3660) == ["always"]
+    assert await started("b2", 30) == ["always", "of-cron"]
 
 
 async def test_a_run_shows_every_attempt_with_its_host(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
 from tokimori.clock import parse_moment
-from tokimori.translators.celery import read_beat_schedule, read_celery
+from tokimori.translators.celery import beat_of, read_beat_schedule, read_celery
 from tokimori.translators.moving import Entry
 
 NOW = parse_moment("2026-06-01T00:00:00Z")
@@ -67,6 +67,7 @@ def test_a_task_with_a_crontab() -> None:
         "payload": '{"to":"ann"}',
         "schedule": "*/15 8-18 * * 1-5",
         "time_zone": "Europe/Paris",
+        "fold": "both",
         "max_running": 0,
     }
     assert (job.warnings, job.start.paused_because, job.runs_remaining) == ((), None, None)
@@ -236,7 +237,6 @@ def test_a_beat_schedule() -> None:
     assert (said(second)["schedule"], said(second)["time_zone"]) == ("0 */3 * * *", "Asia/Tokyo")
     assert said(third)["schedule"] == "every 2 days"
     assert third.warnings[0].startswith("relative: True: ")
-    assert len(list(read_beat_schedule({"beat_schedule": entries}, "f.json", NOW))) == 3
 
 
 @pytest.mark.parametrize(
@@ -253,3 +253,37 @@ def test_a_beat_schedule() -> None:
 def test_wrong_entries_are_refused_by_name(entry: object, why: str) -> None:
     """File, name, field and value are named."""
     assert why in why_refused(read_beat_schedule({"a": entry}, "f.json", NOW))
+
+
+ENTRY: dict[str, object] = {"a": {"task": "x.y", "schedule": {"crontab": {"hour": 2, "minute": 30}}}}
+CONFIGURATIONS: list[tuple[dict[str, object], str | None, bool]] = [
+    (ENTRY, None, True),
+    ({"beat_schedule": ENTRY}, None, True),
+    ({"beat_schedule": ENTRY, "timezone": "Europe/Berlin"}, "Europe/Berlin", True),
+    ({"timezone": "Europe/Berlin", "enable_utc": False, **ENTRY}, "Europe/Berlin", False),
+    ({"CELERY_TIMEZONE": "Asia/Tokyo", "CELERYBEAT_SCHEDULE": ENTRY}, "Asia/Tokyo", True),
+    ({"CELERY_BEAT_SCHEDULE": ENTRY, "CELERY_ENABLE_UTC": False, "CELERY_TIMEZONE": None}, None, False),
+]
+
+
+@pytest.mark.parametrize(("said", "zone", "is_utc"), CONFIGURATIONS)
+def test_a_configuration_names_its_zone(said: dict[str, object], zone: str | None, is_utc: bool) -> None:
+    """By the names of any of Celery's ages; without one the times are in UTC, or the machine's if UTC is off."""
+    beat = beat_of(said)
+    assert (beat.entries, beat.time_zone, beat.is_utc) == (ENTRY, zone, is_utc)
+
+
+def test_the_zone_of_an_app_is_that_of_its_crontabs() -> None:
+    """An entry that names another one keeps it; rows of tables that have none get it, too."""
+    own = {"b": {"task": "x.y", "schedule": {"crontab": {"hour": 2}}, "timezone": "Asia/Tokyo"}}
+    jobs = [only(read_beat_schedule(each, "f", NOW, {}, "Europe/Berlin")) for each in (ENTRY, own)]
+    assert [job.definition.time_zone for job in jobs] == ["Europe/Berlin", "Asia/Tokyo"]
+    row = {"id": 1, "name": "n", "task": "x.y", "crontab_id": 1}
+    job = only(read_celery([row], {"crontab": [{"id": 1, "minute": "5"}]}, NOW, {}, "Europe/Berlin"))
+    assert job.definition.time_zone == "Europe/Berlin"
+
+
+def test_times_that_clocks_show_twice_run_twice_as_there() -> None:
+    """Also where no zone is named: the rules are those of the system."""
+    definition = only(read_beat_schedule(ENTRY, "f", NOW, {}, "Europe/Berlin")).definition
+    assert (definition.gap, definition.fold) == ("shift", "both")

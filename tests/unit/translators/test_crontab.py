@@ -1,33 +1,43 @@
 """What a crontab says, judged by what Debian's cron 3.0pl1-162 does with the same lines."""
 
 import re
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tokimori.clock import DAY, Moment, parse_moment, to_datetime
-from tokimori.errors import InvalidFile
 from tokimori.model.checks import check_definition
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.translators.crontab import Crontab, read_crontab
+from tokimori.translators.crontab import Crontab, Dialect, program_of, read_crontab
+from tokimori.translators.moving import Moved, Refused
 
-OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice")
-OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob")
-OF_THE_SYSTEM = Crontab(file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1")
+OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice", dialect=Dialect.DEBIAN)
+OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob", dialect=Dialect.DEBIAN)
+OF_THE_SYSTEM = Crontab(
+    file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1", dialect=Dialect.DEBIAN
+)
 ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", "LOGNAME": "alice"}
 
 
+def jobs(text: str, crontab: Crontab = OF_ALICE) -> list[Moved]:
+    found = list(read_crontab(text, crontab))
+    assert all(isinstance(each, Moved) for each in found), found
+    return [each for each in found if isinstance(each, Moved)]
+
+
 def definitions(text: str, crontab: Crontab = OF_ALICE) -> list[Definition]:
-    return [definition for _, definition in read_crontab(text, crontab)]
+    return [each.definition for each in jobs(text, crontab)]
 
 
 def ids(text: str, crontab: Crontab = OF_ALICE) -> list[str]:
-    return [job_id for job_id, _ in read_crontab(text, crontab)]
+    return [each.job_id for each in jobs(text, crontab)]
 
 
 def only(text: str, crontab: Crontab = OF_ALICE) -> tuple[Definition, Command]:
@@ -41,9 +51,7 @@ def env_of(text: str) -> dict[str, str]:
 
 
 def faults(text: str, crontab: Crontab = OF_ALICE) -> list[str]:
-    with pytest.raises(InvalidFile) as raised:
-        read_crontab(text, crontab)
-    return raised.value.message.split("\n")
+    return [f"{each.place}: {each.why}" for each in read_crontab(text, crontab) if isinstance(each, Refused)]
 
 
 # Jobs
@@ -151,30 +159,41 @@ def test_a_day_field_that_begins_with_a_star_is_no_alternative() -> None:
 # Ids
 
 
-def test_an_id_is_a_hash_of_user_and_command() -> None:
-    """The id is known for ever: the file's name and the first digits of sha256("root\\0run")."""
-    crontab = Crontab(file="/etc/cron.d/e2scrub_all", zone="UTC", owner="x", system=True)
-    assert ids("5 * * * * root run", crontab) == ["crontab-e2scrub_all-b6426190"]
+PROGRAMS = {
+    "/usr/local/bin/backup.sh --full": "backup-sh",
+    "cd / && run-parts --report /etc/cron.hourly": "run-parts",
+    "test -x /usr/sbin/anacron || ( cd / && run-parts /etc/cron.daily )": "run-parts",
+    "[ -x /opt/x ] && /opt/x": "x",
+    "A=1 nice -n 10 php /var/www/artisan schedule:run": "artisan",
+    "flock -n /tmp/lock timeout 10m /opt/sync.py -q": "sync-py",
+    "python3 -m http.server": "http-server",
+    "date +%F": "date",
+    "true": "true",
+    "'open": "open",
+    "🕰": "job",
+}
+
+
+@pytest.mark.parametrize("command", PROGRAMS)
+def test_an_id_comes_from_the_program(command: str) -> None:
+    """Not from what prepares its start, nor from its arguments."""
+    assert program_of(command) == PROGRAMS[command]
 
 
 def test_an_id_outlives_other_lines_and_times() -> None:
-    """Neither the schedule nor settings nor lines around change an id; the user and the command do."""
-    assert len({*ids("@daily run"), *ids("\n# x\nA=b\n5 * * * * run\n")}) == 1
-    assert len({*ids("@daily run"), *ids("@daily run "), *ids("@daily run", OF_BOB)}) == 3
+    """Neither the schedule nor settings nor lines around change an id, unless they run the same program."""
+    assert {*ids("@daily run"), *ids("\n# x\nA=b\n5 * * * * run\n"), *ids("@daily run -q", OF_BOB)} == {"run"}
+    assert ids("@daily run", replace(OF_BOB, prefix="web1-")) == ["web1-run"]
 
 
-def test_the_same_command_again_is_numbered() -> None:
-    """Lines with one user and command get -2, -3 in their order, whether their times are the same or not."""
-    first, second, other, third = ids("@daily run\n@hourly run\n@daily walk\n@daily run")
-    assert (second, third) == (f"{first}-2", f"{first}-3")
-    assert other != first
-
-
-@pytest.mark.parametrize("name", ["-x", "a b", "ünï", "x" * 255, "a/b/c.d~", "stdin", "🕰"])
-def test_every_file_gives_ids(name: str) -> None:
-    """Whatever a file is called, its jobs get ids."""
-    (job_id,) = ids("@daily run", Crontab(file=name, zone="UTC", owner="alice"))
-    assert re.fullmatch(r"crontab-[^/]+-[0-9a-f]{8}", check_job_id(job_id))
+def test_the_same_program_again_is_numbered() -> None:
+    """Lines with one program get -2, -3 in their order, in whichever of the files they stand."""
+    taken: Counter[str] = Counter()
+    first = read_crontab("@daily run\n@hourly run -q\n@daily walk\n@daily run-2\n@daily run", OF_BOB, taken)
+    assert [each.job_id for each in first if isinstance(each, Moved)] == ["run", "run-2", "walk", "run-2-2", "run-3"]
+    (second,) = read_crontab("@daily run", OF_ALICE, taken)
+    assert isinstance(second, Moved)
+    assert second.job_id == "run-4"
 
 
 # Settings
@@ -270,6 +289,56 @@ def test_percent_signs_mean_what_cron_makes_of_them(typed: str, shell: str, stdi
     assert (command.shell, command.stdin) == (shell, stdin)
 
 
+DIALECTS = {
+    (Dialect.DEBIAN, r"a \\\\ \\x \%"): (r"a \\ \x %", None),
+    (Dialect.CRONIE, r"a \\\\ \\x \%"): (r"a \\\\ \\x %", None),
+    (Dialect.BUSYBOX, r"a \\ \% %x"): (r"a \\ \% %x", None),
+    (Dialect.SUPERCRONIC, r"a \\ \% %x"): (r"a \\ \% %x", None),
+    (Dialect.CRONIE, r"a \\%x"): (r"a \\", "x\n"),
+}
+
+
+@pytest.mark.parametrize(("dialect", "typed"), DIALECTS)
+def test_backslashes_and_percent_signs_are_those_of_the_program(dialect: Dialect, typed: str) -> None:
+    """Debian's cron makes one of two backslashes, cronie keeps them, and others know no percent sign."""
+    _, command = only(f"* * * * * {typed}", replace(OF_ALICE, dialect=dialect))
+    assert (command.shell, command.stdin) == DIALECTS[dialect, typed]
+
+
+def test_a_percent_sign_that_cuts_a_command_is_noted() -> None:
+    """So are backslashes that another cron reads otherwise; a line without either has no note."""
+    cut, doubled, plain = jobs(
+        "@daily x-$(date +%F)\n@daily a \\\\\n@daily y \\%", replace(OF_ALICE, dialect=Dialect.CRONIE)
+    )
+    assert cut.warnings == (
+        "command: 'x-$(date +': a bare % ends it, the rest is its input: 'F)\\n'; \\% is a percent sign",
+    )
+    assert "--dialect debian" in doubled.warnings[0]
+    assert plain.warnings == ()
+    assert jobs("@daily a \\\\")[0].warnings == ()
+
+
+def test_what_cronie_alone_has() -> None:
+    """A random value is one that depends on the id, and RANDOM_DELAY is a jitter in minutes."""
+    cronie = replace(OF_ALICE, dialect=Dialect.CRONIE)
+    (job,) = jobs("RANDOM_DELAY=5\n0~30 ~ * * * x", cronie)
+    assert (job.definition.schedule, job.definition.jitter) == ("H(0-30) H(0-23) * * *", 300)
+    assert "by chance" in job.warnings[0]
+    assert faults("0~30 * * * * x")
+    assert definitions("RANDOM_DELAY=5\n@daily x")[0].jitter == 0
+
+
+def test_what_supercronic_alone_has() -> None:
+    """Seconds and years stand before the command, and a job never runs beside itself."""
+    supercronic = replace(OF_ALICE, dialect=Dialect.SUPERCRONIC)
+    lines = "*/5 * * * * * * x y\n0 9 * * 1 2031 x  y\n0 9 * * 1 x y\n@hourly x"
+    found = definitions(lines, supercronic)
+    schedules = [each.schedule for each in found]
+    assert schedules == ["*/5 * * * * * *", "0 0 9 * * 1 2031", "0 9 * * 1", "@hourly"]
+    assert [each.target.shell for each in found if isinstance(each.target, Command)] == ["x y", "x  y", "x y", "x"]
+    assert {each.max_running for each in found} == {1}
+
+
 BLANKS = st.text(" \t", min_size=1, max_size=3)
 TEXT = st.text(st.characters(exclude_categories=["C", "Z"]) | st.sampled_from("%\\ #'\"="), max_size=30)
 SHELL = TEXT.filter(lambda text: text.strip() == text and text[:1] not in ("", "*"))
@@ -308,18 +377,19 @@ def test_what_is_printed_is_read(when: tuple[str, ...], blanks: list[str], shell
     check_definition(definition)
 
 
-@given(st.text(st.sampled_from("*0159,-/@# \t%\\=\"'abmon\r\n\0\udcff"), max_size=40), st.booleans())
-def test_any_text_is_read_or_refused(text: str, system: bool) -> None:
+@given(
+    st.text(st.sampled_from("*0159,-/@# \t%\\=\"'abmon\r\n\0\udcff"), max_size=40),
+    st.booleans(),
+    st.sampled_from(Dialect),
+)
+def test_any_text_is_read_or_refused(text: str, system: bool, dialect: Dialect) -> None:
     """Whatever a file holds, it becomes definitions that can be kept or one error."""
-    crontab = Crontab(file="x", zone="UTC", owner="alice", system=system)
-    try:
-        jobs = read_crontab(text, crontab)
-    except InvalidFile as fault:
-        assert all(re.match(r"x:\d+: ", line) for line in fault.message.split("\n"))
-    else:
-        for job_id, definition in jobs:
-            check_job_id(job_id)
-            check_definition(definition)
+    crontab = Crontab(file="x", zone="UTC", owner="alice", system=system, dialect=dialect)
+    for entry in read_crontab(text, crontab):
+        assert re.match(r"x:\d+\Z", entry.place)
+        if isinstance(entry, Moved):
+            check_job_id(entry.job_id)
+            check_definition(entry.definition)
 
 
 # What is refused

@@ -1,5 +1,7 @@
 """Jobs written as crontabs, judged by what a crontab's reader finds in them."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -14,8 +16,9 @@ from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.target import Command, Noop
 from tokimori.schedules.schedule import Gap, next_moments
-from tokimori.translators.crontab import Crontab, read_crontab
+from tokimori.translators.crontab import Crontab, Dialect, read_crontab
 from tokimori.translators.crontab_export import write_crontab
+from tokimori.translators.moving import Entry, Moved
 
 ZONE = "Europe/Paris"
 
@@ -37,11 +40,12 @@ def lines(*jobs: Job, system: bool = False) -> list[str]:
 
 
 def read_back(text: str, *, system: bool = False) -> list[tuple[Definition, Command]]:
-    crontab = Crontab(file="export", zone=ZONE, owner="ada", system=system)
+    crontab = Crontab(file="export", zone=ZONE, owner="ada", system=system, dialect=Dialect.DEBIAN)
     found = []
-    for _, definition in read_crontab(text, crontab):
-        assert isinstance(definition.target, Command)
-        found.append((definition, definition.target))
+    for each in read_crontab(text, crontab):
+        assert isinstance(each, Moved)
+        assert isinstance(each.definition.target, Command)
+        found.append((each.definition, each.definition.target))
     return found
 
 
@@ -197,19 +201,16 @@ CRON_TZ=Asia/Tokyo
 
 def test_a_crontab_comes_back_as_it_was() -> None:
     """Imported, exported and imported again: the same schedules, zones, commands, input and environment."""
-    before = read_crontab(CRONTAB, Crontab(file="export", zone=ZONE, owner="ada"))
-    exported = write_crontab([a_job(each, id=JobId(job_id)) for job_id, each in before], zone=ZONE)
+    crontab = Crontab(file="export", zone=ZONE, owner="ada", dialect=Dialect.DEBIAN)
+    before = [each for each in read_crontab(CRONTAB, crontab) if isinstance(each, Moved)]
+    exported = write_crontab([a_job(each.definition, id=JobId(each.job_id)) for each in before], zone=ZONE)
     assert exported.left_out == {}
-    after = read_crontab(exported.text, Crontab(file="export", zone=ZONE, owner="ada"))
 
-    def comparable(jobs: list[tuple[str, Definition]]) -> set[tuple[object, ...]]:
-        return {
-            (job_id, each.schedule, each.time_zone, each.mailto, str(each.target))
-            for job_id, each in jobs
-            if isinstance(each.target, Command)
-        }
+    def comparable(entries: Iterable[Entry]) -> set[tuple[object, ...]]:
+        found = [each.definition for each in entries if isinstance(each, Moved)]
+        return {(each.schedule, each.time_zone, each.mailto, str(each.target)) for each in found}
 
-    assert comparable(after) == comparable(before)
+    assert comparable(read_crontab(exported.text, crontab)) == comparable(before)
 
 
 _words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=8)

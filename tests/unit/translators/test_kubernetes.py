@@ -4,6 +4,7 @@ from textwrap import indent
 
 import pytest
 
+from tests.unit.translators.moving import only
 from tokimori.clock import format_moment, parse_moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.job import Definition, schedule_of
@@ -11,8 +12,10 @@ from tokimori.model.policies import Misfire, Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.translators.kubernetes import CronJob, Manifest, read_manifest
+from tokimori.service.imports import Start
+from tokimori.translators.kubernetes import read_manifest
 from tokimori.translators.kubernetes_schedules import read_schedule
+from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Moved, Refused
 
 WHOLE = """\
 apiVersion: batch/v1
@@ -84,29 +87,32 @@ def template(pod: str, container: str) -> str:
     )
 
 
-def read(text: str, zone: str = "UTC") -> Manifest:
-    return read_manifest(text, file="f.yaml", zone=zone)
+def read(text: str, zone: str = "UTC") -> list[Entry]:
+    return list(read_manifest(text, file="f.yaml", zone=zone))
 
 
-def job_of(text: str, zone: str = "UTC") -> CronJob:
+def job_of(text: str, zone: str = "UTC") -> Moved:
     """The only one."""
-    (job,) = read(text, zone).jobs
-    return job
+    return only(read(text, zone))
 
 
 def faults_of(text: str) -> list[str]:
-    with pytest.raises(InvalidFile) as caught:
-        read(text)
-    return caught.value.message.splitlines()
+    try:
+        return [f"{each.place}: {each.why}" for each in read(text) if isinstance(each, Refused)]
+    except InvalidFile as fault:
+        return fault.message.splitlines()
 
 
 def test_a_whole_manifest() -> None:
     """Every field that Tokimori has a word for is honoured."""
-    assert job_of(WHOLE) == CronJob(
+    assert job_of(WHOLE) == Moved(
+        place="f.yaml:3",
         job_id="billing:nightly-report",
-        suspended=True,
-        image="registry/report:1.2",
-        left_out=("successfulJobsHistoryLimit",),
+        start=Start(paused_because="suspended in Kubernetes"),
+        warnings=(
+            "image: 'registry/report:1.2': images are not run: a node must have its programs",
+            "successfulJobsHistoryLimit: '': left out, as it matters only to a cluster",
+        ),
         definition=Definition(
             schedule="30 2 * * *",
             time_zone="Europe/Paris",
@@ -134,7 +140,7 @@ def test_a_whole_manifest() -> None:
 def test_the_least_manifest() -> None:
     """What is not said is as Kubernetes' API has it."""
     job = job_of(manifest())
-    assert (job.job_id, job.suspended, job.image, job.left_out) == ("j", False, None, ())
+    assert (job.job_id, job.start, job.warnings) == ("j", AT_ONCE, ())
     definition = job.definition
     assert (definition.time_zone, definition.gap, definition.fold) == ("UTC", Gap.SHIFT, Fold.FIRST)
     assert (definition.max_running, definition.grace, definition.timeout, definition.timeout_grace) == (
@@ -175,8 +181,8 @@ def test_lists_and_other_kinds() -> None:
     items = indent(manifest().removeprefix("apiVersion: batch/v1\n"), "    ")
     text = f"apiVersion: v1\nkind: List\nitems:\n  - apiVersion: batch/v1\n{items}\n  - {{kind: Service}}\n---\n{WHOLE}"
     found = read(text)
-    assert [job.job_id for job in found.jobs] == ["j", "billing:nightly-report"]
-    assert [other.partition(": ")[2] for other in found.others] == ["Service"]
+    assert [each.job_id for each in found if isinstance(each, Moved)] == ["j", "billing:nightly-report"]
+    assert [each.why for each in found if isinstance(each, LeftOut)] == ["Service: it is not a CronJob"]
 
 
 def test_what_a_cluster_adds_is_no_news() -> None:
@@ -241,7 +247,7 @@ def test_jobs_that_are_one_process_only() -> None:
     """Several pods, indexed ones and unknown rules are refused; what asks for one of each is not."""
     fine = "parallelism: 1, completions: 1, completionMode: NonIndexed, suspend: false, ttlSecondsAfterFinished: 5"
     text = manifest("jobTemplate: {spec: {%s, template: {spec: {containers: [{command: [a]}]}}}}")
-    assert job_of(text % fine).left_out == ("ttlSecondsAfterFinished",)
+    assert job_of(text % fine).warnings[0].startswith("ttlSecondsAfterFinished: ")
     bad = "parallelism: 2, completions: 3, completionMode: Indexed, suspend: true, podFailurePolicy: {rules: []}"
     assert [fault.split(": ")[1].rpartition(".")[2] for fault in faults_of(text % bad)] == [
         "completionMode",

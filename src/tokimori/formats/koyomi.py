@@ -1,20 +1,17 @@
-"""`tokimori job import koyomi`"""
+"""Koyomi's jobs, from its configuration or its database."""
 
-import os
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import click
+from msgspec import Meta
 
-from tokimori.cli.command import Command
-from tokimori.cli.completing import zones
-from tokimori.cli.machine_zone import machine_zone
-from tokimori.cli.moving import Pages, Wish, move, with_move_options
-from tokimori.clock import SystemClock
+from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.schedules.zones import check_zone
+from tokimori.formats.files import text_of
+from tokimori.formats.format import Format, Given, ImportRequest, Option, Pages, Rows, Source
+from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
     from tokimori.translators.koyomi import Koyomi
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_TIMES = 301
 """Rows of `job_times` that are read of one job: one more than a schedule may have."""
-NOTES = (
+_NOTES = (
     "Koyomi's workers still run these jobs: stop them, or they run twice",
     "jobs overlap as they like, as there; `job update ID --max-running 1` ends that",
     "only a node that runs as root can run jobs as other users",
@@ -31,45 +28,40 @@ NOTES = (
 )
 
 
-@click.command(cls=Command)
-@click.argument("source", metavar="SOURCE")
-@click.option("--prefix", metavar="TEXT", default="koyomi", help="Ids are PREFIX-1, PREFIX-2 …; koyomi by default.")
-@click.option(
-    "--timezone",
-    "time_zone",
-    metavar="ZONE",
-    shell_complete=zones,
-    help="The zone, instead of the configuration's or this machine's.",
-)
-@with_move_options
-def koyomi(source: str, *, prefix: str, time_zone: str | None, dry_run: bool, skip_refused: bool, update: bool) -> None:
-    """Import the jobs of Koyomi: SOURCE is its configuration (TOML), or its database, as a file or a URL.
+class KoyomiRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of Koyomi's tables, with the `time_zone` of its configuration. Ids are `prefix`-1, `prefix`-2 …"""
 
-    All entries are checked before anything is imported. Jobs that exist already stay as they are. The source is only
-    read.
-    """
-    from tokimori.translators.koyomi import Koyomi
-
-    found = _configured(Path(source)) if source.endswith(".toml") else Configured(source, None, ())
-    zone = time_zone or found.time_zone
-    said = Koyomi(machine_zone(os.environ) if zone is None else check_zone(zone), prefix, SystemClock().now())
-    move(
-        _pages(found.database, said),
-        (*found.notes, *NOTES),
-        Wish(dry_run=dry_run, skip_refused=skip_refused, update=update),
-    )
+    jobs: Rows
+    job_times: Annotated[tuple[dict[str, Any], ...], Meta(max_length=20 * MOST_LISTED)] = ()
+    semaphores: Rows = ()
+    prefix: str = "koyomi"
 
 
 class Configured(NamedTuple):
-    """What a configuration says: the database of the jobs, the zone, and what is not as it was."""
+    """Content of a configuration: the database of the jobs, the zone, and what is not as it was."""
 
     database: str
-    time_zone: str | None
-    notes: tuple[str, ...]
+    time_zone: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _read(said: KoyomiRequest, now: Moment) -> "Iterator[Entry]":
+    from tokimori.translators.koyomi import Koyomi, read_koyomi
+
+    return read_koyomi(said.jobs, said.job_times, said.semaphores, Koyomi(said.time_zone, said.prefix, now))
+
+
+def _source(given: Given) -> Source:
+    from tokimori.translators.koyomi import Koyomi
+
+    found = _configured(Path(given.source)) if given.source.endswith(".toml") else Configured(given.source)
+    zone, told = given.zone(found.time_zone)
+    return Source(
+        _pages(found.database, Koyomi(zone, given.options["prefix"], given.now)), (*found.notes, *told, *_NOTES)
+    )
 
 
 def _configured(path: Path) -> Configured:
-    from tokimori.cli.importing import text_of
     from tokimori.translators.store_urls import store_url
 
     try:
@@ -125,3 +117,19 @@ def _pages(database: str, koyomi: "Koyomi") -> Pages:
                 yield read_koyomi(jobs, times, locks, koyomi)
 
     return pages
+
+
+FORMAT = Format(
+    what="jobs of Koyomi",
+    help="SOURCE is its configuration (TOML), or its database, as a file or a URL.",
+    request=KoyomiRequest,
+    example={
+        "jobs": [{"id": 1, "user": "", "command": "make report", "memo": ""}],
+        "job_times": [
+            {"job_id": 1, "year": "*", "month": "*", "day": "*", "hour": "3", "minute": "0", "weekday": "*"},
+        ],
+    },
+    read=_read,
+    source=_source,
+    options=(Option("prefix", "Ids are TEXT-1, TEXT-2 …; koyomi by default.", "TEXT", "koyomi"),),
+)

@@ -1,24 +1,24 @@
-"""The option `--parameters`: names for the arguments that other systems give by their place."""
+"""Words that the formats of function calls share: of APScheduler and Celery."""
 
-from collections.abc import Callable, Mapping, Sequence
-
-import click
+from collections.abc import Mapping, Sequence
 
 from tokimori.errors import InvalidInput
+from tokimori.formats.format import Option
 
-
-def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
-    """The option."""
-    return click.option(
-        "--parameters",
-        metavar="FUNCTION=NAME,NAME",
-        multiple=True,
-        help="The names of a function's parameters, for jobs with args.",
-    )(command)
+JUMPS = (
+    "as there, times that clocks show twice run twice; those that they skip run when the clocks jump: what is at 02:30 "
+    "comes at 03:00 on that day, and not at 03:30 as there"
+)
+PARAMETERS = Option(
+    "parameters",
+    "The names of a function's parameters, for jobs with args.",
+    "FUNCTION=NAME,NAME",
+    is_repeated=True,
+)
 
 
 def parameters_of(texts: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """`module:function=a,b` as the names of parameters by function. Raises `InvalidInput`."""
+    """Read `module:function=a,b` as the names of parameters by function. Raises `InvalidInput`."""
     found = {}
     for text in texts:
         function, equals, names = text.partition("=")

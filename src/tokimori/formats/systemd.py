@@ -1,29 +1,28 @@
-"""`tokimori job import systemd`"""
+"""Timers of systemd, from their unit files."""
 
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import click
+from msgspec import Meta
 
-from tokimori.cli.command import Command
-from tokimori.cli.completing import zones
-from tokimori.cli.machine_zone import machine_zone
-from tokimori.cli.moving import Wish, at_once, move, with_move_options
+from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
-from tokimori.schedules.zones import check_zone
+from tokimori.formats.files import at_once, text_of
+from tokimori.formats.format import Format, Given, ImportRequest, Option, Source
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry, LeftOut
 
+_MOST_SENT = 2_000
 MOST_FILES = 20_000
 """Files below the folders that are given: far more than any machine has."""
 _UNITS = (".timer", ".service")
 _OF_ALL = ("timer.d", "service.d")
 """Folders of drop-ins for every unit of a kind."""
-NOTES = (
+_NOTES = (
     "systemd still starts these timers: `systemctl disable --now NAME.timer` ends that, or they run twice",
     "without User= a command runs as the user of the node, and not as root; only a node that runs as root can run "
     "commands as other users",
@@ -31,48 +30,38 @@ NOTES = (
 )
 
 
-@click.command(cls=Command)
-@click.argument("sources", metavar="DIR|FILE...", nargs=-1, required=True)
-@click.option("--anywhere", is_flag=True, help="Let any node run the jobs, and not only one on this host.")
-@click.option("--user", metavar="NAME", help="The owner of user units; without User= the jobs run as that user.")
-@click.option(
-    "--timezone",
-    "time_zone",
-    metavar="ZONE",
-    shell_complete=zones,
-    help="The zone of times without one, instead of this machine's.",
-)
-@with_move_options
-def systemd(
-    sources: tuple[str, ...],
-    *,
-    anywhere: bool,
-    user: str | None,
-    time_zone: str | None,
-    dry_run: bool,
-    skip_refused: bool,
-    update: bool,
-) -> None:
-    """Import timers of systemd: folders such as /etc/systemd/system and /usr/lib/systemd/system, or single files.
+class SystemdRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Unit files by name: timers, their services, drop-ins as NAME.d/FILE.conf.
 
-    The services of the timers must be among the files. Drop-ins (NAME.d/*.conf) count. Where the folders hold
-    timers.target.wants, a timer that is in none of these is added paused. All timers are checked before anything is
-    imported. Jobs that exist already stay as they are.
+    With `host` only nodes on that host run the jobs; those whose service names no user run as `user`.
     """
+
+    files: Annotated[dict[str, str], Meta(max_length=_MOST_SENT)]
+    host: str | None = None
+    user: str | None = None
+
+
+def _read(said: SystemdRequest, _now: Moment) -> "Iterator[Entry]":
     from tokimori.translators.systemd import Systemd, read_systemd
 
-    zone = machine_zone(os.environ) if time_zone is None else check_zone(time_zone)
-    said = Systemd(zone, None if anywhere else socket.gethostname(), user)
+    return read_systemd(said.files, Systemd(said.time_zone, said.host, said.user))
 
-    async def read() -> "Iterable[Entry]":
-        files, aliases = _files(sources)
+
+def _source(given: Given) -> Source:
+    from tokimori.translators.systemd import Systemd, read_systemd
+
+    zone, told = given.zone()
+    said = Systemd(zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"])
+
+    def read() -> "Iterable[Entry]":
+        files, aliases = _files(given.sources)
         return [*read_systemd(files, said), *aliases]
 
-    move(at_once(read), NOTES, Wish(dry_run=dry_run, skip_refused=skip_refused, update=update))
+    return Source(at_once(read), (*told, *_NOTES))
 
 
 def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
-    """The texts of the units by name, and other names of timers.
+    """Return the texts of the units by name, and other names of timers.
 
     Of a name that is there twice the first one counts, as in systemd's path.
     """
@@ -90,7 +79,7 @@ def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut
 
 
 def _aliased(path: Path) -> str | None:
-    """The timer of which a link is only another name (Alias=); an instance is one of its own."""
+    """Return the timer of which a link is only another name (Alias=); an instance is one of its own."""
     if path.suffix != ".timer" or not path.is_symlink() or "@" in path.name or path.parent.name.endswith(".wants"):
         return None
     other = path.resolve().name
@@ -100,7 +89,7 @@ def _aliased(path: Path) -> str | None:
 def _without_aliases(
     found: Mapping[str, str], aliases: Mapping[str, str]
 ) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
-    """A timer that is here under its own name and another one comes once."""
+    """Leave out the second name of a timer that is here under its own name and another one."""
     from tokimori.translators.moving import LeftOut
 
     twice = {name: other for name, other in aliases.items() if other in found}
@@ -109,7 +98,7 @@ def _without_aliases(
 
 
 def _paths(source: Path) -> Iterator[tuple[str, Path]]:
-    """The unit files of a folder, with the folders of drop-ins and of links, each with its name for the translator."""
+    """Return the unit files of a folder, with the folders of drop-ins and of links, by names for the translator."""
     if not source.is_dir():
         yield source.name, source
         return
@@ -130,9 +119,30 @@ def _listed(folder: Path) -> Sequence[Path]:
 
 
 def _text(path: Path) -> str:
-    """The text of a file; nothing for a unit that is masked, and for a link that says only that one is wanted."""
-    from tokimori.cli.importing import text_of
-
+    """Read a file; nothing of a unit that is masked, and of a link that says only that one is wanted."""
     if path.parent.name.endswith(".wants") or (path.is_symlink() and str(path.readlink()) == os.devnull):
         return ""
     return text_of(str(path))
+
+
+FORMAT = Format(
+    what="timers of systemd with their services",
+    help="""Sources are folders such as /etc/systemd/system and /usr/lib/systemd/system, or files. The services of the
+    timers must be among the files. Drop-ins (NAME.d/*.conf) count. Where the folders hold timers.target.wants, a
+    timer that is in none of these is added paused.""",
+    request=SystemdRequest,
+    example={
+        "files": {
+            "report.timer": "[Timer]\nOnCalendar=daily\n",
+            "report.service": "[Service]\nType=oneshot\nExecStart=/usr/bin/make report\n",
+        },
+    },
+    read=_read,
+    source=_source,
+    options=(
+        Option("anywhere", "Let any node run the jobs, and not only one on this host."),
+        Option("user", "The owner of user units; without User= the jobs run as that user.", "NAME"),
+    ),
+    metavar="DIR|FILE...",
+    takes_many=True,
+)

@@ -1,0 +1,157 @@
+"""Periodic tasks of Celery beat: from Django's tables, a `beat_schedule` as JSON or TOML, or a program's own app."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import field
+
+from tokimori.clock import Moment
+from tokimori.errors import InvalidFile
+from tokimori.formats.calls import JUMPS, PARAMETERS, parameters_of
+from tokimori.formats.files import at_once, mapping_in, name_of, text_of
+from tokimori.formats.format import Format, Given, ImportRequest, Option, Pages, Rows, Source
+
+if TYPE_CHECKING:
+    from tokimori.translators.moving import Entry
+
+_NOTES = (
+    "Celery beat still sends these tasks: stop it, or they run twice",
+    "what Celery calls reports.tasks.send is reports.tasks:send here; a node imports it only if its setting app.stored "
+    "allows it, and it must be a plain function there: @app.task makes it an object of Celery",
+    JUMPS,
+)
+_FILES = (".json", ".toml")
+_OWN_FILE = "celerybeat-schedule"
+_APP = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+_LONGEST = 60
+"""Seconds that the import of a program may take."""
+
+
+class CeleryRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of django-celery-beat's tables, by the kind of schedule; `parameters` as of APScheduler."""
+
+    periodictask: Rows
+    crontab: Rows = ()
+    interval: Rows = ()
+    clocked: Rows = ()
+    solar: Rows = ()
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def _read(said: CeleryRequest, now: Moment) -> "Iterator[Entry]":
+    from tokimori.translators.celery import OTHERS, read_celery
+
+    others = {kind: getattr(said, kind) for kind in OTHERS}
+    return read_celery(said.periodictask, others, now, said.parameters, said.time_zone)
+
+
+def _source(given: Given) -> Source:
+    source = given.source
+    if source.rpartition("/")[2].startswith(_OWN_FILE):
+        message = f"{source}: beat's own file holds when tasks ran, as pickles of Celery's classes; it is not read"
+        allowed = "MODULE:APP, the beat_schedule of its configuration as JSON or TOML, or django-celery-beat's tables"
+        raise InvalidFile(message, field="source", value=source, allowed=allowed)
+    if _APP.match(source):
+        return _of_schedule(json.loads(_conf_of(source, given.options["python"] or sys.executable)), given)
+    if source == "-" or source.lower().endswith(_FILES):
+        return _of_schedule(mapping_in(text_of(source), name_of(source)), given)
+    return Source(_of_tables(given), _NOTES)
+
+
+def _of_schedule(said: Mapping[str, object], given: Given) -> Source:
+    from tokimori.translators.celery import beat_of, read_beat_schedule
+
+    beat = beat_of(said)
+    zone, told = (given.zone(beat.time_zone)) if beat.time_zone or not beat.is_utc else given.zone("UTC")
+    names = parameters_of(given.options["parameters"])
+    read: Callable[[], Iterable[Entry]] = partial(
+        read_beat_schedule, beat.entries, name_of(given.source), given.now, names, zone
+    )
+    return Source(at_once(read), (*told, f"the times of crontab schedules are in {zone}", *_NOTES))
+
+
+def _of_tables(given: Given) -> Pages:
+    names, (zone, _) = parameters_of(given.options["parameters"]), given.zone("UTC")
+
+    async def pages() -> AsyncIterator["Iterable[Entry]"]:
+        from tokimori.sources.tables import check_there, opened
+        from tokimori.sources.tables import pages as pages_of
+        from tokimori.translators.celery import OTHERS, TASKS, read_celery
+
+        async with opened(given.source) as tables:
+            await check_there(tables, (TASKS,))
+            there = await tables.names()
+            others = {
+                kind: [row async for rows in pages_of(tables, table) for row in rows] if table in there else []
+                for kind, table in OTHERS.items()
+            }
+            async for rows in pages_of(tables, TASKS):
+                yield read_celery(rows, others, given.now, names, zone)
+
+    return pages
+
+
+def _conf_of(app: str, python: str) -> str:
+    """Return the configuration of a program's app as JSON. The program is imported in a process of its own."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _PROGRAM, app], capture_output=True, text=True, timeout=_LONGEST, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        raise InvalidFile(f"{app}: {python} could not import it: {fault}", field="source", value=app) from None
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        allowed = "MODULE:APP that this folder can import; --python names the interpreter that has Celery"
+        raise InvalidFile(f"{app}: {python} could not import it: {why}", field="source", value=app, allowed=allowed)
+    return done.stdout.splitlines()[-1]
+
+
+_PROGRAM = """
+import datetime, functools, importlib, json, sys
+
+def plain(said):
+    if hasattr(said, "_orig_minute"):
+        names = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
+        return {"crontab": {name: str(getattr(said, "_orig_" + name)) for name in names}}
+    every = getattr(said, "run_every", said)
+    if isinstance(every, datetime.timedelta):
+        return every.total_seconds()
+    return every if isinstance(every, (int, float)) else repr(said)
+
+def entry(said):
+    found = {**said, "schedule": plain(said.get("schedule"))}
+    for name in ("args", "kwargs", "options"):
+        try:
+            json.dumps(found.get(name))
+        except (TypeError, ValueError):
+            found[name] = repr(found[name])
+    return found
+
+module, _, name = sys.argv[1].partition(":")
+sys.path.insert(0, "")
+conf = functools.reduce(getattr, name.split("."), importlib.import_module(module)).conf
+zone = conf.timezone and str(conf.timezone)
+entries = {name: entry(said) for name, said in (conf.beat_schedule or {}).items()}
+conf = {"timezone": zone, "enable_utc": bool(conf.enable_utc), "beat_schedule": entries}
+print("\\n" + json.dumps(conf, default=repr))
+"""
+
+FORMAT = Format(
+    what="periodic tasks of Celery beat",
+    help="""SOURCE is a database with django-celery-beat's tables, a file or a URL; the app of a program, as MODULE:APP,
+    which is imported in a process of its own; or a beat_schedule with the app's timezone and enable_utc beside it, as
+    FILE.json, FILE.toml or JSON from standard input (-).""",
+    request=CeleryRequest,
+    example={
+        "periodictask": [{"id": 1, "name": "ping", "task": "shop.tasks.ping", "interval_id": 1}],
+        "interval": [{"id": 1, "every": 10, "period": "seconds"}],
+    },
+    read=_read,
+    source=_source,
+    options=(PARAMETERS, Option("python", "Import MODULE:APP by this interpreter, instead of Tokimori's.", "PROGRAM")),
+)

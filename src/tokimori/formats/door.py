@@ -1,0 +1,110 @@
+"""Paths by which the jobs of other schedulers come in: `/api/v2/import/NAME` of each format, for rows and texts."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tokimori.api.acting import ServiceFor
+from tokimori.api.answers import answer
+from tokimori.api.operation import Operation
+from tokimori.clock import Clock
+from tokimori.formats.files import at_once
+from tokimori.formats.format import Format, ImportRequest
+from tokimori.formats.registry import FORMATS, format_of
+from tokimori.schedules.zones import check_zone
+from tokimori.service.declaring import FieldChange
+from tokimori.service.definitions import fields_of
+from tokimori.service.imports import Start
+
+
+class NotMovedView(Struct, frozen=True, kw_only=True):
+    """An entry that became no job: where it was read, and why."""
+
+    place: str
+    why: str
+
+
+class MovedJobView(Struct, frozen=True, kw_only=True):
+    """A job as `job_add` takes it, how it goes on, and what of it has no equal here."""
+
+    fields: dict[str, Any]
+    start: Start
+    warnings: tuple[str, ...]
+
+
+class ImportView(Struct, frozen=True, kw_only=True):
+    """Outcome of an import: ids of jobs, and what was refused, or left out as it does not run there either.
+
+    `kept` are those that exist, differ, and stay as they are without `update`. A dry run says what would become.
+    """
+
+    added: tuple[str, ...]
+    changed: dict[str, tuple[FieldChange, ...]]
+    kept: dict[str, tuple[FieldChange, ...]]
+    unchanged: tuple[str, ...]
+    refused: tuple[NotMovedView, ...]
+    left_out: tuple[NotMovedView, ...]
+    jobs: dict[str, MovedJobView]
+
+
+class ImportPaths:
+    """The part of the API for jobs of other schedulers. What takes long is done in a thread, one at a time."""
+
+    def __init__(self, service: ServiceFor, clock: Clock) -> None:
+        self._service = service
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    def operations(self) -> Sequence[Operation]:
+        """Return an operation for each format."""
+        return [self._operation(name, format_of(name)) for name in FORMATS]
+
+    def _operation(self, name: str, form: Format) -> Operation:
+        async def take(request: Request, body: ImportRequest) -> Response:
+            return await self.take(form, request, body)
+
+        take.__annotations__["body"] = form.request
+        take.__doc__ = (
+            f"Import {form.what}.\n\nAll entries are read before anything is added. Jobs that exist stay as they are, "
+            "unless they are to be updated."
+        )
+        return Operation(
+            f"import_{name}",
+            "POST",
+            f"/api/v2/import/{name}",
+            take,
+            ImportView,
+            example={**form.example, "dry_run": True},
+        )
+
+    async def take(self, form: Format, request: Request, body: ImportRequest) -> Response:
+        """Read the entries of a request, and add the jobs."""
+        from tokimori.formats.importing import bring_in, check_refused
+        from tokimori.translators.moving import Refused, told_apart
+
+        check_zone(body.time_zone, field="time_zone")
+        async with self._turn:
+            await self._service(request).now()  # nothing is read for who may read nothing
+            found = await asyncio.to_thread(lambda: list(told_apart(form.read(body, self._clock.now()), {})))
+            check_refused([each for each in found if isinstance(each, Refused)], body, "skip_refused")
+            done = await bring_in(self._service(request), at_once(lambda: found), body, lambda _job, _changes: None)
+        return answer(
+            ImportView(
+                added=tuple(done.added),
+                changed=done.changed,
+                kept=done.kept,
+                unchanged=tuple(done.unchanged),
+                refused=tuple(NotMovedView(place=place, why=why) for place, why in done.refused),
+                left_out=tuple(NotMovedView(place=place, why=why) for place, why in done.left_out),
+                jobs={
+                    job.job_id: MovedJobView(
+                        fields=dict(fields_of(job.definition)), start=job.start, warnings=job.warnings
+                    )
+                    for job in done.jobs
+                },
+            )
+        )

@@ -1,0 +1,116 @@
+"""Entries of other schedulers as jobs of a store: all are read first, then they come in, page by page."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from tokimori.errors import InvalidFile, NotFound
+from tokimori.formats.format import ImportRequest, Pages
+from tokimori.service.declaring import FieldChange, differences
+from tokimori.service.definitions import fields_of
+from tokimori.service.service import Service
+from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, told_apart
+
+MOST_FAULTS = 20
+"""Faults, and warnings of one field, that are shown; all others are counted."""
+Changes = tuple[FieldChange, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Outcome of an import so far. `kept`: jobs that exist and differ, and stay as they are."""
+
+    read: int = 0
+    added: list[str] = field(default_factory=list)
+    changed: dict[str, Changes] = field(default_factory=dict)
+    kept: dict[str, Changes] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    jobs: list[Moved] = field(default_factory=list)
+
+    def count(self, job: Moved, changes: Changes | None, *, update: bool) -> None:
+        """Count a job; `changes`: it exists, and differs in these fields."""
+        self.jobs.append(job)
+        if changes is None:
+            self.added.append(job.job_id)
+        elif not changes:
+            self.unchanged.append(job.job_id)
+        else:
+            (self.changed if update else self.kept)[job.job_id] = changes
+
+
+async def check(pages: Pages, wish: ImportRequest) -> None:
+    """Read all entries, and change nothing. Raises `InvalidFile` with those that are refused."""
+    tally, taken = Tally(), dict[str, str]()
+    async for page in pages():
+        for _ in _jobs_of(page, taken, tally):
+            pass
+    check_refused(tally.refused, wish, "--skip-refused")
+
+
+def check_refused(refused: Sequence[Refused], wish: ImportRequest, option: str) -> None:
+    """Raise `InvalidFile` with the entries that are refused, unless they are to be skipped."""
+    if refused and not wish.skip_refused:
+        faults = [f"{place}: {why}" for place, why in refused[:MOST_FAULTS]]
+        if (more := len(refused) - MOST_FAULTS) > 0:
+            faults.append(f"… and {more} more faults")
+        last = f"nothing was imported; {option} goes on without these"
+        raise InvalidFile("\n".join([*faults, last]), field="source")
+
+
+async def bring_in(
+    service: Service, pages: Pages, wish: ImportRequest, tell: Callable[[Moved, Changes | None], None]
+) -> Tally:
+    """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wished."""
+    tally, taken = Tally(), dict[str, str]()
+    async for page in pages():
+        jobs = {job.job_id: job for job in _jobs_of(page, taken, tally)}
+        known = await _known(service, jobs.values())
+        if (new := [job for job_id, job in jobs.items() if job_id not in known]) and not wish.dry_run:
+            known |= await _added(service, new)
+        for job_id, job in jobs.items():
+            changes = known.get(job_id)
+            if changes and wish.update and not wish.dry_run:
+                await service.edit(job_id, dict(fields_of(job.definition)), whole=True)
+            tally.count(job, changes, update=wish.update)
+            tell(job, changes)
+    return tally
+
+
+def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: Tally) -> Iterator[Moved]:
+    """Return the jobs of a page, and count the rest. `taken` knows where each id was read."""
+    for entry in told_apart(page, taken):
+        tally.read += 1
+        if isinstance(entry, Moved):
+            yield entry
+        elif isinstance(entry, Refused):
+            tally.refused.append(entry)
+        else:
+            tally.left_out.append(entry)
+
+
+async def _added(service: Service, new: Sequence[Moved]) -> dict[str, Changes]:
+    """Add jobs in one transaction, and return those that somebody else has added meanwhile."""
+    done = await service.import_all(
+        [(job.job_id, job.definition) for job in new],
+        starts={job.job_id: job.start for job in new},
+        runs_remaining={job.job_id: job.runs_remaining for job in new if job.runs_remaining is not None},
+    )
+    return await _known(service, [job for job in new if job.job_id in done.unchanged])
+
+
+async def _known(service: Service, jobs: Iterable[Moved]) -> dict[str, Changes]:
+    """Return the jobs that exist already, with the fields in which they differ."""
+    found = {}
+    for job in jobs:
+        try:
+            stored = await service.get(job.job_id)
+        except NotFound:
+            continue
+        new = job.definition
+        if new.description == job.place:  # a line that has moved is no difference
+            new = replace(new, description=stored.definition.description)
+        found[job.job_id] = differences(stored.definition, new)
+    return found

@@ -1,0 +1,72 @@
+"""Kubernetes CronJobs, from YAML."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tokimori.clock import Moment
+from tokimori.formats.files import at_once, name_of, of_files, text_of
+from tokimori.formats.format import Format, Given, ImportRequest, Source, Text
+from tokimori.model.policies import Overlap
+from tokimori.schedules.schedule import Gap
+
+if TYPE_CHECKING:
+    from tokimori.translators.moving import Entry
+
+_MANIFEST = """apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly-report}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: main, image: report, command: [make, report]}]
+"""
+
+
+class KubernetesRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """CronJobs as YAML. `time_zone` is that of jobs without one."""
+
+    text: Text
+
+
+def _read(said: KubernetesRequest, _now: Moment) -> "Iterator[Entry]":
+    from tokimori.translators.kubernetes import read_manifest
+
+    return read_manifest(said.text, file="text", zone=said.time_zone)
+
+
+def _source(given: Given) -> Source:
+    from tokimori.translators.kubernetes import read_manifest
+
+    zone, _ = given.zone("UTC")
+    found = of_files(given.sources, lambda file: read_manifest(text_of(file), file=name_of(file), zone=zone))
+    return Source(at_once(lambda: found), tuple(_notes(found)))
+
+
+def _notes(found: "Iterable[Entry]") -> Iterator[str]:
+    """Say what is different from Kubernetes."""
+    from tokimori.translators.moving import Moved
+
+    definitions = [each.definition for each in found if isinstance(each, Moved)]
+    yield "the cluster still runs these jobs: suspend them there, or they run twice"
+    if any(each.on_overlap is Overlap.SKIP and each.max_running == 1 for each in definitions):
+        yield "with Forbid, Kubernetes may start an occurrence late, after an earlier run; Tokimori skips it"
+    if any(each.gap is Gap.SKIP for each in definitions):
+        yield "as in Kubernetes, times that clocks skip do not run, and those that they show twice run twice"
+
+
+FORMAT = Format(
+    what="CronJobs of Kubernetes",
+    help="""Sources are YAML files; - reads standard input. The command of the container runs on a node as it is: images
+    are not run. What a command can't have (volumes, secrets, several containers) is refused, with file and line. A job
+    without timeZone is in UTC.""",
+    request=KubernetesRequest,
+    example={"text": _MANIFEST},
+    read=_read,
+    source=_source,
+    metavar="FILE...",
+    takes_many=True,
+)

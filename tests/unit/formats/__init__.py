@@ -1,0 +1,1 @@
+"""A whole node, ticked by hand."""
