@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, assert_never
 
+from msgspec.structs import replace
+
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.forks import leave
 from tokimori.apps.json_text import clean, kept, text_of
@@ -243,6 +245,11 @@ class Attempt:
         with self._lock:
             size, tail = (0, b"") if self._output is None else (self._output.size, self._output.recent())
         return wire.Grew(number=self.begin.number, size=size, tail=tail)
+
+    def exits(self, status: int) -> wire.Ended:
+        """What is told of its end where it ends its process."""
+        end = self.task.end() or Failed(f"it ended its worker process: os._exit({status})")
+        return replace(self.ended(end), exits=True)
 
     def ended(self, end: End) -> wire.Ended:
         """What is told of its end."""

@@ -25,11 +25,13 @@ from msgspec import Struct
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import Attempt, not_begun
+from tokimori.apps.exits import Exits
 from tokimori.apps.forks import leave_line, leave_loop, tell_of_forks
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.routes import Act
 from tokimori.apps.streams import RunLog, RunStream
+from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
 from tokimori.executors.functions.wire import (
     Begin,
@@ -47,6 +49,8 @@ from tokimori.executors.functions.wire import (
 from tokimori.executors.keeper.kernel import die_with_parent, name_myself, preempt_nobody
 from tokimori.traces.spans import tracer_here
 
+EXITS_WITHIN = 1.0
+"""Seconds for which a process that a function ends tries to say so."""
 TELL_EVERY = 1.0
 """Seconds between two reports on one attempt's growing output."""
 
@@ -194,6 +198,16 @@ class WorkerProcess(asyncio.Protocol):
 
     # To the node
 
+    def exits(self, status: int) -> None:
+        """Say which run ends this process, in its own thread, and what others have said before."""
+        task, transport = task_in_hand(), self._transport
+        found = [each for each in self._attempts.values() if each.task is task]
+        if not found or transport is None or transport.get_write_buffer_size():
+            return
+        line = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        line.settimeout(EXITS_WITHIN)
+        line.sendall(frame([*self._unsent, found[0].exits(status)]))
+
     def _tell(self, message: FromWorker) -> None:
         """Say it soon, together with what others say meanwhile. Called in any thread."""
         self._unsent.append(message)
@@ -254,12 +268,14 @@ class WorkerProcess(asyncio.Protocol):
             self._done.set()
 
 
-async def work(told: Told, app: App) -> None:
+async def work(told: Told, app: App, exits: Exits) -> None:
     """Serve the node until it has no more for this process."""
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerProcess(told, app), sock=_connected(told)
     )
+    exits.tell = protocol.exits
     await protocol.served()
+    exits.tell = None
 
 
 def _connected(told: Told) -> socket.socket:
@@ -302,6 +318,7 @@ def _load_and_serve(told: Told) -> int:
     die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead
     preempt_nobody()  # the node, above all, which all wait for
     pid = os.getpid()
+    os._exit = exits = Exits()  # before anything of the app is imported: it may keep the function
     try:
         app = load_app(told.app, told.include, told.require)
     except BaseException as fault:
@@ -314,7 +331,7 @@ def _load_and_serve(told: Told) -> int:
     gc.freeze()  # what is loaded by now stays: the collector need not look through it again and again
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(work(told, app))
+    loop.run_until_complete(work(told, app, exits))
     return 0
 
 

@@ -51,6 +51,18 @@ def twice() -> None:
     waits("twice")
 
 @app.job()
+def exits() -> None:
+    begins("exits")
+    if not os.fork():
+        os._exit(1)
+    os._exit(3)
+
+@app.job(lost_attempts=0)
+def crashes() -> None:
+    begins("crashes")
+    os.kill(os.getpid(), 11)
+
+@app.job()
 def last() -> None:
     begins("last")
 """
@@ -118,4 +130,29 @@ def test_a_node_that_stops_begins_nothing_again_beside_a_stuck_function(till: Ti
     runs = till.begin("charge", "stuck_in_c")
     assert stop(node) == 0
     till.failed(runs["charge"], "its node stopped it")
+    till.begun_once()
+
+
+def test_a_function_that_ends_its_process_fails_and_its_neighbours_name_it(till: Till) -> None:
+    """It is known where it says so (`os._exit`): it has failed by itself; else all that ran there are named."""
+    node = till.open()
+    try:
+        runs = till.begin("charge", "twice", "exits")
+        until(lambda: till.seen(runs["exits"])["state"] == "failed")
+        ended = till.seen(runs["exits"])
+        assert (ended["error"], ended["attempt"], ended["lost"]) == ("it ended its worker process: os._exit(3)", 1, 0)
+        until(lambda: till.seen(runs["charge"])["state"] == "failed")
+        by = f"its worker process was ended by run {runs['exits']} "
+        assert till.seen(runs["charge"])["error"].startswith(by)
+        until(lambda: till.seen(runs["twice"])["attempt"] == 2)
+        assert f"run {runs['exits']} of exits ended its worker process" in till.log.read_text()
+        crash = till.begin("crashes")["crashes"]
+        until(lambda: till.seen(crash)["state"] == "failed")
+        until(lambda: till.seen(runs["twice"])["attempt"] == 3)
+        *_, lost = [each for each in till.json("run", "show", runs["twice"])["attempts"] if each["outcome"] == "lost"]
+        assert f"; beside it ran run {crash}" in lost["error"]
+        (till.home / "end twice").touch()
+        until(lambda: till.seen(runs["twice"])["state"] == "succeeded")
+    finally:
+        assert stop(node) == 0
     till.begun_once()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tokimori.clock import FIRST, LAST, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
+from tokimori.executors.functions.process import Attempt
 from tokimori.executors.keeper_deaths import some
 from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
@@ -70,8 +71,10 @@ def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Lost:
     return Lost(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")
 
 
-def died_beside(how: str, task: Task, lost: Sequence[Task], counts: int) -> Lost:
-    """Return the outcome of an attempt that was `lost` with others, any of which may have ended their process."""
+def died_beside(how: str, task: Task, lost: Sequence[Task], counts: int, culprit: Attempt | None) -> Lost:
+    """Return the outcome of an attempt that was `lost` with its process, which the `culprit` ended, or any of these."""
+    if culprit is not None:
+        return Lost(f"its worker process was ended by run {culprit.task.run_id} ({how})", counts)
     others = some([f"run {each.run_id}" for each in lost if each is not task])
     beside = f"; beside it ran {others}" if others else ""
     words = "" if counts else "; it does not count against this one yet"

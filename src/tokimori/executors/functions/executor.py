@@ -16,7 +16,7 @@ from tokimori.executors.functions.endings import died_beside, killed_beside, out
 from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.keeper_deaths import said_of
+from tokimori.executors.keeper_deaths import runs_of, said_of
 from tokimori.executors.outcomes import stopped
 from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
@@ -271,6 +271,8 @@ class FunctionExecutor:
         outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         if said.end == wire.SHORT:
             attempt.began = None
+        if said.exits:
+            process.exits = attempt
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         output = None
         if said.size:
@@ -282,7 +284,11 @@ class FunctionExecutor:
         lost = [(process, attempt) for process in processes for attempt in process.attempts.values()]
         tasks = [attempt.task for _, attempt in lost]
         counts: Mapping[RunId, int] = {}
-        if unasked and lost:
+        culprit = next((process.exits for process in processes if process.exits is not None), None)
+        if culprit is not None:
+            who, beside = runs_of([culprit.task]), runs_of(tasks)
+            log.warning("%s ended its worker process (%s); lost with it: %s", who, how, beside)
+        elif unasked and lost:
             judged = after_death(self._suspicion, {task.run_id: task.job_id for task in tasks})
             self._suspicion, counts = judged.suspicion, judged.counts
             for line in said_of("worker process", "it", how, tasks, judged):
@@ -294,7 +300,7 @@ class FunctionExecutor:
                 run_id, timed_out = blamed.task.run_id, blamed.timed_out
                 otherwise: Outcome = killed_beside(process.number, run_id, timed_out=timed_out)
             elif unasked:
-                otherwise = died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1))
+                otherwise = died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
             self._end(attempt, _cut_off(attempt) or otherwise, boottime())

@@ -78,8 +78,8 @@ class WorkerProcess:
 
     `generation` grows with each reload of the code. `blamed` is an attempt because of which it is drained, `overdue`
     are all whose time and grace are over, and at `drained_until` (seconds of CLOCK_BOOTTIME) it is `killed`. `exited`:
-    it is no more; what it said last may still have to be read. `since` is when it was started (seconds of
-    CLOCK_BOOTTIME), and `ended` how many attempts have ended in it.
+    it is no more; what it said last may still have to be read. `exits` is the attempt that has said that it ends it.
+    `since` is when it was started (seconds of CLOCK_BOOTTIME), and `ended` how many attempts have ended in it.
     """
 
     def __init__(self, number: int, cell: int, generation: int, concurrency: int) -> None:
@@ -93,6 +93,7 @@ class WorkerProcess:
         self.overdue: set[int] = set()
         self.drained_until = 0.0
         self.killed = False
+        self.exits: Attempt | None = None
         self.since = 0.0
         self.ended = 0
         self.exited = False

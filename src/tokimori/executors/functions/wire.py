@@ -148,7 +148,8 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
 class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
-    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output.
+    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output. `exits`: it
+    ends its process right now.
     """
 
     number: int
@@ -160,6 +161,7 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     size: Size = 0
     head: Edge = b""
     tail: Edge = b""
+    exits: bool = False
 
 
 SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
