@@ -55,7 +55,7 @@ class Uploads:
     async def pieces(self, task: str, digest: str) -> dict[int, str]:
         """Return the pieces that there are, by their numbers."""
         name = f"{upload_name(self._by, task, digest)}."
-        return {int(each.name[-4:]): each.text async for each in self._pieces._all(name)}
+        return {int(each.name[-4:]): each.text async for each in self._pieces.each(name)}
 
     async def end(self, task: str, digest: str) -> None:
         """Forget it, with its pieces."""
