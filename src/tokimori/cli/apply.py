@@ -171,9 +171,20 @@ def _shown(name: str, value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+_WOULD = {"added": "would add", "changed": "would change", "removed": "would delete", "adopted": "would adopt"}
+
+
 def _summary(done: "Applied", *, dry_run: bool) -> str:
     kinds = (done, done.calendars, done.queues, done.semaphores)
     words = ("added", "changed", "removed", "adopted", "kept", "refused", "unchanged")
-    counts = [(sum(len(getattr(kind, word)) for kind in kinds), word) for word in words]
-    told = ", ".join(f"{count} {word}" for count, word in counts if count or word in ("added", "changed", "removed"))
-    return f"{'dry run: ' if dry_run else ''}{told}"
+    counts = {word: sum(len(getattr(kind, word)) for kind in kinds) for word in words}
+    told = counted(counts, ("added", "changed", "removed"), dry_run=dry_run)
+    return f"dry run: {told}" if dry_run else told
+
+
+def counted(counts: Mapping[str, int], always: Sequence[str], *, dry_run: bool) -> str:
+    """Return counts in words, those of zero only if they are `always` said; of a dry run what it would do."""
+    said = [word for word, count in counts.items() if count or word in always]
+    words = {word: word.replace("_", " ") for word in said}
+    told = [f"{_WOULD[w]} {counts[w]}" if dry_run and w in _WOULD else f"{counts[w]} {words[w]}" for w in said]
+    return ", ".join(told)

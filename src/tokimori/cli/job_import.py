@@ -1,19 +1,18 @@
 """`tokimori job import …`: a command for each foreign format, all with the same options."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokimori.cli.apply import changes_shown, fields_shown
+from tokimori.cli.apply import changes_shown, counted, fields_shown
 from tokimori.cli.command import Command, Group, options
 from tokimori.cli.completing import zones
 from tokimori.cli.machine_zone import machine_zone
 from tokimori.cli.output import print_json, print_lines, print_notice, some_of
-from tokimori.cli.session import Absent, in_service, user_name
+from tokimori.cli.session import Absent, in_service, load, user_name
 from tokimori.clock import SystemClock, format_moment
 from tokimori.formats.registry import FORMATS, format_of
 
@@ -95,6 +94,7 @@ def _import(
             options=said,
             time_zone=time_zone,
             machine_zone=partial(machine_zone, os.environ),
+            networks=lambda: load().settings.targets.private_addresses,
             user=user_name() or str(os.geteuid()),
             now=SystemClock().now(),
         )
@@ -112,7 +112,7 @@ def _brought(pages: Any, wish: "ImportRequest") -> "Tally":
 
     from tokimori.formats.importing import bring_in, check
 
-    asyncio.run(check(pages, wish))  # before a store is made
+    asyncio.run(check(pages, wish, some_of))  # before a store is made
 
     async def act(service: "Service") -> "Tally":
         return await bring_in(service, pages, wish, partial(_tell, wish))
@@ -178,15 +178,11 @@ def _warnings(tally: "Tally") -> Iterator[str]:
 
 
 def _summary(tally: "Tally", wish: "ImportRequest") -> str:
-    counts = Counter(
-        {name: len(getattr(tally, name)) for name in ("added", "changed", "unchanged", "kept", "refused", "left_out")}
-    )
-    always = ("added", "changed", "unchanged")
-    told = [f"{counts[name]} {name.replace('_', ' ')}" for name in counts if counts[name] or name in always]
-    if wish.dry_run:
-        told[:2] = [f"would add {counts['added']}", f"would change {counts['changed']}"]
+    names = ("added", "changed", "unchanged", "kept", "refused", "left_out")
+    counts = {name: len(getattr(tally, name)) for name in names}
+    told = counted(counts, ("added", "changed", "unchanged"), dry_run=wish.dry_run)
     nothing = "" if tally.added or tally.changed or wish.dry_run else "; nothing was changed"
-    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {', '.join(told)}{nothing}"
+    return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {told}{nothing}"
 
 
 def _as_json(tally: "Tally") -> dict[str, object]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.executors.http.addresses import may_be_asked, networks_of
 from tokimori.formats.files import at_once, name_of, of_files, text_of
 from tokimori.formats.format import Format, Given, ImportRequest, Option, Source, Text
-from tokimori.model.email import Tls
+from tokimori.model.email import Tls, server_of
 
 if TYPE_CHECKING:
     from tokimori.translators.crontab import Crontab
@@ -67,7 +68,24 @@ def _source(given: Given) -> Source:
     found: Sequence[Entry] = of_files(given.sources, read)
     if (smtp := given.options["smtp"]) is not None:
         found = with_mail(found, smtp, given.options["sender"], Tls(given.options["tls"]))
+    if smtp is not None:
+        told += tuple(_of_server(smtp, Tls(given.options["tls"]), given.networks()))
     return Source(at_once(lambda: found), (*told, *_notes(found, crontabs, mails=smtp is not None)))
+
+
+def _of_server(smtp: str, tls: Tls, allowed: Sequence[str]) -> Iterator[str]:
+    """Say if nodes send no e-mail to the server, as its address is not public."""
+    host, port = server_of(smtp, tls)
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    except OSError as fault:
+        yield f"the mail server {host} is not known here ({fault.strerror}): e-mails would fail"
+        return
+    if private := sorted(each for each in found if not may_be_asked(each, networks_of(allowed))):
+        yield (
+            f"the mail server {host} is at {', '.join(private)}, which is not public: nodes send there only with "
+            f"the setting targets.private_addresses = {private!r}, else each of them fails"
+        )
 
 
 def _check(given: Given) -> None:

@@ -55,12 +55,16 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Words of a command line: the sources, and the format's own options by name. `user` is who gave them."""
+    """Words of a command line: the sources, and the format's own options by name. `user` is who gave them.
+
+    `networks` are the private addresses to which the settings of this machine let requests go.
+    """
 
     sources: tuple[str, ...]
     options: Mapping[str, Any]
     time_zone: str | None
     machine_zone: Callable[[], str]
+    networks: Callable[[], Sequence[str]]
     user: str
     now: Moment
 

@@ -13,7 +13,7 @@ from tokimori.service.service import Service
 from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, told_apart
 
 MOST_FAULTS = 20
-"""Faults, and warnings of one field, that are shown; all others are counted."""
+"""Faults that HTTP shows; all others are counted."""
 Changes = tuple[FieldChange, ...]
 
 
@@ -41,21 +41,27 @@ class Tally:
             (self.changed if update else self.kept)[job.job_id] = changes
 
 
-async def check(pages: Pages, wish: ImportRequest) -> None:
-    """Read all entries, and change nothing. Raises `InvalidFile` with those that are refused."""
+def first_of(lines: Sequence[str], more: str) -> Sequence[str]:
+    """Return the first lines, and how many `more` there are."""
+    return [*lines[:MOST_FAULTS], *([f"… and {len(lines) - MOST_FAULTS} {more}"] if len(lines) > MOST_FAULTS else [])]
+
+
+Some = Callable[[Sequence[str], str], Sequence[str]]
+
+
+async def check(pages: Pages, wish: ImportRequest, some: Some) -> None:
+    """Read all entries, and change nothing. Raises `InvalidFile` with (some of) those that are refused."""
     tally, taken = Tally(), dict[str, str]()
     async for page in pages():
         for _ in _jobs_of(page, taken, tally):
             pass
-    check_refused(tally.refused, wish, "--skip-refused")
+    check_refused(tally.refused, wish, "--skip-refused", some)
 
 
-def check_refused(refused: Sequence[Refused], wish: ImportRequest, option: str) -> None:
+def check_refused(refused: Sequence[Refused], wish: ImportRequest, option: str, some: Some = first_of) -> None:
     """Raise `InvalidFile` with the entries that are refused, unless they are to be skipped."""
     if refused and not wish.skip_refused:
-        faults = [f"{place}: {why}" for place, why in refused[:MOST_FAULTS]]
-        if (more := len(refused) - MOST_FAULTS) > 0:
-            faults.append(f"… and {more} more faults")
+        faults = some([f"{place}: {why}" for place, why in refused], "more faults")
         last = f"nothing was imported; {option} goes on without these"
         raise InvalidFile("\n".join([*faults, last]), field="source")
 

@@ -55,13 +55,13 @@ def write(program: Program, text: str, name: str = "jobs.toml") -> Path:
 def test_a_diff_then_the_change(program: Program) -> None:
     """A dry run makes not even the store; then the same lines come before the change, without values of secrets."""
     write(program, FIRST)
-    assert program("apply", "jobs.toml", "--dry-run").endswith("dry run: 2 added, 0 changed, 0 removed\n")
+    assert program("apply", "jobs.toml", "--dry-run").endswith("dry run: would add 2, would change 0, would delete 0\n")
     assert not program.database.exists()
     program("apply", "jobs.toml")
     write(program, SECOND)
     before = program.contents()
     dry = program("apply", "jobs.toml", "--prune", "--dry-run")
-    assert (dry, program.contents()) == (f"{DIFF}dry run: 1 added, 1 changed, 1 removed\n", before)
+    assert (dry, program.contents()) == (f"{DIFF}dry run: would add 1, would change 1, would delete 1\n", before)
     assert program("apply", "jobs.toml", "--prune") == f"{DIFF}1 added, 1 changed, 1 removed\n"
     assert [(job["id"], job["set"]) for job in program.json("job", "list")] == [("new", "prod"), ("nightly", "prod")]
     assert "set:" in program("job", "show", "nightly")

@@ -117,12 +117,12 @@ def test_a_bad_line_imports_nothing(cli: Cli) -> None:
     assert cli.jobs() == {}
 
 
-def test_a_file_that_is_no_crontab_does_not_flood(cli: Cli) -> None:
-    """Of many faults the first twenty are shown, and how many more there are."""
+def test_all_faults_of_a_file_are_told(cli: Cli) -> None:
+    """A pipe gets them whole; a terminal gets the first twenty, and how many more there are."""
     bad = cli.file("bad", "nonsense\n" * 500)
     lines = cli("job", "import", "crontab", bad, code=2)[1].splitlines()
     assert f"{bad}:20: " in lines[19]
-    assert lines[20:] == ["… and 480 more faults", "nothing was imported; --skip-refused goes on without these"]
+    assert lines[500:] == ["nothing was imported; --skip-refused goes on without these"]
 
 
 def test_an_error_is_json_where_asked(cli: Cli) -> None:
@@ -223,3 +223,24 @@ def test_mailto_becomes_a_notifier(program: Program) -> None:
     told_of = [job["notify"].get("failure") for job in program.json("job", "list") if job["schedule"]]
     assert sorted(told_of, key=str) == [None, ["mail-ann-example.org"]]
     assert program.error("job", "import", "crontab", "tab", "--smtp", "h")["field"] == "sender"
+
+
+@pytest.mark.parametrize(
+    ("server", "allowed", "told"),
+    [
+        ("127.0.0.1:25", "", "the mail server 127.0.0.1 is at 127.0.0.1, which is not public"),
+        ("127.0.0.1:25", 'targets.private_addresses = ["127.0.0.0/8"]\n', ""),
+        ("nowhere.invalid", "", "the mail server nowhere.invalid is not known here"),
+        ("9.9.9.9", "", ""),
+    ],
+)
+def test_a_mail_server_that_nodes_would_not_ask_is_told_at_once(
+    program: Program, server: str, allowed: str, told: str
+) -> None:
+    """Not when each of its mails has failed."""
+    (program.home / "tab").write_text("MAILTO=ann@example.org\n0 3 * * * true\n")
+    (program.home / "tokimori.toml").write_text(allowed)
+    words = ("job", "import", "crontab", "tab", "--smtp", server, "--sender", "cron@example.org", "--dry-run")
+    notes = program.run(*words).stderr
+    assert told in notes
+    assert told or "the mail server" not in notes
