@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import DecodeError, Meta, Struct, convert
+from msgspec.structs import fields
 from starlette.requests import Request
 
 from tokimori.errors import InvalidInput
@@ -30,8 +31,9 @@ def read_query(request: Request, kind: type[_Query]) -> _Query:
 
 @lru_cache(maxsize=256)
 def hints_of(kind: type[Struct]) -> Mapping[str, Any]:
-    """The parameters of a query by name, with what they may be."""
-    return get_type_hints(kind, include_extras=True)
+    """The parameters of a query by the names that people send, with what they may be."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.encode_name: hints[field.name] for field in fields(kind)}
 
 
 def is_list(hint: Any) -> bool:

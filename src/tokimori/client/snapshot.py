@@ -91,7 +91,8 @@ def remove_database(file: Path) -> None:
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
-    with closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True, isolation_level=None)) as db:
+    place = f"file://{quote(str(file.absolute()))}?mode=ro"
+    with closing(sqlite3.connect(place, uri=True, isolation_level=None)) as db:
         yield db
 
 

@@ -63,7 +63,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     with path.open("rb") as file:
         is_logged = file.read(20)[18:20] == _WAL
     alone = is_logged and not path.with_name(f"{path.name}-wal").exists()
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
+    uri = f"file://{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
     connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, check_same_thread=False, isolation_level=None)
     connection.text_factory = _text
     return connection

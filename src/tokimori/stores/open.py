@@ -81,7 +81,7 @@ def file_of(url: str) -> str:
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")
     if parts.fragment or parts.query.partition("=")[0] not in {"", "namespace"}:
         raise _invalid(url, "no setting but namespace can follow the path of an SQLite file")
-    path = unquote(parts.path)
+    path = f"/{unquote(parts.path).lstrip('/')}"
     if "\0" in path or len(path) > 4_000 or max(map(len, path.encode().split(b"/"))) > 240:
         raise _invalid(url, "a path holds no NUL, and each name in it has at most 240 bytes")
     return path

@@ -93,6 +93,23 @@ def test_installations_that_share_a_file(program: Program) -> None:
     assert [each["id"] for each in program.json("job", "list", "--store", fresh)] == ["j"]
 
 
+@pytest.mark.parametrize("form", ["sqlite:///{0}", "sqlite://{0}", "sqlite:{0}", "SQLITE:////{0}"])
+def test_every_form_of_a_url_names_the_same_file(program: Program, form: str) -> None:
+    """For all that takes the URL of a store: with one slash or four, the scheme in capitals."""
+    program("job", "add", "j", "--noop")
+    url = form.format(program.database)
+    assert [each["id"] for each in program.json("job", "list", "--store", url)] == ["j"]
+    program("backup", "b.db", "--store", url)
+    program("backup", f"/{program.home}/c.db", "--store", url)
+    assert "itself" in program.error("restore", f"/{program.database}", "--replace", "--store", url)["message"]
+    for backup in ("b.db", f"/{program.home}/c.db"):
+        program("restore", backup, "--replace", "--store", url)
+        assert [each["id"] for each in program.json("job", "list")] == ["j"]
+    program("db", "copy", url, form.format(program.home / "copy.db"))
+    assert [each["id"] for each in program.json("job", "list", "--store", f"sqlite://{program.home}/copy.db")] == ["j"]
+    program("db", "status", "--store", url)
+
+
 @pytest.mark.prove
 def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
     """A store that is no file is copied into one, and back into an empty one; it is never replaced."""

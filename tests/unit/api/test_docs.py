@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import isclass
 from typing import Any
 from urllib.parse import urlencode
@@ -10,10 +12,12 @@ import pytest
 
 from tests.simulation.virtual_time import run_virtually
 from tests.unit.api.asgi import Answer, Asker
+from tests.unit.api.conftest import door_of
 from tests.unit.service.world import World
 from tokimori.api.app import operations
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
+from tokimori.api.document import document, path_of
 from tokimori.api.operation import Operation
 from tokimori.clock import SystemClock
 from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
@@ -135,3 +139,67 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
         names |= {"name": "ping_google", "number": "0", "digest": await built(world)}
     path = each.path.format(**names) + ("?" + urlencode(each.asked, doseq=True) if each.asked else "")
     return await (door.get(path) if each.method == "GET" else door.post(path, each.example, each.method))
+
+
+PARAMETERS = [
+    (each, parameter)
+    for each in ALL
+    for parameter in document([each], "1")["paths"][path_of(each)][each.method.lower()]["parameters"]
+    if parameter["in"] == "query"
+]
+WORDS = ("2035-01-01T00:00:00Z", "2029-12-31T00:00:00Z", "nightly-report", "1", "P1D")
+"""Of these texts one is right for most parameters that are no numbers."""
+RIGHT: Mapping[str, Sequence[str]] = {
+    "before": ("01a1fe76-c901-7d5c-b9f7-4e869d9c8e53",),
+    "calendars": ("holidays",),
+    "fields": ("id",),
+    "fold": ("first",),
+    "gap": ("shift",),
+    "kind": ("runs",),
+    "shift": ("next",),
+    "state": ("failed", "enabled"),
+    "text": ("@daily",),
+    "time_zone": ("UTC",),
+}
+
+
+def values_of(schema: Mapping[str, Any]) -> Sequence[str]:
+    """Values that the document allows."""
+    if "anyOf" in schema:
+        return [value for part in schema["anyOf"] for value in values_of(part)]
+    if "enum" in schema:
+        return [str(word) for word in schema["enum"] if word is not None]
+    match schema.get("type"):
+        case "integer" | "number":
+            return [str(schema.get("minimum", 1))]
+        case "boolean":
+            return ["true", "false"]
+        case "array":
+            return values_of(schema["items"])
+        case "null":
+            return []
+        case _:
+            return WORDS
+
+
+@pytest.mark.parametrize(
+    ("each", "parameter"), PARAMETERS, ids=[f"{each.id}-{parameter['name']}" for each, parameter in PARAMETERS]
+)
+def test_every_parameter_is_taken(each: Operation, parameter: Mapping[str, Any]) -> None:
+    """What the document names can be asked for: no such parameter is unknown, and one of its values is right."""
+    answers, fine = [], {each.status, *each.others, *([404] if parameter["name"] == "attempt" else [])}
+    for value in (*RIGHT.get(parameter["name"], ()), *values_of(parameter["schema"])):
+        asked = replace(each, asked={**(each.asked or {}), parameter["name"]: value})
+        world = World()
+        answers.append(run_virtually(_asked(asked, world, door_of(world))))
+        assert b"there is no such parameter" not in answers[-1].body, value
+        if answers[-1].status in fine:
+            return
+    assert not answers, [answer.body for answer in answers]
+
+
+def test_the_document_has_parameters() -> None:
+    """The test above looks at something."""
+    names = {(each.id, parameter["name"]) for each, parameter in PARAMETERS}
+    assert len(names) > 60
+    assert {("job_ledger", "from"), ("job_verify", "to")} <= names

@@ -9,8 +9,6 @@ from tokimori.errors import NotFound, StoreError
 from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
 from tokimori.model.ids import JobId, RunId
-from tokimori.model.job import Job
-from tokimori.model.notifier import notifier_id
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, Nodes
@@ -18,11 +16,15 @@ from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.semaphores import Semaphore, Semaphores
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus
-from tokimori.service.doctor.reading import MOST_JOBS, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.doctor.jobs_seen import JobsSeen
+from tokimori.service.doctor.reading import MOST_DUE, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
 from tokimori.service.doctor.rules import LATE, usable
 
 LISTEN = 2.5
 """Seconds between the readings, where nodes are alive: each of them beats meanwhile."""
+LONGEST = 20.0
+"""Seconds for which jobs are looked at: a million of them."""
 _MOST_ASKED = 100
 """So many holders of units, or notifiers, are asked for by themselves."""
 MOST_SCANNED = 50
@@ -64,10 +66,11 @@ class Reader:
 
     async def read(self) -> Reading:
         """What two readings show. Raises `StoreError` where the store does not answer."""
-        first = await self._once()
+        first = await self._once(JobsSeen())
         listened = LISTEN if first.alive else 0.0
         await self._rest(listened)
-        return confirmed(first, await self._once(), listened)
+        seen = await self._jobs(first.blocked) if usable(first) else JobsSeen()
+        return confirmed(first, await self._once(seen), listened)
 
     async def invariants(self, late: int = LATE) -> Reading:
         """One reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
@@ -101,25 +104,36 @@ class Reader:
             pauses=tuple(await store.list_pauses()),
         )
 
-    async def _jobs_of(self, runs: Sequence[Run]) -> tuple[Job, ...]:
-        found: list[Job] = []
+    async def _jobs_of(self, runs: Sequence[Run]) -> JobsSeen:
+        found = JobsSeen(wanted={run.job_id for run in runs})
         for job_id in list(dict.fromkeys(run.job_id for run in runs))[:_FEW_ASKED]:
             with suppress(NotFound):
-                found.append(await self._store.get_job(job_id))
-        return tuple(found)
+                found.add([await self._store.get_job(job_id)])
+        return found
 
-    async def _once(self) -> Reading:
+    async def _jobs(self, blocked: Sequence[Run]) -> JobsSeen:
+        """Look at all jobs, some at a time by their ids, for at most `LONGEST`."""
+        began, after = self._clock.monotonic(), None
+        found = JobsSeen(wanted={run.job_id for run in blocked})
+        while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
+            found.add(page)
+            after = page[-1].id
+            if self._clock.monotonic() - began > LONGEST:
+                found.more = bool(await self._store.list_jobs(after=after, limit=1))
+                break
+        return found
+
+    async def _once(self, jobs: JobsSeen) -> Reading:
         sent, machine_now = self._clock.monotonic(), self._clock.now()
         now = await self._store.now()
         took = self._clock.monotonic() - sent
         schema, promises = await self._store.schema(), tuple(self._store.faults())
         reading = Reading(now=now, machine_now=machine_now, took=took, schema=schema, promises=promises)
-        return await self._whole(reading) if usable(reading) else reading
+        return await self._whole(reading, jobs) if usable(reading) else reading
 
-    async def _whole(self, bare: Reading) -> Reading:
+    async def _whole(self, bare: Reading, jobs: JobsSeen) -> Reading:
         store, now = self._store, bare.now
         running = await self._runs(RunState.RUNNING)
-        jobs = tuple(await store.list_jobs(limit=MOST_JOBS))
         semaphores, programs, fault = await self._semaphores()
         return Reading(
             now=now,
@@ -128,7 +142,7 @@ class Reader:
             schema=bare.schema,
             promises=bare.promises,
             nodes=tuple(await store.list_nodes()),
-            due=tuple(each.job for each in await store.due(Moment(now - LATE), MOST_JOBS)),
+            due=tuple(each.job for each in await store.due(Moment(now - LATE), MOST_DUE)),
             running=running,
             blocked=await self._runs(RunState.BLOCKED),
             held=await self._runs(RunState.HELD),
@@ -145,11 +159,10 @@ class Reader:
             alarms=tuple(await self._alarms()),
         )
 
-    async def _lost_notifiers(self, jobs: Sequence[Job]) -> frozenset[JobId]:
+    async def _lost_notifiers(self, jobs: JobsSeen) -> frozenset[JobId]:
         """Those that these jobs name, and that were deleted."""
-        named = {notifier_id(name) for job in jobs for names in job.definition.notify.values() for name in names}
         lost = []
-        for job_id in sorted(named - {job.id for job in jobs})[:_MOST_ASKED]:
+        for job_id in sorted(jobs.notifiers.keys() - jobs.known_notifiers)[:_MOST_ASKED]:
             try:
                 await self._store.get_job(job_id)
             except NotFound:

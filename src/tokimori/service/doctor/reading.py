@@ -1,6 +1,6 @@
 """What is read of a store to say what is wrong with it. Pure."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
@@ -13,9 +13,10 @@ from tokimori.model.run import Run
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Semaphore
 from tokimori.ports.store import SchemaStatus
+from tokimori.service.doctor.jobs_seen import JobsSeen
 
-MOST_JOBS = 1_000
-"""So many jobs are looked at, the first ones by id, and of those that are due the longest due."""
+MOST_DUE = 1_000
+"""So many jobs that are due are looked at, the longest due."""
 MOST_RUNS = 300
 """So many runs of a state are looked at, the newest: each may bring a payload of a megabyte."""
 MOST_SEMAPHORES = 100
@@ -50,7 +51,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     apart: bool = False
     semaphores_fault: str | None = None
     lanes: tuple[Lane, ...] = ()
-    jobs: tuple[Job, ...] = ()
+    jobs: JobsSeen = field(default_factory=JobsSeen)
     pauses: tuple[Pause, ...] = ()
     tokens: tuple[AccessToken, ...] = ()
     alarms: tuple[Alarm, ...] = ()

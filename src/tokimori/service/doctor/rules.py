@@ -1,17 +1,16 @@
 """What is wrong, as rules about one reading of the store: each check says what it found, or that all is well. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment, format_moment
-from tokimori.model.job import JobState, limit_of
-from tokimori.model.lanes import handler_of, lane_of, queue_of
+from tokimori.model.lanes import handler_of, queue_of
 from tokimori.model.notifier import name_of
 from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
-from tokimori.service.doctor.reading import Reading
-from tokimori.service.notified import tells
+from tokimori.service.doctor.jobs_seen import NAMED, Few
+from tokimori.service.doctor.reading import MOST_SEMAPHORES, Reading
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused
 
@@ -23,8 +22,6 @@ SLOW = 0.5
 """Seconds for the shortest question."""
 LONG_HELD = 7 * DAY
 EXPIRES_SOON = 7 * DAY
-NAMED = 3
-"""So many are named; the others are counted."""
 
 Rule = Callable[[Reading], Iterable[Finding]]
 
@@ -32,7 +29,24 @@ Rule = Callable[[Reading], Iterable[Finding]]
 def findings(reading: Reading) -> list[Finding]:
     """A line for each check that found nothing, and one for each thing that is wrong."""
     checks = CHECKS if usable(reading) else CHECKS[:FIRST]
-    return [each for check, text, rule in checks for each in (tuple(rule(reading)) or (fine(check, text),))]
+    looked_at = _looked_at(reading)
+    return [
+        each
+        for check, text, rule in checks
+        for each in (tuple(rule(reading)) or (fine(check, text + looked_at.get(check, "")),))
+    ]
+
+
+def _looked_at(reading: Reading) -> Mapping[str, str]:
+    """Say by check how much was looked at, where all is well."""
+    jobs = f" ({reading.jobs.count:,} looked at{', and there are more' if reading.jobs.more else ''})"
+    told = dict.fromkeys(("lanes", "jobs", "notifiers"), jobs)
+    for check, runs in (("running", reading.running), ("wakes", reading.blocked), ("held", reading.held)):
+        if len(runs) >= reading.most_runs:
+            told[check] = f" (of the newest {reading.most_runs})"
+    if len(reading.semaphores) >= MOST_SEMAPHORES:
+        told["permits"] = f" (of the first {MOST_SEMAPHORES} semaphores)"
+    return told
 
 
 def usable(reading: Reading) -> bool:
@@ -147,7 +161,7 @@ def _wakes(reading: Reading) -> Iterator[Finding]:
             text = f"{semaphore.waiting} wait for the semaphore {semaphore.name}, of which nothing is held"
             yield failure("wakes", text, mend)
     at_work = {run.job_id for run in reading.running} | reading.busy
-    places = {job.id: limit_of(job.definition) for job in reading.jobs if job.state is JobState.ENABLED}
+    places = reading.jobs.places
     stuck = [
         run
         for run in standing
@@ -177,21 +191,17 @@ def _lanes(reading: Reading) -> Iterator[Finding]:
             what = handler_of(lane) or "commands"
             text = f"ready runs ({what}, queue {queue_of(lane)}) start nowhere: {nobody.text}"
             yield failure("lanes", text, nobody.mend or "start a node that has it")
-    missing: dict[str, tuple[str, list[str]]] = {}
-    for job in reading.jobs:
-        lane = lane_of(job.definition)
-        if job.state is not JobState.ENABLED or lane in reading.lanes:
-            continue
-        if (nobody := nobody_takes(lane, reading.nodes)) is not None:
-            missing.setdefault(nobody.text, (nobody.mend or "start a node that has it", []))[1].append(job.id)
+    missing: dict[str, tuple[str, Few]] = {}
+    for lane, few in reading.jobs.lanes.items():
+        if lane not in reading.lanes and (nobody := nobody_takes(lane, reading.nodes)) is not None:
+            missing.setdefault(nobody.text, (nobody.mend or "start a node that has it", Few()))[1].join(few)
     for text, (mend, jobs) in missing.items():
-        yield warning("lanes", f"of the jobs {listed(jobs)} no run would start: {text}", mend)
+        yield warning("lanes", f"of the jobs {jobs} no run would start: {text}", mend)
 
 
 def _parked(reading: Reading) -> Iterator[Finding]:
-    parked = [job.id for job in reading.jobs if job.state is JobState.PARKED]
-    if parked:
-        text = f"parked by a failure: {listed(parked)}"
+    if reading.jobs.parked.count:
+        text = f"parked by a failure: {reading.jobs.parked}"
         yield warning("jobs", text, "`tokimori job show ID` says by which; `tokimori job resolve ID` enables it")
 
 
@@ -210,7 +220,7 @@ def _alarms(reading: Reading) -> Iterator[Finding]:
 def _notifiers(reading: Reading) -> Iterator[Finding]:
     for lost in sorted(reading.lost_notifiers):
         name = name_of(lost)
-        jobs = listed([job.id for job in reading.jobs if tells(job.definition, lost)])
+        jobs = reading.jobs.notifiers[lost]
         text = f"there is no notifier {name}, and these jobs name it and tell nobody by it: {jobs}"
         yield warning("notifiers", text, f"`tokimori notifier add {name} …`, or name another one in the jobs")
 

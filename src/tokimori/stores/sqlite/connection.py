@@ -75,7 +75,7 @@ def check_free(path: str) -> None:
     if not Path(path).exists() or Path(f"{real_path(path)}-lock").exists():  # made by us, now or before
         return
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=1)) as db:
+        with closing(sqlite3.connect(f"file://{quote(path)}?mode=ro", uri=True, timeout=1)) as db:
             tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     except sqlite3.Error as fault:
         raise store_error(fault, path) from None

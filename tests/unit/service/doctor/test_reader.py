@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.unit.service.world import NODE, World, every_minute
+from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.nodes import Beat
@@ -12,6 +12,7 @@ from tokimori.ports.semaphores import Wish
 from tokimori.service.doctor.finding import Finding, Level
 from tokimori.service.doctor.reader import LISTEN, Reader
 from tokimori.service.doctor.rules import findings
+from tokimori.service.imports import Start
 from tokimori.service.notifiers import id_of, notifier_fields
 from tokimori.service.schema import prepare_schema
 
@@ -19,6 +20,20 @@ from tokimori.service.schema import prepare_schema
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+async def texts(world: World) -> Mapping[str, str]:
+    """What the service's own doctor says, by check."""
+
+    async def rest(_: float) -> None:
+        await world.store.tick(Beat(node=NODE), world.clock.now())
+
+    async def same() -> object:
+        return world.store
+
+    tokens, alarms = world.service.tokens.list, world.service.alarms
+    reader = Reader(world.store, same, tokens, alarms=alarms, clock=world.clock, apart=False, rest=rest)  # type: ignore[arg-type]
+    return {each.check: each.text for each in findings(await reader.read())}
 
 
 async def wrong(world: World, *, beats: bool = True, away: bool = False) -> Mapping[str, list[Finding]]:
@@ -141,3 +156,33 @@ async def test_notifiers_that_jobs_name_and_that_are_gone(world: World) -> None:
     await world.service.delete(id_of("ops"), force=True)
     [found] = (await wrong(world))["notifiers"]
     assert found.text == "there is no notifier ops, and these jobs name it and tell nobody by it: j"
+
+
+async def test_all_jobs_are_looked_at(world: World) -> None:
+    """However many there are: what is wrong with the last ones is told, and else how many were looked at."""
+    jobs = [(f"job-{number:04}", ON_DEMAND) for number in range(1999)]
+    for batch in (jobs[:1000], jobs[1000:]):
+        await world.service.import_all(batch)
+    await world.register()
+    assert await wrong(world) == {}
+    told = await texts(world)
+    for check in ("jobs", "lanes", "notifiers"):
+        assert told[check].endswith(" (1,999 looked at)")
+    await world.service.import_all([("zz-last", ON_DEMAND)], starts={"zz-last": Start(parked_because="it failed")})
+    assert [each.text for each in (await wrong(world))["jobs"]] == ["parked by a failure: zz-last"]
+    await world.service.add(id_of("gone"), noop=True, notifier={})
+    await world.service.add("zz-sick", function="nobody", notify={"failure": ["gone"]})
+    await world.service.delete(id_of("gone"), force=True)
+    found = await wrong(world)
+    assert "zz-sick" in found["lanes"][0].text
+    assert "zz-sick" in found["notifiers"][0].text
+    await world.service.delete("zz-last")
+
+
+async def test_jobs_that_take_too_long_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says how far it got, and that there are more."""
+    monkeypatch.setattr("tokimori.service.doctor.reader.LONGEST", -1.0)
+    await world.service.import_all([(f"job-{number:04}", ON_DEMAND) for number in range(1000)])
+    assert (await texts(world))["jobs"] == "no job is parked (1,000 looked at)"
+    await world.service.add("zz", noop=True)
+    assert (await texts(world))["jobs"] == "no job is parked (1,000 looked at, and there are more)"

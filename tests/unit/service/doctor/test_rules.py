@@ -17,6 +17,7 @@ from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Finding, Level, diagnosis, warning
+from tokimori.service.doctor.jobs_seen import JobsSeen
 from tokimori.service.doctor.reading import Reading, confirmed
 from tokimori.service.doctor.rules import CHECKS, findings
 
@@ -40,7 +41,10 @@ def reading(**said: Any) -> Reading:
         "programs": (NODE,),
         "jobs": (JOB,),
     }
-    return Reading(**{**well, **said})
+    found = {**well, **said}
+    seen = JobsSeen(wanted={job.id for job in found["jobs"]})
+    seen.add(found["jobs"])
+    return Reading(**{**found, "jobs": seen})
 
 
 def permit(**said: Any) -> Permit:
