@@ -32,18 +32,18 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A request for a run: now, or `at` a moment (RFC 3339; without an offset a time in the job's zone).
 
     The same `key` again gives the same run. `priority` is that of the job unless given. `parent` is the run whose code
-    asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds) and `replace` let runs share
-    the key. `traceparent` (W3C Trace Context) goes before the header of this name.
+    asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds, or `1h30m`) and `replace` let
+    runs share the key. `traceparent` (W3C Trace Context) goes before the header of this name.
     """
 
     key: str | None = None
-    payload: str | None = None
+    payload: str | dict[str, Any] | list[Any] | None = None
     at: str | None = None
     priority: int | None = None
     parent: str | None = None
     force: bool = False
-    debounce: float | None = None
-    throttle: float | None = None
+    debounce: float | str | None = None
+    throttle: float | str | None = None
     replace: bool = False
     concurrency_key: str | None = None
     traceparent: str | None = None

@@ -37,7 +37,7 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
 from tokimori.service.arguments import JobArguments, RetryArguments
-from tokimori.service.definitions import definition_from, fields_of
+from tokimori.service.definitions import OF_RETRY, definition_from, fields_of
 from tokimori.service.given import Span, job_fields
 
 if TYPE_CHECKING:
@@ -66,18 +66,6 @@ class DeclaredArguments(JobArguments, total=False):
     epsilon: Span | None
     lost_attempts: int | Literal["unlimited"] | None
     retry_wait: Span | None
-
-
-_OF_RETRY = {
-    "attempts": "attempts",
-    "retry_delay": "delay",
-    "retry_backoff": "backoff",
-    "retry_cap": "cap",
-    "retry_jitter": "jitter",
-    "epsilon": "epsilon",
-    "lost_attempts": "lost_attempts",
-    "retry_wait": "wait",
-}
 
 
 class App:
@@ -280,6 +268,6 @@ class App:
 def _spread(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields, those of `retry` gathered."""
     retry = dict(cast("RetryArguments", fields.get("retry") or {}))
-    retry |= {_OF_RETRY[name]: value for name, value in fields.items() if name in _OF_RETRY}
-    rest = {name: value for name, value in fields.items() if name not in _OF_RETRY and name != "retry"}
+    retry |= {OF_RETRY[name]: value for name, value in fields.items() if name in OF_RETRY}
+    rest = {name: value for name, value in fields.items() if name not in OF_RETRY and name != "retry"}
     return {**rest, "retry": retry} if retry else rest

@@ -3,16 +3,22 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, get_type_hints
+from types import GenericAlias
+from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tokimori.apps.json_text import text_of, value_of
+from tokimori.apps.closed import changed_by_json, check_closed, has_closed
+from tokimori.apps.json_text import TEXTS, text_of, value_of
 from tokimori.apps.misfits import MOST_SHOWN, misfit_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 
 _KINDS = inspect.Parameter
+
+
+class UnfitPayload(InvalidInput):
+    """A payload is none for the function: it would not be one at another try, either."""
 
 
 class Arguments:
@@ -30,17 +36,21 @@ class Arguments:
         hints = _hints(called, self.name)
         self.wants_task = bool(parameters) and hints.get(parameters[0].name) is Task
         self._parameters = parameters[1:] if self.wants_task else parameters
-        self._open = any(each.kind is _KINDS.VAR_KEYWORD for each in self._parameters)
+        self._others = next((each.name for each in self._parameters if each.kind is _KINDS.VAR_KEYWORD), None)
         named = [each for each in self._parameters if each.kind is not _KINDS.VAR_KEYWORD]
         for each in named:
             self._check_kind(each)
         self._names = [each.name for each in named]
+        self._kinds = {name: hints.get(name, Any) for name in self._names}
         self._form = msgspec.defstruct(
             f"Arguments of {self.name}",
-            [_field(each, hints.get(each.name, Any)) for each in named],
+            [_field(each, self._kinds[each.name]) for each in named],
             kw_only=True,
-            forbid_unknown_fields=not self._open,
+            forbid_unknown_fields=self._others is None,
         )
+        kind = hints.get(self._others or "", Any)
+        self._kind_of_others = get_args(kind)[0] if get_origin(kind) is Unpack else GenericAlias(dict, (str, kind))
+        self._is_closed = any(has_closed(each) for each in (*self._kinds.values(), self._kind_of_others))
         self._signature = inspect.Signature(self._parameters)
 
     def _check_kind(self, parameter: inspect.Parameter) -> None:
@@ -53,19 +63,31 @@ class Arguments:
                 allowed="parameters that can be given by name",
             )
 
+    def of(self, task: Task) -> dict[str, Any]:
+        """The arguments that the payload of a run says. Raises `UnfitPayload`."""
+        try:
+            return self.decode(task.payload)
+        except InvalidInput as fault:
+            raise UnfitPayload(fault.message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
+
     def decode(self, payload: str | None) -> dict[str, Any]:
         """The arguments that a payload says, by name. Raises `InvalidInput`."""
         if payload is None and not self._names:
             return {}
         given = self._given(payload)
         try:
-            values = msgspec.convert(given, self._form, dec_hook=_from_json)
+            if self._is_closed:
+                check_closed(self._kinds, given)
+            values = msgspec.convert(given, self._form, dec_hook=_from_json, str_keys=True)
+            arguments = {name: getattr(values, name) for name in self._names}
+            if self._others is not None:
+                more = {name: value for name, value in given.items() if name not in arguments}
+                if self._is_closed:
+                    check_closed({"more": self._kind_of_others}, {"more": more}, "$")
+                arguments |= msgspec.convert(more, self._kind_of_others, dec_hook=_from_json, str_keys=True)
         except (msgspec.ValidationError, ValueError, TypeError) as fault:
             why, value = misfit_of(fault, given)
             raise self._unfit(value or payload, why) from None
-        arguments = {name: getattr(values, name) for name in self._names}
-        if self._open:
-            arguments |= {name: value for name, value in given.items() if name not in arguments}
         return arguments
 
     def _given(self, payload: str | None) -> dict[str, Any]:
@@ -87,11 +109,19 @@ class Arguments:
                 f"arguments of {self.name}: {fault}", field="arguments", allowed=f"{self.name}{self._signature}"
             ) from None
         said = dict(bound.arguments)
-        for parameter in self._parameters:
-            if parameter.kind is _KINDS.VAR_KEYWORD:
-                said |= said.pop(parameter.name, {})
-        if not said:
+        more = {} if self._others is None else said.pop(self._others, {})
+        if not said | more:
             return None
+        for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
+            if (changed := changed_by_json(kinds, values)) is not None:
+                path, value = changed
+                raise InvalidInput(
+                    f"arguments of {self.name}: {path} is {value!r}, which JSON would make something else",
+                    field="arguments",
+                    value=str(value)[:MOST_SHOWN],
+                    allowed=f"what JSON holds, or an annotation of {path} that says its type",
+                )
+        said |= more
         payload = text_of(said, f"arguments of {self.name}")
         self.decode(payload)
         return payload
@@ -193,8 +223,10 @@ def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[s
 
 
 def _from_json(kind: Any, value: Any) -> Any:
-    """A value of a type that msgspec does not know: pydantic's models read themselves."""
+    """A value of a type that msgspec does not know: one of `TEXTS`, or a model of pydantic, which reads itself."""
+    if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):
+        return kind(value)
     validate = getattr(kind, "model_validate", None)
     if validate is None:
-        raise NotImplementedError(f"values of {kind!r} can't be read from JSON")
+        raise TypeError(f"Expected `{getattr(kind, '__name__', kind)}`, got `{type(value).__qualname__}`")
     return validate(value)

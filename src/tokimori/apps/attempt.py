@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
+from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.forks import leave
 from tokimori.apps.json_text import clean, kept, text_of
@@ -164,7 +165,8 @@ class Attempt:
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
         if not interrupted:
             self.write(_traceback(fault))
-        return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault))
+        unfit = isinstance(fault, UnfitPayload)
+        return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault), final=unfit)
 
     # What it tells of itself
 
@@ -290,8 +292,8 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
     match end:
         case Finished(result):
             return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0
-        case Failed(error):
-            return wire.FAILED, _clean(error), 0.0
+        case Failed(error, final=final):
+            return wire.UNFIT if final else wire.FAILED, _clean(error), 0.0
         case RetryIn(seconds):
             return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):

@@ -9,11 +9,12 @@ from tokimori.apps.arguments import Arguments, arguments_of
 from tokimori.apps.json_text import text_of
 from tokimori.apps.task import task_in_hand
 from tokimori.client.client import Client
+from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
-from tokimori.service.given import When
+from tokimori.service.given import Ahead, moment_ahead
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -76,8 +77,8 @@ class JobFunction(Generic[_P, _R]):
         parent = None if task is None else task.run_id
         return self._ask(lambda client: client.trigger_many(self.job_id, wanted, parent=parent))
 
-    def at(self, when: When) -> "Asking[_P]":
-        """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`."""
+    def at(self, when: Ahead) -> "Asking[_P]":
+        """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`, `fn.at(timedelta(hours=2))`."""
         return self.asked(at=when)
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
@@ -92,6 +93,8 @@ class Asking(Generic[_P]):
         self._job_id = job_id
         self._arguments = arguments
         self._ask = ask
+        if (at := how.get("at")) is not None:
+            moment_ahead("at", at, "UTC", Moment(0))
         self._how = how
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:

@@ -1,18 +1,32 @@
 """Values as JSON, as payloads and results are kept."""
 
 import json
+import math
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from pathlib import PurePath
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.executors.reported import MOST_TEXT
 
+TEXTS = (
+    *(PurePath, Fraction, ZoneInfo),
+    *(IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network),
+)
+"""Types that msgspec does not know: their values are texts, and made of these again."""
+
 
 def text_of(value: object, what: str) -> str:
     """The value as JSON. Raises `InvalidInput` where it can't be."""
     try:
-        return msgspec.json.encode(value, enc_hook=_to_json).decode()
+        text = msgspec.json.encode(value, enc_hook=_to_json).decode()
+        if "null" in text and what != "result":  # msgspec writes numbers so that are none; what has ended stays so
+            _check_finite(msgspec.to_builtins(value, enc_hook=_to_json))
+        return text
     except (TypeError, ValueError, OverflowError, RecursionError) as fault:
         raise InvalidInput(
             f"{what}: {fault}", field=what, allowed="JSON, dataclasses, msgspec structs, pydantic models, dates, UUIDs"
@@ -40,12 +54,33 @@ def clean(text: str) -> str:
 def value_of(payload: str) -> Any:
     """The JSON value of a payload; a text that is no JSON is itself."""
     try:
-        return json.loads(payload)
+        return json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return payload
 
 
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _check_finite(value: object) -> None:
+    """Raises `ValueError` for a number that JSON can't hold, in what is made of builtin types alone."""
+    match value:
+        case float() if not math.isfinite(value):
+            raise ValueError(f"JSON can't hold the number {value}")
+        case dict():
+            for each in value.values():
+                _check_finite(each)
+        case list() | tuple():
+            for each in value:
+                _check_finite(each)
+        case _:
+            pass
+
+
 def _to_json(value: Any) -> Any:
+    if isinstance(value, TEXTS):
+        return str(value)
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"a value of the type {type(value).__qualname__} can't be written as JSON")

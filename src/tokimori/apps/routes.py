@@ -105,7 +105,7 @@ def act_of(target: Callable[..., object]) -> Act:
     arguments = Arguments(target)
 
     def act(task: Task) -> Any:
-        given = arguments.decode(task.payload)
+        given = arguments.of(task)
         return target(task, **given) if arguments.wants_task else target(**given)
 
     return _like(act, target)
@@ -118,7 +118,7 @@ def act_of_method(target: type, name: str) -> Act:
     def act(task: Task) -> Any:
         made: Any = target()
         made.task = task
-        return getattr(made, name)(**arguments.decode(task.payload))
+        return getattr(made, name)(**arguments.of(task))
 
     return _like(act, getattr(target, name))
 
@@ -130,13 +130,13 @@ def _act_of_class(target: type) -> Act:
     def act(task: Task) -> Any:
         made: Any = target()
         made.task = task
-        given = arguments.decode(task.payload)
+        given = arguments.of(task)
         return made.run(**given) if name == "run" else _performed(made, given)
 
     async def act_async(task: Task) -> Any:
         made: Any = target()
         made.task = task
-        given = arguments.decode(task.payload)
+        given = arguments.of(task)
         return await (made.run(**given) if name == "run" else _performed_async(made, given))
 
     return act_async if is_awaited(getattr(target, name)) else act

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -14,8 +14,8 @@ from tokimori.clock import from_datetime, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.functions.wire import Facts
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
-from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text, check_word
+from tokimori.service.given import Span, seconds_of
 
 _current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
 
@@ -134,8 +134,8 @@ class Task:
         check_text("error", error)
         self._decide(Failed(error))
 
-    def retry(self, *, after: float | timedelta | None = None, at: datetime | None = None) -> None:
-        """It is to be tried again: `after` so many seconds (default: the job's `retry.wait`), or `at` a moment.
+    def retry(self, *, after: Span | None = None, at: datetime | None = None) -> None:
+        """It is to be tried again: `after` so long (default: the job's `retry.wait`), or `at` a moment.
 
         Raises `InvalidInput`.
         """
@@ -148,9 +148,7 @@ class Task:
                 raise InvalidInput("at: it has no time zone", field="at", value=str(at), allowed="an aware datetime")
             self._decide(RetryAt(from_datetime(at)))
             return
-        seconds = after.total_seconds() if isinstance(after, timedelta) else after
-        if seconds is not None and not 0 <= seconds <= LONGEST:
-            raise InvalidInput(f"after: {after!r} is out of range", field="after", value=after, allowed=f"0..{LONGEST}")
+        seconds = None if after is None else seconds_of("after", after)
         self._decide(RetryIn(seconds))
 
     def release(self) -> None:

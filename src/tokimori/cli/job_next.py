@@ -7,12 +7,13 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import zones
-from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.moment import AHEAD
 from tokimori.cli.output import local, print_json, print_lines, print_notice
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import print_table
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
+from tokimori.schedules.typed import told_ahead
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service

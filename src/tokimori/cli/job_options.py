@@ -10,7 +10,7 @@ import click
 from tokimori.cli.command import arguments_given
 from tokimori.cli.completing import zones
 from tokimori.cli.length import Length
-from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.moment import AHEAD
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Join, On
@@ -19,6 +19,7 @@ from tokimori.model.notifier import TROUBLES
 from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.typed import told_ahead
 
 
 def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:

@@ -10,10 +10,12 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.length import Length
-from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.moment import AHEAD
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
+from tokimori.model.payload import check_json
+from tokimori.schedules.typed import told_ahead
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--throttle", type=Length(), metavar="LENGTH", help="At most one run of the key in this time.")
 @click.option("--replace", is_flag=True, help="Change the key's run to what is asked now, if it has not started.")
 @click.option("--force", is_flag=True, help="Even if the job is paused or parked.")
-@click.option("--payload", metavar="TEXT", help="Data for the run.")
+@click.option("--payload", metavar="JSON", help="Data for the run.")
 @click.option("--at", metavar="TIME", help=f"When it is due: {AHEAD}.")
 @click.option("--priority", type=int, metavar="-100..100", help="Instead of the job's.")
 @click.option(
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 def trigger(job_id: str, *, wait: bool, timeout: float | None, no_parent: bool, yes: bool, **asked: Any) -> int:
     """Run a job now, or at a given time. 'etl-*' means all jobs whose ids match."""
     _check_waiting(job_id, wait=wait, timeout=timeout)
+    if asked["payload"] is not None:
+        check_json(asked["payload"])
     if no_parent:
         asked["parent"] = None
     if asked["traceparent"] is None:

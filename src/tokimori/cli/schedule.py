@@ -6,12 +6,13 @@ import click
 
 from tokimori.cli.command import Group, options
 from tokimori.cli.completing import zones
-from tokimori.cli.moment import AHEAD, told_ahead
+from tokimori.cli.moment import AHEAD
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service, load
 from tokimori.clock import SystemClock
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
+from tokimori.schedules.typed import told_ahead
 from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:

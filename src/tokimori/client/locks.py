@@ -4,7 +4,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from datetime import timedelta
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -12,7 +11,7 @@ from tokimori.client.facade import Runner
 from tokimori.errors import PermitLost
 from tokimori.locks.holdings import Held, Wanted
 from tokimori.locks.session import Session
-from tokimori.service.given import Span
+from tokimori.service.given import Span, seconds_of
 
 _Lock = TypeVar("_Lock")
 
@@ -43,7 +42,7 @@ class Locking(Generic[_Lock]):
         Everything else is as with `mutex`. The block gets an object with a `token`, which grows with each grant, and
         `lost`. A thread or task may enter again what it holds.
         """
-        seconds = wait.total_seconds() if isinstance(wait, timedelta) else wait
+        seconds = None if wait is None else seconds_of("wait", wait)
         return self._lock(Wanted(name=name, weight=weight, limit=limit, wait=seconds, on_lost=on_lost))
 
     @abstractmethod

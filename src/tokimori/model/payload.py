@@ -20,6 +20,11 @@ def check_payload(payload: str | None) -> None:
     if (size := len(payload.encode())) > MOST_PAYLOAD:
         allowed = f"at most {MOST_PAYLOAD} bytes; a request may bring more"
         raise InvalidInput(f"payload: {size} bytes are too many", field="payload", value=size, allowed=allowed)
+    check_json(payload)
+
+
+def check_json(payload: str) -> None:
+    """Refuse a text that is no JSON. Raises `InvalidInput`."""
     try:
         msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as fault:

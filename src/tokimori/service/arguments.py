@@ -7,14 +7,45 @@ stands for the default.
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from os import PathLike
+from types import MappingProxyType
 from typing import Literal, Required, TypedDict
 from zoneinfo import ZoneInfo
 
-from tokimori.service.given import Span, When
+from tokimori.service.given import Ahead, Span, When
 
 Payload = str | Mapping[str, object] | Sequence[object]
 """What a run gets: a text as it is, a dict or a list as JSON."""
 Path = str | PathLike[str]
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("cron", "crontab", "trigger", "interval", "run_every", "repeat"), "schedule"),
+        **dict.fromkeys(("retries", "max_retries", "max_attempts", "max_tries", "retry_count"), "attempts"),
+        **dict.fromkeys(("default_retry_delay", "retry_interval", "retry_after", "backoff"), "retry_delay"),
+        **dict.fromkeys(("countdown", "eta", "run_at", "run_date", "delay_until", "schedule_at", "defer_until"), "at"),
+        **dict.fromkeys(("rate_limit", "max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
+        **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_runtime", "run_timeout"), "timeout"),
+        **dict.fromkeys(("misfire_grace_time", "expires", "starting_deadline"), "grace"),
+        **dict.fromkeys(("timezone", "tz", "zone"), "time_zone"),
+        **dict.fromkeys(("args", "kwargs", "data", "params", "parameters"), "payload"),
+        **dict.fromkeys(("priority_level", "importance"), "priority"),
+        **dict.fromkeys(("cmd", "script", "shell", "run"), "command"),
+        **dict.fromkeys(("task", "func", "handler"), "function"),
+        **dict.fromkeys(("environment", "envs"), "env"),
+        **dict.fromkeys(("workdir", "working_dir", "working_directory"), "cwd"),
+        **dict.fromkeys(("depends_on", "dependencies", "after", "dependent_on"), "parents"),
+        **dict.fromkeys(("start_date", "start_time", "not_before"), "starts_at"),
+        **dict.fromkeys(("end_date", "end_time", "until"), "ends_at"),
+        **dict.fromkeys(("result_ttl", "keep_result", "ttl"), "retention"),
+        **dict.fromkeys(("job_id", "unique_key", "idempotency_key", "dedup_key", "task_id"), "key"),
+        **dict.fromkeys(("coalesce", "catchup", "catch_up"), "misfire"),
+        **dict.fromkeys(("queue_name", "channel"), "queue"),
+        "tags": "labels",
+        "on_failure": "on_failure_job",
+        "repeats": "runs_remaining",
+        "max_runs": "runs_remaining",
+    }
+)
+"""Words of other schedulers, and what stands for them here."""
 
 
 class RetryArguments(TypedDict, total=False):
@@ -150,7 +181,7 @@ class PlainRequest(TypedDict, total=False):
 
     key: str | None
     payload: Payload | None
-    at: When | None
+    at: When | Ahead | None
     priority: int | None
     parent: str | None
     concurrency_key: str | None
@@ -160,7 +191,7 @@ class PlainRequest(TypedDict, total=False):
 class RequestArguments(TypedDict, total=False):
     """What a user says of a request beside its key and payload (`Request`)."""
 
-    at: When | None
+    at: When | Ahead | None
     priority: int | None
     parent: str | None
     force: bool

@@ -142,6 +142,8 @@ def _sent(field: str, value: object) -> object:
 def _plain(field: str, value: object) -> object:
     """The value in the form that JSON has. Raises `InvalidInput`."""
     match value:
+        case timedelta() if field == "at":  # from now
+            return f"{value.total_seconds():f}s"
         case timedelta():
             return value.total_seconds()
         case datetime() if value.utcoffset() is None:
@@ -155,7 +157,7 @@ def _plain(field: str, value: object) -> object:
         case os.PathLike():
             return os.fspath(value)
         case Mapping():
-            return {_key(field, key): _plain(field, each) for key, each in value.items()}
+            return {_key(field, key): _plain("at" if key == "at" else field, each) for key, each in value.items()}
         case list() | tuple():
             return [_plain(field, each) for each in value]
         case Set():

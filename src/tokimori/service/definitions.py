@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -16,8 +17,10 @@ from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Retry, Seconds
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
-from tokimori.service.arguments import JobArguments
-from tokimori.spelling import hint
+from tokimori.schedules.typed import seconds_in
+from tokimori.service.arguments import ELSEWHERE, JobArguments
+from tokimori.service.given import seconds_of
+from tokimori.spelling import nearest
 
 MOST_RUNS = 1_000_000_000
 """The most that `runs_remaining` may be."""
@@ -72,6 +75,26 @@ _OF_KIND = {
 """The fields that say a kind of target, each with the others that the kind has."""
 _OF_A_TARGET = (*_OF_KIND, *(name for names in _OF_KIND.values() for name in names))
 _DEFAULTS = {name: getattr(JobFields(), name) for name in _OF_A_TARGET}
+LENGTHS = frozenset(
+    (
+        *("delay", "jitter", "late_after", "grace", "timeout", "timeout_grace", "expect_within", "callback_within"),
+        *("retry.delay", "retry.cap", "retry.epsilon", "retry.asked_delay", "retry.wait", "notifier.bundle"),
+    )
+)
+"""The fields that say a length of time."""
+OF_RETRY: Mapping[str, str] = MappingProxyType(
+    {
+        "attempts": "attempts",
+        "retry_delay": "delay",
+        "retry_backoff": "backoff",
+        "retry_cap": "cap",
+        "retry_jitter": "jitter",
+        "epsilon": "epsilon",
+        "lost_attempts": "lost_attempts",
+        "retry_wait": "wait",
+    }
+)
+"""Fields of `retry`, as a function's job says them beside the others."""
 _INDEX = re.compile(r"\[[^]]*\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
@@ -82,10 +105,24 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
     Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
     """
     _check_names(fields)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = _with_seconds({name: value for name, value in fields.items() if value is not None})
     parsed = _convert({"time_zone": time_zone, **given})
     terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
     return check_definition(Definition(target=_target(parsed), **terms))
+
+
+def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, object]:
+    """The fields, with seconds for lengths of time that are said as texts. Raises `InvalidInput`."""
+    said = dict(fields)
+    for name, value in fields.items():
+        path = f"{within}{name}"
+        if isinstance(value, Mapping) and path in ("retry", "notifier"):
+            said[name] = _with_seconds(value, f"{path}.")
+        elif isinstance(value, str) and path in LENGTHS:
+            said[name] = seconds_of(path, value)
+        elif isinstance(value, str) and path == "retention" and (seconds := seconds_in(value)) is not None:
+            said[name] = value if value[:1] in "Pp" else f"PT{seconds:f}S"
+    return said
 
 
 def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None) -> int | None:
@@ -276,7 +313,9 @@ def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
-            message = f"{name}: a job has no such field{hint(name, known)}"
+            meant = nearest(ELSEWHERE.get(name, name), (*known, *OF_RETRY)) or ""
+            meant = f"retry.{OF_RETRY[meant]}" if meant in OF_RETRY else meant
+            message = f"{name}: a job has no such field{meant and f'; did you mean {meant}?'}"
             allowed = f"one of {', '.join(sorted(known))}"
             raise InvalidInput(message, field=name, value=fields[name], allowed=allowed)
 

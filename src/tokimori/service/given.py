@@ -16,11 +16,14 @@ from tokimori.model.policies import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.stamp import parse_stamp
+from tokimori.schedules.typed import LENGTHS, seconds_in, told_ahead
 
 When = Moment | datetime | str
 """A moment: microseconds since 1970, an aware datetime, or a text as RFC 3339 writes it."""
-Span = float | timedelta
-"""A length of time: seconds, or a timedelta."""
+Ahead = datetime | timedelta | str
+"""A moment to come: an aware datetime, how long from now, or a text that says either (`2030-01-01 09:00`, `2h`)."""
+Span = float | timedelta | str
+"""A length of time: seconds, a timedelta, or a text such as `1h30m`."""
 
 _MOMENTS = (
     "an aware datetime, a text such as 2030-01-01T00:00:00Z, or whole microseconds since 1970, in years 1 to 9999"
@@ -50,14 +53,30 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
     raise InvalidInput(f"{field}: {given!r} is not a moment", field=field, value=given, allowed=_MOMENTS)
 
 
+def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
+    """The moment that is said by one of `Ahead`. Raises `InvalidInput`, also for numbers: of what, nobody knows."""
+    match given:
+        case timedelta() if given >= timedelta():
+            return moment_of(field, now + round(given / timedelta(microseconds=1)), zone)
+        case str():
+            return moment_of(field, told_ahead(field, given, now), zone)
+        case datetime():
+            return moment_of(field, given, zone)
+        case _:
+            allowed = "an aware datetime, a timedelta from 0, or a text such as 2030-01-01T00:00:00Z or 2h"
+            raise InvalidInput(f"{field}: {given!r} is not a moment", field=field, value=given, allowed=allowed)
+
+
 def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
     """The seconds. Raises `InvalidInput`."""
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(seconds, str):
+        seconds = seconds_in(seconds)
     if isinstance(seconds, int | float) and not isinstance(seconds, bool):
         is_long_enough = seconds > 0 or (seconds == 0 and not above_zero)
         if is_long_enough and seconds <= LONGEST:
             return seconds
-    allowed = f"seconds {'above' if above_zero else 'from'} 0, at most a hundred years, or a timedelta"
+    allowed = f"{LENGTHS}, {'above' if above_zero else 'from'} 0, at most a hundred years; or a timedelta"
     raise InvalidInput(f"{field}: {given!r} is not a length of time", field=field, value=given, allowed=allowed)
 
 
@@ -141,6 +160,8 @@ def _plain(name: str, value: object) -> object:
             return [os.fspath(each) if isinstance(each, os.PathLike) else each for each in value]
         case Mapping() if name == "retry":
             return job_fields(value)
+        case str():
+            return str.__str__(value)  # of a phrase the text
         case set() | frozenset():
             return sorted(value, key=str)
         case _:

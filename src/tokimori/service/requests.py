@@ -16,13 +16,14 @@ from tokimori.model.semaphores import check_concurrency_key
 from tokimori.model.trace import check_traceparent
 from tokimori.model.transitions import RunState
 from tokimori.model.words import check_text
-from tokimori.service.arguments import Payload, RequestArguments
+from tokimori.service.arguments import ELSEWHERE, Payload, RequestArguments
 from tokimori.service.asking import checked
-from tokimori.service.given import When, flag_of, moment_of, payload_of, seconds_of
+from tokimori.service.given import Ahead, When, flag_of, moment_ahead, moment_of, payload_of, seconds_of
+from tokimori.spelling import hint
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """A request for a run of a job, now or `at` a moment. A text without offset is a time in the job's zone.
+    """A request for a run of a job, now or `at` a moment (`Ahead`), without an offset one in the job's zone.
 
     The same `key` again gives the same run, whatever else the request says. `priority` is that of the job unless given.
     `parent` is the run whose code asks. `force` asks for a run even if the job is paused or parked. Of runs with the
@@ -36,7 +37,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     key: str | None = None
     payload: str | None = None
-    at: When | None = None
+    at: When | Ahead | None = None
     priority: int | None = None
     parent: str | None = None
     force: bool = False
@@ -48,6 +49,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 _FIELDS = Request.__struct_fields__
+_LEAST = 946_684_800 * SECOND
+"""The year 2000: a smaller number was never a moment, but a count of seconds."""
 
 
 class Became(StrEnum):
@@ -77,7 +80,8 @@ def read_request(key: str | None, payload: Payload | None, fields: RequestArgume
     for name, value in fields.items():
         if name not in _FIELDS:
             allowed = f"one of {', '.join(_FIELDS)}"
-            raise InvalidInput(f"{name}: a request has no such field", field=name, value=value, allowed=allowed)
+            message = f"{name}: a request has no such field{hint(ELSEWHERE.get(name, name), _FIELDS)}"
+            raise InvalidInput(message, field=name, value=value, allowed=allowed)
     said = Request(key=key, payload=payload_of(payload), **{name: _read(name, value) for name, value in fields.items()})
     _check(said)
     return said
@@ -174,7 +178,10 @@ def _check(request: Request) -> None:
 def _due(job: Job, request: Request, now: Moment) -> Moment:
     if request.debounce is not None:
         return Moment(now + round(request.debounce * SECOND))
-    return now if request.at is None else moment_of("at", request.at, job.definition.time_zone)
+    at, zone = request.at, job.definition.time_zone
+    if at is None:
+        return now
+    return moment_of("at", at, zone) if isinstance(at, int) and at > _LEAST else moment_ahead("at", at, zone, now)
 
 
 def _origin(request: Request, run_id: RunId) -> str:

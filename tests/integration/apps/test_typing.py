@@ -44,21 +44,21 @@ tokimori.retry(attempts="three")  # arg-type reportArgumentType
 draw(80)  # arg-type reportArgumentType
 task = tokimori.current_task()
 task.progress("half")  # arg-type reportArgumentType
-task.retry(after="soon")  # arg-type reportArgumentType
+task.retry(after=[5])  # arg-type reportArgumentType
 task.finnish()  # attr-defined reportAttributeAccessIssue,reportUnknownMemberType
 app.running(concurency=4)  # call-arg reportCallIssue
-app.job(retry_wait="soon")  # call-overload reportArgumentType
+app.job(retry_wait=[5])  # call-overload reportArgumentType
 app.job(payload=7)  # call-overload reportArgumentType
 tokimori.Worker(app, config={"app.processes": 4})  # arg-type reportArgumentType
 with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedules:
     client.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType
     client.add("hook", url="https://a.example", metod="PUT")  # call-arg reportCallIssue
-    client.trigger("mail", debounce="soon")  # arg-type reportArgumentType
+    client.trigger("mail", debounce=[5])  # arg-type reportArgumentType
     client.trigger("mail", throtle=3)  # call-arg reportCallIssue
-    client.claims.claim("resize", wait="long")  # arg-type reportArgumentType
+    client.claims.claim("resize", wait=[5])  # arg-type reportArgumentType
     client.claims.finish("run", "token")  # arg-type reportArgumentType
     schedules.add("hourly", "mail.send")  # call-arg reportCallIssue
-    schedules.poll(alive_time="long")  # arg-type reportArgumentType
+    schedules.poll(alive_time=[5])  # arg-type reportArgumentType
     work = by_hand(client)  # arg-type reportArgumentType
     slots(client)  # arg-type reportArgumentType
 app.run(4)  # arg-type reportArgumentType

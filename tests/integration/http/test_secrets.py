@@ -155,11 +155,11 @@ def test_a_request_carries_its_secret(program: Program, site: Site) -> None:
         jobs = [{"id": f"web-{path}", "url": f"{base}/{path}/{{{{secret.DB}}}}", **fields} for path in ("hook", "away")]
         (program.home / "job.json").write_text(json.dumps({"jobs": jobs}))
         program("apply", "job.json", "--set", "s")
-        run = program.json("job", "trigger", "web-hook", "--wait", "--payload", "{{ secret.DB }}")
+        run = program.json("job", "trigger", "web-hook", "--wait", "--payload", '"{{ secret.DB }}"')
         away = program.json("job", "trigger", "web-away", "--wait", code=1)
         service.shutdown()
         thread.join()
-    shown = "/hook/*** Bearer *** *** and {{ secret.DB }}"
+    shown = '/hook/*** Bearer *** *** and "{{ secret.DB }}"'
     assert (program("run", "logs", run["id"]), program.json("run", "show", run["id"])["result"]) == (shown, shown)
     error = program.json("run", "show", away["id"])["error"]
     assert "x/away/***" in error

@@ -143,6 +143,9 @@ async def test_pause_and_resume(door: Asker) -> None:
 async def test_trigger(door: Asker) -> None:
     """A run is found where the answer says; the same key gives the same run."""
     await door.post(JOBS, HELLO)
+    for payload, kept in (({"to": ["ann"]}, '{"to":["ann"]}'), ([1], "[1]")):
+        asked = await door.post(f"{JOBS}/hello/trigger", {"payload": payload, "at": "2h"})
+        assert (asked.status, asked.json["payload"], asked.json["state"]) == (201, kept, "waiting")
     first = await door.post(f"{JOBS}/hello/trigger", {"key": "k", "payload": "p"})
     assert (first.status, first.headers["location"]) == (201, f"/api/v2/runs/{first.json['id']}")
     again = await door.post(f"{JOBS}/hello/trigger", {"key": "k"})

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from tests.unit.apps.orders import begin
+from tokimori.apps.arguments import Arguments
 from tokimori.apps.attempt import Attempt
 from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
@@ -62,6 +63,21 @@ def test_an_exception_is_a_failure_with_its_traceback(tmp_path: Path) -> None:
     assert lines[0] == "Traceback (most recent call last):"
     assert "in fails" in lines[1]
     assert (tmp_path / "r/1.log").read_bytes() == said.head
+
+
+def test_a_payload_that_does_not_fit_is_final(tmp_path: Path) -> None:
+    """It would not fit at another try; what a function itself raises is tried again, of whatever kind it is."""
+
+    def takes(number: int) -> int:
+        return number
+
+    assert ended(takes, tmp_path, payload='{"number": "one"}').end == wire.UNFIT
+    assert ended(takes, tmp_path, payload="{nope").end == wire.UNFIT
+
+    def asks(number: int) -> None:
+        Arguments(takes).encode(["x"], {})
+
+    assert ended(asks, tmp_path, payload='{"number": 1}').end == wire.FAILED
 
 
 @pytest.mark.parametrize(

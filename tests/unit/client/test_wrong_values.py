@@ -236,7 +236,7 @@ def test_runs_are_filtered_by_texts(client: Client) -> None:
 
 def test_locks_check_what_they_are_given(client: Client) -> None:
     """On entering: units that are no whole number, a time that is none, and what can't be called."""
-    for name, wrong in (("limit", True), ("weight", None), ("weight", "2"), ("wait", "5"), ("on_lost", 5)):
+    for name, wrong in (("limit", True), ("weight", None), ("weight", "2"), ("wait", "soon"), ("on_lost", 5)):
         with pytest.raises(InvalidInput) as caught, client.semaphore("m", **{name: wrong}):  # type: ignore[arg-type]
             raise AssertionError(name)
         assert (caught.value.field, caught.value.value) == (name, wrong)

@@ -397,7 +397,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("limit", "1"),
     ("wait", -1),
     ("wait", 61),
-    ("wait", "1"),
+    ("wait", "soon"),
     ("alive_time", 0.5),
     ("alive_time", 86_401),
     ("worker", ""),

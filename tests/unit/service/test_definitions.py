@@ -175,7 +175,7 @@ def test_a_patch_of_an_unknown_field_is_refused() -> None:
         ({"semaphores": [5]}, "semaphores", 5, "a text"),
         ({"labels": {"a": 5}}, "labels", 5, "a text"),
         ({"misfire": 5}, "misfire", 5, "latest, all, skip"),
-        ({"grace": "soon"}, "grace", "soon", "a number"),
+        ({"grace": [5]}, "grace", [5], "a number"),
     ],
 )
 def test_a_bad_value_within_a_field_is_named(

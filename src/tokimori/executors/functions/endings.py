@@ -50,7 +50,7 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
         case wire.SHORT:
             return short_of(text)
         case _:
-            return Failed(text)
+            return Failed(text, final=ended.end == wire.UNFIT)
 
 
 def _nonsense(ended: wire.Ended) -> str | None:

@@ -164,9 +164,10 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     exits: bool = False
 
 
-SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
+SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
     "succeeded",
     "failed",
+    "unfit",
     "retry",
     "retry in",
     "retry at",
@@ -174,7 +175,7 @@ SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
     "released",
     "short",
 )
-ENDS = (SUCCEEDED, FAILED, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT)
+ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT)
 """`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which."""
 
 ToWorker = Begin | End | Tell | Leave

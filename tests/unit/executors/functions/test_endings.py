@@ -33,6 +33,7 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
         (ended(wire.SUCCEEDED, "{}"), Succeeded(None, "{}")),
         (ended(wire.SUCCEEDED), Succeeded()),
         (ended(wire.FAILED, "no"), Failed("no")),
+        (ended(wire.UNFIT, "no"), Failed("no", final=True)),
         (ended(wire.RETRY), RetryIn(None)),
         (ended(wire.RETRY_IN, when=2.5), RetryIn(2.5)),
         (ended(wire.RETRY_AT, when=3_000_000), RetryAt(3_000_000)),  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ async def changed(world: World) -> str:
 
 async def told(service: Service, kind: str, after: str, **filters: str) -> list[tuple[str, str]]:
     """What is told, and of what."""
-    found = await service.events.read_all(kind, after, **filters)  # type: ignore[arg-type]
+    found = await service.events.read_all(kind, after, **filters)
     return [
         (each.what, each.run.job_id if each.run is not None else each.change.name if each.change else "")
         for each in found.events

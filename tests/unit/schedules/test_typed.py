@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.cli.length import seconds_in
+from tokimori.schedules.typed import seconds_in
 
 
 @pytest.mark.parametrize(

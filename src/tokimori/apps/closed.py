@@ -1,0 +1,104 @@
+"""What the types of arguments leave open: keys that a closed one does not have, and values that JSON would change."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import lru_cache
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import msgspec
+
+Found = tuple[Any, object, str]
+"""A type, the value that stands for it, and where."""
+_BARE: Final[Mapping[Any, Any]] = MappingProxyType({dict: dict[Any, Any], list: list[Any], tuple: tuple[Any, ...]})
+"""What types say that do not say of what they are made."""
+
+
+def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: str = "$.") -> None:
+    """Raises `msgspec.ValidationError` for a key of a TypedDict or dataclass that it does not have: it would vanish."""
+    for name in kinds.keys() & given.keys():
+        for kind, value, path in _within(kinds[name], given[name], root if root == "$" else f"{root}{name}"):
+            known = _keys_of(kind)
+            for key in value if known is not None and isinstance(value, dict) else ():
+                if known is not None and key not in known:
+                    raise msgspec.ValidationError(f"Object contains unknown field `{key}` - at `{path}`")
+
+
+def has_closed(kind: Any) -> bool:
+    """Tell if a TypedDict or dataclass is a part of this type."""
+    return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
+
+
+def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> tuple[str, object] | None:
+    """The first value that nothing says the type of, and that JSON would make something else; None: there is none."""
+    for name, value in values.items():
+        for kind, each, path in _within(kinds[name], value, str(name)):
+            is_open = kind in (Any, object) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
+            if is_open and not _is_json(each):
+                return path, each
+    return None
+
+
+def _is_json(value: object) -> bool:
+    """Tell if the value itself, whatever it holds, comes back from JSON as it went."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value)
+    return value is None or (isinstance(value, list | str | int | float) and not isinstance(value, Enum))
+
+
+def _parts_of(kind: Any) -> tuple[Any, ...]:
+    """The types of which it is made."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    return () if origin is Literal else arguments[:1] if origin is Annotated else arguments
+
+
+def _keys_of(kind: Any) -> Mapping[str, Any] | None:
+    """The keys that a TypedDict or dataclass has, with their types; None for another type."""
+    return _keys_of_class(kind) if isinstance(kind, type) and get_origin(kind) is None else None
+
+
+@lru_cache(maxsize=1024)
+def _keys_of_class(kind: type) -> Mapping[str, Any] | None:
+    try:
+        if is_typeddict(kind):
+            return get_type_hints(kind)
+        if is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
+            return get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        return None
+    return None
+
+
+def _within(kind: Any, value: object, path: str) -> Iterator[Found]:
+    """The type with its value, and all that they hold."""
+    yield kind, value, path
+    for part in _parts(_bare(type(value) if kind in (Any, object) else kind), value, path):
+        yield from _within(*part)
+
+
+def _bare(kind: Any) -> Any:
+    """The type; of one that does not say of what it is made: of anything."""
+    return _BARE.get(kind, kind) if isinstance(kind, type) else kind
+
+
+def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
+    parts, keys = _parts_of(kind), _keys_of(kind)
+    if isinstance(value, Mapping):
+        if keys is not None:
+            yield from ((keys[key], each, f"{path}.{key}") for key, each in value.items() if key in keys)
+            return
+        if len(parts) == 2 and _is_a(kind, Mapping):
+            yield from ((parts[1], each, f"{path}.{key}") for key, each in value.items())
+            return
+    elif isinstance(value, list | tuple) and _is_a(kind, Sequence):
+        of = parts if get_origin(kind) is tuple and parts[-1:] != (...,) else parts[:1] * len(value)
+        yield from ((each, part, f"{path}[{n}]") for n, (each, part) in enumerate(zip(of, value, strict=False)))
+        return
+    if get_origin(kind) in (Union, UnionType, Annotated):
+        yield from ((each, value, path) for each in parts if each not in (Any, object))
+
+
+def _is_a(kind: Any, general: type) -> bool:
+    origin = get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, general)

@@ -1,0 +1,197 @@
+"""Arguments of types that JSON does not have, and what is refused because it would change or vanish."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import Enum, StrEnum
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv6Network
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tokimori.apps.arguments import Arguments
+from tokimori.errors import InvalidInput
+
+
+class Colour(StrEnum):
+    """A text."""
+
+    RED = "red"
+
+
+class Kind(Enum):
+    """A number."""
+
+    A = 1
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    one: int
+    two: int
+
+
+class Box(TypedDict):
+    """A closed one."""
+
+    width: int
+    parts: NotRequired[list["Box"]]
+
+
+@dataclass
+class Place:
+    """Closed, too."""
+
+    street: str
+    floor: int = 0
+
+
+class Options(TypedDict, total=False):
+    """Of keywords."""
+
+    level: int
+
+
+def takes(kind: Any) -> Arguments:
+    """The arguments of a function of one argument of this type."""
+
+    def take(value: Any) -> None: ...
+
+    take.__annotations__["value"] = kind
+    return Arguments(take)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (dict[int, str], {1: "a", -2: "b"}),
+        (dict[date, int], {date(2030, 1, 2): 1}),
+        (dict[UUID, int], {UUID(int=5): 1}),
+        (dict[Colour, int], {Colour.RED: 1}),
+        (list[dict[int, dict[int, float]]], [{1: {2: 0.5}}]),
+        (Path, Path("/tmp/a b")),
+        (PurePosixPath, PurePosixPath("a")),
+        (list[Path | None], [Path("a"), None]),
+        (dict[str, Path], {"a": Path("b")}),
+        (ZoneInfo, ZoneInfo("Europe/Paris")),
+        (IPv4Address, IPv4Address("10.0.0.1")),
+        (IPv6Network, IPv6Network("fe80::/10")),
+        (Fraction, Fraction(1, 3)),
+        (Annotated[Path, "where"], Path("a")),
+        (Box, {"width": 1, "parts": [{"width": 2}]}),
+        (list[Place], [Place("Main", 2)]),
+        (tuple[Box, Place], ({"width": 1}, Place("Main"))),
+        (Place | None, Place("Main")),
+        (bytes, b"\x00\xff"),
+        (Decimal, Decimal("1.10")),
+        (datetime, datetime(2030, 1, 1, tzinfo=UTC)),
+        (tuple[int, ...], (1, 2)),
+        (set[int], {1, 2}),
+        (dict, {"a": [1, {"b": None}]}),
+        (Any, {"a": [1, 1.5, "x", None, True]}),
+    ],
+)
+def test_arguments_arrive_as_they_were(kind: Any, value: Any) -> None:
+    """Of the very type that is annotated."""
+    arguments = takes(kind)
+    found = arguments.decode(arguments.encode([value], {}))["value"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "why"),
+    [
+        (dict[int, str], '{"value": {"one": "a"}}', "Expected `int`, got `str`"),
+        (Path, '{"value": 5}', "Expected `Path`, got `int` - at `$.value`: 5"),
+        (IPv4Address, '{"value": "10.0.0.300"}', "Octet 300"),
+        (Box, '{"value": {"width": 1, "wdith": 2}}', "unknown field `wdith` - at `$.value`"),
+        (Box, '{"value": {"width": 1, "parts": [{"width": 1, "x": 2}]}}', "unknown field `x` - at `$.value.parts[0]`"),
+        (dict[str, Box], '{"value": {"a": {"width": 1, "x": 2}}}', "unknown field `x` - at `$.value.a`"),
+        (Box | None, '{"value": {"width": 1, "x": 2}}', "unknown field `x`"),
+        (tuple[int, Box], '{"value": [1, {"width": 1, "x": 2}]}', "unknown field `x` - at `$.value[1]`"),
+        (Annotated[Place, {}], '{"value": {"street": "a", "flor": 2}}', "unknown field `flor`"),
+        (float, '{"value": NaN}', "Expected `float`, got `str`"),
+        (dict, '{"value": Infinity}', "Expected `object`, got `str`|Expected `dict`, got `str`"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_words(kind: Any, payload: str, why: str) -> None:
+    """With the place, and the value that stands there."""
+    with pytest.raises(InvalidInput) as found:
+        takes(kind).decode(payload)
+    assert any(each in found.value.message for each in why.split("|"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        {"a": [float("inf")]},
+        datetime(2030, 1, 1, tzinfo=UTC),
+        date(2030, 1, 1),
+        Decimal("1.1"),
+        b"x",
+        (1, 2),
+        {1, 2},
+        {1: "a"},
+        UUID(int=1),
+        Path("a"),
+        Colour.RED,
+        Kind.A,
+        Place("Main"),
+        Pair(1, 2),
+        {"a": {"b": Decimal(1)}},
+        [[date(2030, 1, 1)]],
+    ],
+)
+@pytest.mark.parametrize("kind", [None, Any, dict, list, dict[str, Any]])
+def test_what_nobody_says_the_type_of_is_kept_or_refused(kind: Any, value: Any) -> None:
+    """JSON has its values; any other one would come as something else, and nobody would be told."""
+
+    def bare(value, **more):  # type: ignore[no-untyped-def]
+        """Say no type."""
+
+    arguments = Arguments(bare) if kind is None else takes(kind)
+    given = value if kind in (None, Any) else [value] if kind is list else {"k": value}
+    with pytest.raises(InvalidInput, match="JSON"):
+        arguments.encode([given], {})
+    if kind is None:
+        with pytest.raises(InvalidInput):
+            arguments.encode([1], {"other": value})
+
+
+def test_numbers_that_are_none_are_named() -> None:
+    """Not as a null that would not fit."""
+    for value, named in ((float("nan"), "nan"), (float("-inf"), "-inf")):
+        with pytest.raises(InvalidInput, match=f"JSON can't hold the number {named}"):
+            takes(float).encode([value], {})
+    assert takes(float | None).encode([None], {}) == '{"value":null}'
+
+
+def numbers(one: int, **more: int) -> None:
+    """Named numbers."""
+
+
+def options(**more: Unpack[Options]) -> None:
+    """Keywords of a TypedDict."""
+
+
+@pytest.mark.parametrize(
+    ("function", "payload", "why"),
+    [
+        (numbers, '{"one": 1, "two": "x"}', "Expected `int`, got `str`"),
+        (options, '{"level": "high"}', "Expected `int`, got `str`"),
+        (options, '{"levle": 1}', "unknown field `levle`"),
+    ],
+)
+def test_other_keywords_are_of_their_type(function: Callable[..., None], payload: str, why: str) -> None:
+    """As every other parameter."""
+    with pytest.raises(InvalidInput, match=why):
+        Arguments(function).decode(payload)
+    assert Arguments(numbers).decode('{"one": 1, "two": 2}') == {"one": 1, "two": 2}
+    assert Arguments(options).decode('{"level": 1}') == {"level": 1}

@@ -1,0 +1,133 @@
+"""Lengths, moments and schedules are said in Python as on a command line, through a store and through a door."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast, get_type_hints
+
+import pytest
+
+from tests.unit.client.served import TRANSPORTS, store_of
+from tokimori.apps.app import App
+from tokimori.client.client import Client
+from tokimori.client.client import open as open_client
+from tokimori.clock import SECOND
+from tokimori.errors import InvalidInput
+from tokimori.model.transitions import RunState
+from tokimori.schedules.fluent import every, on
+from tokimori.service.arguments import JobArguments, NotifierArguments, RetryArguments
+from tokimori.service.definitions import LENGTHS
+from tokimori.service.given import Span
+
+
+@pytest.fixture(params=TRANSPORTS)
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    """One on a store, and one on its door."""
+    with store_of(request.param) as url, open_client(url) as opened:
+        yield opened
+
+
+def test_every_length_is_known() -> None:
+    """What type checkers let be a length is read as one."""
+    kinds = {"": JobArguments, "retry.": RetryArguments, "notifier.": NotifierArguments}
+    spans = {
+        f"{prefix}{name}"
+        for prefix, kind in kinds.items()
+        for name, hint in get_type_hints(kind).items()
+        if hint == Span | None
+    }
+    assert spans == LENGTHS
+
+
+def test_a_job_says_lengths_as_texts(client: Client) -> None:
+    """All of them, also within others; when it is changed, too."""
+    names = [name for name in LENGTHS if "." not in name and name != "callback_within"]
+    fields: dict[str, Any] = dict.fromkeys(names, "1m30s")
+    client.add("one", noop=True, schedule=every(10).seconds, retry={"delay": "PT1M", "cap": "2h"}, **fields)
+    job = client.get("one")
+    assert {getattr(job.definition, name) for name in names} == {90.0}
+    assert (job.definition.retry.delay, job.definition.retry.cap) == (60.0, 7200.0)
+    assert job.definition.schedule == "every 10 seconds"
+    client.update("one", schedule=on().friday.at("10:00PM"), timeout="5m", retention="7d")
+    changed = client.get("one").definition
+    assert (changed.schedule, changed.timeout, changed.retention) == ("on friday at 10:00PM", 300.0, "PT604800.000000S")
+    for name in names:
+        with pytest.raises(InvalidInput, match=f"{name}: 'soon' is not a length of time") as found:
+            client.update("one", **cast("Any", {name: "soon"}))
+        assert "1h30m" in str(found.value.allowed)
+
+
+def test_a_request_says_moments_as_a_command_line_does(client: Client) -> None:
+    """How long from now, a day, and a time without an offset, in the job's zone."""
+    client.add("one", noop=True, time_zone="Europe/Paris")
+    for at in ("2h", timedelta(hours=2), "PT2H"):
+        run = client.trigger("one", at=at)
+        assert run.state is RunState.WAITING
+        assert abs(run.due - run.created - 7200 * SECOND) < SECOND
+        (many,) = client.trigger_many("one", [{"at": at}])
+        assert abs(many.due - many.created - 7200 * SECOND) < SECOND
+    summer = datetime(2030, 7, 1, 7, 30, tzinfo=UTC)
+    for told in ("2030-07-01 09:30", "2030-07-01T09:30:00", "2030-07-01T07:30Z", summer):
+        assert client.trigger("one", at=told).due == summer.timestamp() * SECOND
+    assert client.trigger("one", at="2030-07-01").due == datetime(2030, 6, 30, 22, tzinfo=UTC).timestamp() * SECOND
+    assert client.trigger("one", "k", debounce="1h").state is RunState.WAITING
+    for wrong in (5, 5.0, 1_893_456_000, True, timedelta(hours=-1), "soon"):
+        with pytest.raises(InvalidInput, match="at: "):
+            client.trigger("one", at=wrong)  # type: ignore[arg-type]
+
+
+def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
+    """Numbers are refused where they are said: of what, nobody knows."""
+    app = App("a", url="memory:")
+
+    @app.job(every(10).seconds, timeout="5m", retry_delay="1m")
+    def fn(number: int = 1) -> None: ...
+
+    fields = app.hello(1, 2).jobs[0].fields
+    assert (fields["schedule"], fields["timeout"], fields["retry"]) == ("every 10 seconds", 300.0, {"delay": 60.0})
+    for wrong in (5, 0, 5.0, 1_893_456_000_000_000, "soon", timedelta(-1)):
+        with pytest.raises(InvalidInput, match="at: "):
+            fn.at(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="at: "):
+            fn.asked(at=wrong)  # type: ignore[arg-type]
+    assert fn.at("2h").enqueue(2).state is RunState.WAITING
+    assert fn.at(timedelta(hours=2)).enqueue(2).state is RunState.WAITING
+    (run,) = fn.enqueue_many([fn.at(timedelta(hours=2)).request(2)])
+    assert run.state is RunState.WAITING
+    app.client.close()
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("retries", "retry.attempts"),
+        ("max_retries", "retry.attempts"),
+        ("attemps", "retry.attempts"),
+        ("default_retry_delay", "retry.delay"),
+        ("cron", "schedule"),
+        ("rate_limit", "max_running"),
+        ("max_instances", "max_running"),
+        ("priority_level", "priority"),
+        ("timezone", "time_zone"),
+        ("time_limit", "timeout"),
+        ("misfire_grace_time", "grace"),
+        ("args", "payload"),
+        ("depends_on", "parents"),
+        ("tags", "labels"),
+        ("scedule", "schedule"),
+    ],
+)
+def test_words_of_other_schedulers_are_known(word: str, meant: str) -> None:
+    """What stands for them here is named, for functions and for jobs of any kind."""
+    with pytest.raises(InvalidInput, match=f"no such field; did you mean {meant}\\?"):
+        App("a").job(id="x", **{word: 3})(lambda: None)  # type: ignore[call-overload]
+    with open_client("memory:") as client, pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
+        client.add("one", **cast("Any", {word: 3}))
+
+
+@pytest.mark.parametrize(("word", "meant"), [("countdown", "at"), ("eta", "at"), ("priorty", "priority")])
+def test_words_of_other_requests_are_known(word: str, meant: str) -> None:
+    """As those of jobs."""
+    with open_client("memory:") as client:
+        client.add("one", noop=True)
+        with pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
+            client.trigger("one", **cast("Any", {word: 3}))
