@@ -1,7 +1,7 @@
 """The paths under `/api/v2/tasks`: tasks as code."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 from starlette.requests import Request
@@ -64,6 +64,7 @@ class NewBuild(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     size: Annotated[int, Meta(ge=1, le=LARGEST)]
     pieces: Annotated[int, Meta(ge=1, le=MOST_PIECES)]
     schedule: str | None = None
+    terms: dict[str, Any] = {}
     description: str | None = None
     dependencies: tuple[str, ...] = ()
     restart: bool = False
@@ -75,6 +76,7 @@ class NewBuild(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             size=self.size,
             pieces=self.pieces,
             schedule=self.schedule,
+            terms=self.terms,
             description=self.description,
             dependencies=self.dependencies,
         )
@@ -84,6 +86,12 @@ class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """To which build: the beginning of its `digest`; null: to the one before."""
 
     digest: str | None = None
+
+
+class TaskDeletion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether what runs is cancelled (`now`)."""
+
+    now: bool = False
 
 
 class TaskDeleted(Struct, frozen=True, kw_only=True):
@@ -137,9 +145,9 @@ class Tasks:
         """A task with its builds, its job and its newest runs."""
         return answer(task_state_view(await self._service(request).tasks.state(_name(request))))
 
-    async def delete(self, request: Request) -> Response:
-        """Delete a task with its job and its builds. What runs goes on."""
-        await self._service(request).tasks.delete(_name(request))
+    async def delete(self, request: Request, query: TaskDeletion) -> Response:
+        """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled."""
+        await self._service(request).tasks.delete(_name(request), now=query.now)
         return answer(TaskDeleted(name=_name(request), deleted=True))
 
     async def builds(self, request: Request) -> Response:

@@ -262,8 +262,12 @@ def _dropped(*_: object) -> None:
 
 
 def current_task() -> Task:
-    """The task in hand of the function that calls this. Raises `Refused` where no run is worked on."""
+    """The task in hand of the function or the command that calls this. Raises `Refused` where no run is worked on."""
     task = _current.get()
+    if task is None:
+        from tokimori.apps.command_task import task_of_command  # noqa: PLC0415  most code is a function's
+
+        task = task_of_command()
     if task is None:
         raise Refused(
             "no task is in hand: this code was not started by a run", allowed="a call within a function's run"

@@ -8,7 +8,7 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.editor import Draft
+from tokimori.cli.editor import Draft, editor_options
 from tokimori.cli.ending import DONE, NOTHING_CHANGED, agreed
 from tokimori.cli.job_printing import print_job
 from tokimori.cli.output import print_json, print_notice
@@ -35,7 +35,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def edit(job_id: str, *, yes: bool) -> int:
+@editor_options
+def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
     """Edit a job as a text in $VISUAL or $EDITOR. What changes is shown, and somebody is asked first.
 
     A text that is wrong goes back to the editor with the fault marked. Nothing is saved where somebody else has changed
@@ -52,7 +53,7 @@ def edit(job_id: str, *, yes: bool) -> int:
         changes = replacing(job, edited.fields)
         return in_service(lambda service: service.edit(job.id, changes, tags=[tag_of(job)]))
 
-    with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), ".toml") as draft:
+    with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), ".toml", editor) as draft:
         changed = _edited(draft, save, job_id=job.id, old=old, question="Change this job?", yes=yes)
     if changed is None:
         return _nothing("changed")

@@ -1,14 +1,17 @@
 """`tokimori run logs` and `tokimori job logs`"""
 
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids, run_ids
+from tokimori.cli.editor import editor_options, open_in
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.output import print_json, print_notice
 from tokimori.cli.run_id import with_run
@@ -38,19 +41,21 @@ class _CarryOut(Protocol):
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--attempt", type=int, metavar="N", help="Which attempt; the newest by default.")
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
-def logs(run_id: str, *, follow: bool, attempt: int | None, raw: bool) -> int:
+@editor_options
+def logs(run_id: str, *, follow: bool, attempt: int | None, raw: bool, editor: str | None) -> int:
     """Print what a run wrote.
 
     On a terminal colours pass, and whatever else would control it is written out; a file or a pipe gets every byte.
     """
-    return _logs(lambda act: with_run(run_id, act), follow=follow, attempt=attempt, raw=raw)
+    return _logs(lambda act: with_run(run_id, act), follow=follow, attempt=attempt, raw=raw, editor=editor)
 
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
-def job_logs(job_id: str, *, follow: bool, raw: bool) -> int:
+@editor_options
+def job_logs(job_id: str, *, follow: bool, raw: bool, editor: str | None) -> int:
     """Print what the newest run of a job wrote, as `run logs` does."""
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
@@ -61,15 +66,19 @@ def job_logs(job_id: str, *, follow: bool, raw: bool) -> int:
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")
 
     return _logs(
-        lambda act: in_service(lambda service: with_newest(service, act)), follow=follow, attempt=None, raw=raw
+        lambda act: in_service(lambda service: with_newest(service, act)),
+        follow=follow,
+        attempt=None,
+        raw=raw,
+        editor=editor,
     )
 
 
-def _logs(carry_out: _CarryOut, *, follow: bool, attempt: int | None, raw: bool) -> int:
+def _logs(carry_out: _CarryOut, *, follow: bool, attempt: int | None, raw: bool, editor: str | None) -> int:
     from tokimori.service.outputs import whole as whole_output
     from tokimori.service.views.runs import output_view
 
-    if follow and not options().as_json:
+    if follow and editor is None and not options().as_json:
         with _output(raw=raw) as write:
             return _ending(carry_out(lambda service, whole: _follow(service, whole, attempt, write)))
 
@@ -80,6 +89,10 @@ def _logs(carry_out: _CarryOut, *, follow: bool, attempt: int | None, raw: bool)
     ended, output = carry_out(act)
     if options().as_json:
         print_json(None if output is None else output_view(output))
+    elif editor is not None:
+        file = Path(tempfile.mkdtemp(prefix="tokimori-"), "run.log")  # the editor may go on when this has ended
+        file.write_bytes(b"" if output is None else whole_output(output))
+        open_in(editor, file)
     elif output is not None:
         with _output(raw=raw) as write:
             write(whole_output(output))

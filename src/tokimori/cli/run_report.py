@@ -1,7 +1,6 @@
 """`tokimori run report …`: how a command reports its own end. It needs no store, only the file that its node reads."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,12 +8,9 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.length import Length
 from tokimori.cli.output import print_json
-from tokimori.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
     from tokimori.executors.reported import ReportedEnd
-
-FILE = "TOKIMORI_OUTCOME_FILE"
 
 report = Group(
     "report", help="Report, from within a run, how it ended; the last report counts, once the command exits."
@@ -63,19 +59,8 @@ def hold(reason: str) -> None:
 
 
 def _leave(reported: "ReportedEnd") -> None:
-    """Put the line in place at once: a node never reads half of it."""
+    from tokimori.executors.reported import leave
 
-    from tokimori.executors.reported import line_of
-
-    line = line_of(reported)
-    path = os.environ.get(FILE)
-    if not path:
-        raise InvalidInput(f"{FILE} is not set", field=FILE, allowed="a call from within the command of a run")
-    beside = Path(f"{path}.{os.getpid()}")
-    try:
-        beside.write_bytes(line)
-        beside.replace(path)
-    except OSError as fault:
-        raise Refused(f"{path} can't be written: {fault.strerror}", field=FILE, value=path) from None
+    leave(reported, os.environ)
     if options().as_json:
         print_json(reported)

@@ -12,6 +12,7 @@ import click
 from msgspec import Struct
 
 from tokimori.cli.command import CommandWithArguments, Group, arguments_given, options
+from tokimori.cli.editor import editor_options, open_in
 from tokimori.cli.ending import DONE
 from tokimori.cli.length import Length
 from tokimori.cli.output import print_json, print_notice
@@ -157,8 +158,9 @@ def _print(found: Iterable[Service]) -> None:
 @click.option("--bus", is_flag=True, help="Only what concerns its door: requests, if http.access_log says so.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("-n", "--lines", type=click.IntRange(0, 100_000), default=_LINES, show_default=True, help="How many.")
-def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int) -> None:
-    """Print the last lines of the node's log. What its runs write is in `tokimori logs`."""
+@editor_options
+def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int, editor: str | None) -> None:
+    """Print the last lines of the node's log, or open it in an editor. What its runs write is in `tokimori logs`."""
     from tokimori.cli.system_start import log_of
     from tokimori.errors import NotFound
     from tokimori.logs.reading import Lines, every_line, last_lines, new_lines
@@ -167,6 +169,9 @@ def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int) -> None:
     loaded = load()
     found = standing(loaded.settings.state_dir)
     file = log_of(loaded) if isinstance(found, Absent) else Path(found.note.log)
+    if editor is not None and file.exists():
+        open_in(editor, file)
+        return
     wanted = every_line if scheduler == bus else Lines(of_the_door=bus)
     try:
         for each in new_lines(file, lines, wanted) if follow else [last_lines(file, lines, wanted)]:

@@ -85,6 +85,8 @@ def install(*, whole: bool, run_as: str | None, name: str, only_print: bool) -> 
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 def uninstall(*, whole: bool, name: str, yes: bool) -> None:
     """Remove the unit that install has made, and nothing else: the store, logs and settings stay. It asks first."""
+    from tokimori.config.settings import shown_settings
+
     path = _path(name, whole=whole)
     if not path.exists():
         message = f"there is no {path}: nothing was installed under this name"
@@ -100,11 +102,20 @@ def uninstall(*, whole: bool, name: str, yes: bool) -> None:
         path.unlink()
     except OSError as fault:
         raise Refused(f"{path} can't be removed: {fault.strerror}", allowed="root, for --system") from None
-    folder = load().settings.state_dir
+    said = load()
+    folder, shown = said.settings.state_dir, {each.name: each for each in shown_settings(said)}
     print_lines(
         f"removed {path}; now run:",
         f"  {systemctl} daemon-reload",
-        f"the state folder {folder} stays, with what it holds; remove it yourself if nobody needs that",
+        "What stays, until you remove it:",
+        f"  the state folder {folder}, with the logs, builds and output of runs in it",
+        f"  the store {shown['store'].value}, with all jobs and runs",
+        *([] if said.settings.tasks_dir is None else [f"  the tasks {said.settings.tasks_dir}"]),
+        *(
+            f"  the settings {file}"
+            for file in sorted({each.origin for each in shown.values()})
+            if Path(file).is_file()
+        ),
     )
 
 

@@ -1,6 +1,7 @@
 """`tokimori task …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,16 +10,18 @@ import click
 from tokimori.cli.command import Group, options
 from tokimori.cli.job_printing import next_cell
 from tokimori.cli.listing import listing, print_list
-from tokimori.cli.output import local, print_fields, print_json, print_lines
+from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service, load
 from tokimori.cli.table import At, State, print_table
-from tokimori.errors import Refused
+from tokimori.errors import NotFound, Refused
 
 if TYPE_CHECKING:
+    from tokimori.model.run import Run
     from tokimori.service.service import Service
     from tokimori.service.tasks import TaskDetails, TaskState
 
 _T = TypeVar("_T")
+_SHOWN = 10
 SHORT = 12
 """Characters of a digest that are shown."""
 
@@ -206,13 +209,40 @@ def restart(name: str) -> None:
 
 @task.command()
 @click.argument("name")
-def delete(name: str) -> None:
+@click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
+def delete(name: str, *, now: bool) -> None:
     """Delete a task with its job and its builds. Its source stays."""
-    in_service(lambda service: service.tasks.delete(name))
+
+    async def act(service: "Service") -> "Sequence[Run]":
+        await service.tasks.delete(name, now=now)
+        return await outlived(service, name)
+
+    left = in_service(act)
     if options().as_json:
         print_json({"name": name, "deleted": True})
     else:
         print_lines(f"deleted {name}; its source stays")
+    if not now:
+        tell_outlived(name, left)
+
+
+async def outlived(service: "Service", name: str) -> "Sequence[Run]":
+    """Return the runs of a deleted job that still run, some of them if they are many."""
+    from tokimori.model.ids import JobId
+    from tokimori.model.transitions import RunState
+    from tokimori.ports.store import RunFilter
+
+    with suppress(NotFound):
+        if (await service.get(name)).state.value == "deleted":
+            wanted = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=_SHOWN, longest=0)
+            return await service.list_runs(wanted)
+    return ()
+
+
+def tell_outlived(name: str, runs: "Sequence[Run]", then: str = "") -> None:
+    """Say which runs of a deleted job go on."""
+    for run in runs:
+        print_notice(f"run {run.id} of the deleted {name} still runs{then}: `tokimori run cancel {run.id}` ends it")
 
 
 def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None:

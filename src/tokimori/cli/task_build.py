@@ -7,7 +7,7 @@ import click
 
 from tokimori.cli.command import Command
 from tokimori.cli.session import Absent, in_service
-from tokimori.cli.task import print_done, tasks_dir
+from tokimori.cli.task import outlived, print_done, tasks_dir, tell_outlived
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def build(names: Sequence[str], everything: bool, restart: bool) -> None:
 
     async def act(service: "Service") -> None:
         for name in names_in(folder) if everything else names:
-            print_done("built", await keep(service, name, freeze(folder, name, os.environ), restart=restart))
+            frozen = freeze(folder, name, os.environ)
+            left = await outlived(service, name)
+            print_done("built", await keep(service, name, frozen, restart=restart))
+            if not restart:
+                tell_outlived(name, left, "; the new one may run beside it")
 
     in_service(act, Absent.MADE)
 

@@ -1,19 +1,17 @@
 """`tokimori task logs`"""
 
 import asyncio
-import os
-import shlex
-import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.editor import editor_options, open_in
 from tokimori.cli.output import announce, print_json, print_lines
 from tokimori.cli.session import in_service, load
 from tokimori.cli.task_keiji import log_file, log_line, log_text
-from tokimori.errors import InvalidInput, Refused
+from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -24,17 +22,13 @@ PAUSE = 0.5
 """Seconds between two looks at what is new."""
 MOST_FOLLOWED = 20
 """So many of the newest runs are looked at each time."""
-_EDITORS = ("code", "vim", "nano")
 
 
 @click.command(cls=Command)
 @click.argument("name")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("-n", "--lines", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
-@click.option("--editor", "editor", flag_value="editor", help="Open it in $VISUAL or $EDITOR.")
-@click.option("--code", "editor", flag_value="code", help="Open it in code.")
-@click.option("--vim", "editor", flag_value="vim", help="Open it in vim.")
-@click.option("--nano", "editor", flag_value="nano", help="Open it in nano.")
+@editor_options
 def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
     """Print the last lines of a task's log: what its runs wrote, and what happened to it."""
     from tokimori.service.views.tasks import log_line_view
@@ -159,13 +153,4 @@ def _open(name: str, editor: str, lines: Sequence[str]) -> None:
     file = log_file(load(may_ask_elsewhere=True).settings.state_dir, name)
     make_state_dir(file.parent)
     file.write_text("".join(f"{line}\n" for line in lines))
-    said = editor if editor in _EDITORS else os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        subprocess.run([*shlex.split(said), str(file)], check=False)
-    except (OSError, ValueError) as fault:
-        raise Refused(
-            f"editor: {said!r} can't be started: {fault}; the log is in {file}",
-            field="editor",
-            value=said,
-            allowed="a program that is there, in VISUAL or EDITOR",
-        ) from None
+    open_in(editor, file)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, format_moment
 from tokimori.engine.appetite import Appetite
 from tokimori.engine.parkings import Parkings, tell
 from tokimori.engine.promote import Promoter
@@ -231,7 +231,20 @@ async def apply(store: Planning, plans: Sequence[Planned], now: Moment) -> Decid
     if not plans:
         return Decided([], 0)
     applied = await store.apply(plans, now)
+    if log.isEnabledFor(logging.DEBUG):
+        _tell_decisions(plans, applied)
     return Decided([plan for (plan, _), done in zip(plans, applied, strict=True) if done], applied.count(False))
+
+
+def _tell_decisions(plans: Sequence[Planned], applied: Sequence[bool]) -> None:
+    for (plan, ids), done in zip(plans, applied, strict=True):
+        runs = ", ".join(
+            f"{run_id} for {format_moment(run.nominal)}" for run, run_id in zip(plan.runs, ids, strict=True)
+        )
+        skips = "".join(f"; {each.count} skipped ({each.reason})" for each in plan.skips)
+        upcoming = "none" if plan.next_due is None else format_moment(plan.next_due)
+        told = "decided" if done else "changed meanwhile, to be decided again"
+        log.debug("job %s: %s: runs: %s%s; next: %s", plan.job_id, told, runs or "none", skips, upcoming)
 
 
 async def park(store: ParkingStore, job: Job, reason: str) -> None:

@@ -14,6 +14,7 @@ from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job, JobState
 from tokimori.model.settle import PARKED_BY
+from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.working import Change, Verdict
 
@@ -38,10 +39,12 @@ class Parkings(Documents, Protocol):
 async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
     """Tell of the jobs that were parked as these changes took effect. It is done by now: that fails nothing."""
     pairs = zip(changes, verdicts, strict=True)
-    applied = [change for change, verdict in pairs if change.parks and verdict is Verdict.APPLIED]
+    ended = [change for change, verdict in pairs if change.state is RunState.FAILED and verdict is Verdict.APPLIED]
     failed: dict[JobId, list[Change]] = {}
-    for change in applied:
-        failed.setdefault(change.job_id, []).append(change)
+    for change in ended:
+        log.info("run %s of job %s failed: %s", change.run_id, change.job_id, change.error)
+        if change.parks:
+            failed.setdefault(change.job_id, []).append(change)
     line = list(failed.items())
     for first in range(0, len(line), TOGETHER):
         await asyncio.gather(*(_tell_of(store, *each) for each in line[first : first + TOGETHER]))
@@ -57,6 +60,7 @@ async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) ->
 
 async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
     """Write that the job was parked, which is done by now. `cause` differs from one time to the next."""
+    log.warning("job %s is parked: %s; `tokimori job resolve %s` enables it", job.id, job.reason, job.id)
     with _whatever_fails(job.id):
         at, random = await store.now(), _bytes_of(cause)
         entry = Entry(

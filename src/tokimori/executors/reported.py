@@ -1,17 +1,21 @@
-"""What a command says of its own end: one JSON line in a file, and the outcome that it means. Pure."""
+"""What a command says of its own end: one JSON line in a file, and the outcome that it means."""
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, assert_never
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from tokimori.clock import parse_moment
-from tokimori.errors import InvalidInput
+from tokimori.errors import InvalidInput, Refused
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Seconds
 from tokimori.model.sizes import check_size
 from tokimori.model.words import check_text
 
+FILE = "TOKIMORI_OUTCOME_FILE"
 MOST_TEXT = 64 * 1024
 """Bytes of a result, an error or a reason, in UTF-8: it is kept in the store, and handed on to children."""
 MOST_LINE = 6 * MOST_TEXT + 1024
@@ -61,6 +65,19 @@ def line_of(reported: ReportedEnd) -> bytes:
     """The line that says this. Raises `InvalidInput` for what would not be understood."""
     _checked(reported)
     return msgspec.json.encode(reported) + b"\n"
+
+
+def leave(reported: ReportedEnd, environ: Mapping[str, str]) -> None:
+    """Put the line in place at once: a node never reads half of it. Raises `InvalidInput` and `Refused`."""
+    line, path = line_of(reported), environ.get(FILE)
+    if not path:
+        raise InvalidInput(f"{FILE} is not set", field=FILE, allowed="a call from within the command of a run")
+    beside = Path(f"{path}.{os.getpid()}")
+    try:
+        beside.write_bytes(line)
+        beside.replace(path)
+    except OSError as fault:
+        raise Refused(f"{path} can't be written: {fault.strerror}", field=FILE, value=path) from None
 
 
 def outcome_from(line: bytes, exit_code: int | None) -> Outcome:

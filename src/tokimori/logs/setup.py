@@ -5,11 +5,12 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from tokimori.errors import InvalidInput
@@ -26,6 +27,11 @@ MOST_HIDDEN = 2_000
 STANDARD_ERROR = 2
 
 _Queue = queue.Queue[logging.LogRecord | None]
+
+
+_ANNOUNCED = "announced"
+NOT_ON_STDERR: Mapping[str, object] = MappingProxyType({_ANNOUNCED: True})
+"""With this as its `extra` a message is in the log's file alone: who reads standard error is told it on his output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,8 @@ class DescriptorHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the whole line; an error is ignored, as there is nobody to tell."""
+        if record.__dict__.get(_ANNOUNCED):
+            return
         try:
             self._write(self.format(record).encode(errors="backslashreplace") + b"\n")
         except OSError:

@@ -1,7 +1,7 @@
 """Tasks: jobs whose code is kept here, build by build. What the store keeps of one beside its job and its builds."""
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,7 @@ class BuildRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     size: int
     pieces: int
     schedule: str | None = None
+    terms: dict[str, Any] = {}
     description: str | None = None
     dependencies: tuple[str, ...] = ()
     at: Moment = Moment(0)

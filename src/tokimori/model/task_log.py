@@ -7,13 +7,14 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.model.job import Job, JobState
-from tokimori.model.run import Run
+from tokimori.model.run import Attempt, Run
 from tokimori.model.task import Event, TaskRecord, What
 from tokimori.model.transitions import RunState
 from tokimori.schedules.zones import on_clocks
 
 INFO: Final = "INFO"
 ERROR: Final = "ERROR"
+_FAILURES: Final = frozenset({"failed", "timed_out", "lost"})
 DISABLED: Final = "task disabled, exiting..."
 TERMINATED: Final = "task terminated, exiting..."
 
@@ -27,12 +28,16 @@ class LogLine(Struct, frozen=True, kw_only=True):
     run_id: str | None = None
 
 
-def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run, bytes]]) -> list[LogLine]:
-    """All lines by time: of what happened to the task, and of these runs with what each wrote."""
+def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run | Attempt, bytes]]) -> list[LogLine]:
+    """All lines by time: of what happened to the task, and of these runs and earlier attempts with what each wrote."""
     told = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
         told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
-    written = [line for run, output in runs for line in run_lines(run, output)]
+    written = [
+        line
+        for each, output in runs
+        for line in (run_lines(each, output) if isinstance(each, Run) else attempt_lines(each, output))
+    ]
     return sorted([*told, *written], key=lambda line: line.at)
 
 
@@ -65,13 +70,22 @@ def picked_up(name: str, job: Job) -> str:
 def run_lines(run: Run, output: bytes) -> Iterator[LogLine]:
     """Each line that is not empty that a run wrote, at its end as in Keiji; while it runs, at its start."""
     at = run.ended or run.started or run.due
-    failed = run.state is RunState.FAILED
-    level = ERROR if failed else INFO
+    return _lines(run.id, at, output, run.error if run.state is RunState.FAILED else None)
+
+
+def attempt_lines(attempt: Attempt, output: bytes) -> Iterator[LogLine]:
+    """The same of an attempt, after which its run was tried again."""
+    at = attempt.ended or attempt.started or Moment(0)
+    return _lines(attempt.run_id, at, output, attempt.error if attempt.outcome in _FAILURES else None)
+
+
+def _lines(run_id: str, at: Moment, output: bytes, error: str | None) -> Iterator[LogLine]:
+    level = INFO if error is None else ERROR
     for text in output.decode(errors="replace").splitlines():
         if text.strip():
-            yield LogLine(at=at, level=level, message=text, run_id=run.id)
-    if failed and run.error:
-        yield LogLine(at=at, level=ERROR, message=f"[ task error ]: {run.error}", run_id=run.id)
+            yield LogLine(at=at, level=level, message=text, run_id=run_id)
+    if error:
+        yield LogLine(at=at, level=ERROR, message=f"[ task error ]: {error}", run_id=run_id)
 
 
 def _says_disabled(record: TaskRecord) -> bool:

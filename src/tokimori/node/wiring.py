@@ -28,6 +28,7 @@ from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.secrets import Hide, SecretExecutor
 from tokimori.locks.session import Session
+from tokimori.logs.setup import NOT_ON_STDERR
 from tokimori.model.lanes import APART_LABEL
 from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.functions import Functions, declare_jobs
@@ -118,10 +119,10 @@ async def serve(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
             ):
-                told = () if door is None else door.told(with_secret=tells_secret)
+                lines = () if door is None else door.told(with_secret=tells_secret)
                 rest = partial(_rest, place, stopping, settings.http.drain)
-                await _take_part(node, store, service, told, announce, joined=joined, rest=rest)
-            announce(f"Node {node.id} has stopped.")
+                await _take_part(node, store, service, lines, announce, joined=joined, rest=rest)
+            _told_too(announce, f"Node {node.id} has stopped.")
         finally:
             await executor.close()
     finally:
@@ -129,6 +130,16 @@ async def serve(
             await semaphore_store.close()
         await store.close()
     return 0
+
+
+def _told(line: str) -> None:
+    """Tell the log what whoever sits at a terminal is told otherwise, or need not be told."""
+    log.info("%s", line, extra=NOT_ON_STDERR)
+
+
+def _told_too(announce: Announce, line: str) -> None:
+    announce(line)
+    _told(line)
 
 
 def _warn(store: Store) -> None:
@@ -146,6 +157,7 @@ async def _loaded(functions: Functions) -> Hello | None:
 
 def _introduce(node: Node, functions: FunctionExecutor) -> None:
     """A node asks whether functions can be started, and is told when that may have changed."""
+    _told(f"Node {node.id} starts, version {node.identity.version}.")
 
     def able() -> None:
         unable = "" if functions.able() else functions.unable()
@@ -203,19 +215,21 @@ async def _take_part(
     node: Node,
     store: Store,
     service: Service,
-    told: Sequence[str],
+    lines: Sequence[str],
     announce: Announce,
     *,
     joined: Callable[[], None],
     rest: Callable[[], Awaitable[None]],
 ) -> None:
-    with stopped_by_signals(lambda: announce(node.stop())):
+    told = partial(_told_too, announce)
+    with stopped_by_signals(lambda: told(node.stop())):
         if await answered(node.start, wanted=lambda: node.phase is Phase.WORKING, tell=announce):
             spare_the_collector()
             joined()
-            announce(f"Node {node.id} runs jobs on {node.identity.host}.")
-            for line in told:
+            told(f"Node {node.id} runs jobs on {node.identity.host}.")
+            for line in lines:
                 announce(line)
+            _told("The node is ready.")
             who = node.identity
             async with asked_beside(
                 partial(trigger_reboot, store, service, who.host, who.boot_id, who.serves, up=boottime())

@@ -201,6 +201,9 @@ class Worker:
                 raise
             return 0
         self._meter.settled(changes, verdicts)
+        if log.isEnabledFor(logging.DEBUG):
+            for change in changes:
+                log.debug("run %s of job %s: attempt ended: %s", change.run_id, change.job_id, change.state)
         self.work.pace.note(sum(change.started is not None for change in changes), at)  # none that goes back unbegun
         self._lookout.stale = True
         for change in self.work.settled(changes, verdicts):

@@ -6,7 +6,9 @@ every().friday.at("22:00")           on friday at 10:00PM
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.cron import parse_cron
@@ -34,13 +36,26 @@ class Weekly(ZonedSchedule):
 
 
 class Phrase(str):
-    """A schedule text under construction. It is a string, and can be given to `add` as soon as it is complete."""
+    """A schedule text under construction. It is a string, and can be given to `add` as soon as it is complete.
 
-    __slots__ = ()
+    `said` are other terms of the job, where `schedule.py` of a task says them.
+    """
+
+    said: Mapping[str, object] = MappingProxyType({})
 
     def at(self, time: str) -> "Phrase":
         """The same schedule at a time of day. Raises `InvalidSchedule`."""
-        return Phrase(f"{self} at {print_time(parse_time(time))}")
+        return Phrase(f"{self} at {print_time(parse_time(time))}").terms(**self.said)
+
+    def terms(self, **terms: object) -> "Phrase":
+        """The same schedule with terms of the job, as `add` takes them: `every(10).seconds.terms(timeout=60)`."""
+        other = Phrase(self)
+        other.said = MappingProxyType({**self.said, **terms})
+        return other
+
+    def retry(self, attempts: int, **policy: object) -> "Phrase":
+        """The same schedule for a job that is tried so often in all: `every(10).seconds.retry(3, delay=1)`."""
+        return self.terms(retry={"attempts": attempts, **policy})
 
 
 class On:

@@ -15,6 +15,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.policies import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
+from tokimori.schedules.fluent import Phrase
 from tokimori.schedules.stamp import parse_stamp
 from tokimori.schedules.typed import LENGTHS, seconds_in, told_ahead
 
@@ -146,6 +147,9 @@ def _plain(name: str, value: object) -> object:
     match value:
         case _ if name == "payload":
             return payload_of(value)
+        case Phrase() if value.said:
+            message = f"{name}: {', '.join(value.said)} beside a schedule are read in schedule.py of a task alone"
+            raise InvalidInput(message, field=name, value=str(value), allowed="these terms as arguments of their own")
         case timedelta() if name == "retention":
             return f"PT{value.total_seconds():f}S"
         case timedelta():

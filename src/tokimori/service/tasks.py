@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.policies import OnExhausted
-from tokimori.model.run import LONGEST_ERROR, Run
+from tokimori.model.run import LONGEST_ERROR, Attempt, Run
 from tokimori.model.target import Build
 from tokimori.model.task import (
     BuildRecord,
@@ -49,8 +49,10 @@ TASKS = DocumentKind("task", encode_task, decode_task)
 MOST_LINES = 1_000
 """Lines of a task's log that one answer has."""
 MOST_RUNS = 100
+MOST_TRIES = 20
 MOST_BYTES = 2**19
 """So many runs are looked at for them, and of their output about so many bytes."""
+_BEGUN = ENDS | {RunState.RUNNING}
 _SCHEDULED = frozenset({RunState.WAITING, RunState.READY, RunState.BLOCKED})
 
 
@@ -129,7 +131,7 @@ class Tasks:
         try:
             await self._complete(checked_name, record)
             made = replace(record, at=await self._now(), by=self._author)
-            job = await self._put_job(checked_name, made, is_new=known is None)
+            job = await self._put_job(checked_name, made, known)
         except TokimoriError:
             if known is None or all(each.digest != record.digest for each in known.builds):
                 await self._builds.delete(checked_name, record.digest)
@@ -160,16 +162,21 @@ class Tasks:
         if task != name or len(pieces) != build.pieces or len(content) != build.size:
             raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
 
-    async def _put_job(self, name: str, build: BuildRecord, *, is_new: bool) -> Job:
+    async def _put_job(self, name: str, build: BuildRecord, known: TaskRecord | None) -> Job:
+        before = None if known is None else known.build
         named = build_name(name, build.digest)
-        said = JobArguments(build=named, schedule=build.schedule, description=build.description)
+        said: dict[str, Any] = {
+            **dict.fromkeys(before.terms if before is not None else ()),  # what it says no more has its default again
+            **build.terms,
+            **JobArguments(build=named, schedule=build.schedule, description=build.description),
+        }
         try:
             job = await self._jobs.get(name)
         except NotFound:
             job = None
         if job is None or job.state is JobState.DELETED:
-            return await self._jobs.add(name, **JobArguments(**said, on_exhausted=OnExhausted.PARK))
-        if is_new and not isinstance(job.definition.target, Build):
+            return await self._jobs.add(name, **{"on_exhausted": OnExhausted.PARK, **said})
+        if known is None and not isinstance(job.definition.target, Build):
             raise AlreadyExists(
                 f"name: there is a job {name!r} that is no task", field="name", value=name, allowed="a name not in use"
             )
@@ -193,8 +200,9 @@ class Tasks:
         """
         if digest is not None:
             check_text("digest", digest)
-        found = earlier_build((await self.get(name)).record, digest)
-        life = (await self._put_job(name, found, is_new=False)).incarnation
+        known = (await self.get(name)).record
+        found = earlier_build(known, digest)
+        life = (await self._put_job(name, found, known)).incarnation
         event = await self._event(What.ROLLED_BACK, f"task {name} rolled back to build {found.digest[:12]}")
         await self._change(name, lambda old: with_event(with_current(old, found, life), event))
         return await self.get(name)
@@ -262,11 +270,11 @@ class Tasks:
             await self._jobs.trigger(name)
         return await self._told(name, What.RESTARTED, picked_up(name, job))
 
-    async def delete(self, name: str) -> None:
-        """Delete a task with its job and its builds. What runs goes on; the source stays."""
-        details = await self.get(name)
+    async def delete(self, name: str, *, now: bool = False) -> None:
+        """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled; the source stays."""
+        cancels, details = flag_of("now", now), await self.get(name)
         if details.job is not None:
-            await self._jobs.delete(name)
+            await self._jobs.delete(name, now=cancels)
         await self._builds.delete_all(name)
         await retried(lambda: self._delete(name), Conflict)
 
@@ -286,16 +294,26 @@ class Tasks:
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         job = details.job
         runs = [] if job is None else await self._jobs.list_runs(wanted)
-        found, lines_found, bytes_found = [], 0, 0
+        found: list[tuple[Run | Attempt, bytes]] = []
+        lines_found, bytes_found = 0, 0
         for run in runs:
             if job is None or run.incarnation != job.incarnation or (sees is not None and not await sees(run)):
                 continue
             if lines_found >= most or bytes_found >= MOST_BYTES:
                 break
-            output = await self._jobs.output(run.id)
-            found.append((run, b"" if output is None else whole(output)))
-            lines_found, bytes_found = lines_found + found[-1][1].count(b"\n"), bytes_found + len(found[-1][1])
+            for tried in await self._tries(run):
+                output = await self._jobs.output(run.id, tried.attempt if isinstance(tried, Run) else tried.number)
+                found.append((tried, b"" if output is None else whole(output)))
+                lines_found, bytes_found = lines_found + found[-1][1].count(b"\n"), bytes_found + len(found[-1][1])
         return log_lines(details.record, job, found)[-most:]
+
+    async def _tries(self, run: Run) -> Sequence[Run | Attempt]:
+        """The run where it tells of its newest attempt, and those before: the newest ones, the last one first."""
+        if run.attempt <= 1 and run.state in _BEGUN:
+            return [run]
+        before = await self._store.attempts(run.id)
+        earlier = [each for each in before if each.number != run.attempt or run.state not in _BEGUN]
+        return [*([run] if run.state in _BEGUN else []), *earlier[: -MOST_TRIES - 1 : -1]]
 
     # What is kept
 

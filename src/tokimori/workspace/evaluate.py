@@ -2,8 +2,8 @@
 
     python -m tokimori.workspace.evaluate schedule.py ANSWER
 
-The answer is JSON: `schedule`, or `fault` with what went wrong, the `line` and what is `allowed`. Standard library
-only: this starts at once.
+The answer is JSON: `schedule` and `terms` of the job, or `fault` with what went wrong, the `line` and what is
+`allowed`. Standard library only: this starts at once.
 """
 
 import json
@@ -18,7 +18,10 @@ def main(file: str, answer: str) -> None:
     sys.path.insert(0, str(Path(file).parent))
     said: dict[str, object]
     try:
-        said = {"schedule": _schedule(file)}
+        value = _schedule(file)
+        terms = getattr(value, "said", {})
+        said = {"schedule": value, **({"terms": dict(terms)} if terms else {})}
+        json.dumps(said)
     except BaseException as fault:
         said = _fault(fault, file)
     Path(answer).write_text(json.dumps(said))
@@ -28,7 +31,9 @@ def _schedule(file: str) -> str | None:
     found = runpy.run_path(file).get("schedule")
     value = found() if callable(found) else found
     if isinstance(value, str) or found is None:
-        return value if value is None else str(value)
+        return value
+    if value is None:
+        raise TypeError("schedule() returns None: return a schedule, or leave it out for a task that runs on demand")
     raise TypeError(f"the schedule is {type(value).__name__} and no text, such as every(10).seconds")
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokimori.model.build import Manifest, digest_of, frozen, pieces_of
+from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_of
 from tokimori.model.task import BuildRecord, check_build
 from tokimori.workspace.locking import locked, locked_for
-from tokimori.workspace.scheduling import schedule_of
+from tokimori.workspace.scheduling import terms_of
 from tokimori.workspace.source import Source, read_source
 
 
@@ -22,13 +22,14 @@ class Frozen:
 def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
     """The build of a task, as its source is now. Nothing is written. Raises `InvalidInput`, `NotFound`, `Refused`."""
     source = read_source(tasks_dir, name)
-    schedule = schedule_of(source, environ)
+    terms = terms_of(source, environ)
     content = content_of_source(source)
     record = BuildRecord(
         digest=digest_of(content),
         size=len(content),
         pieces=len(pieces_of(content)),
-        schedule=schedule,
+        schedule=terms.schedule,
+        terms=dict(terms.others),
         description=source.description,
         dependencies=source.dependencies,
     )
@@ -40,4 +41,4 @@ def content_of_source(source: Source) -> bytes:
     """The file of the build, with its dependencies locked."""
     lock = locked(source.dependencies, source.metadata.requires_python)
     manifest = Manifest(task=source.name, lock=lock, locked_for=locked_for() if lock else "")
-    return frozen(source.files, manifest)
+    return frozen({**source.files, **env_file(source.env)}, manifest)

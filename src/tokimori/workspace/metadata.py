@@ -2,26 +2,28 @@
 
 import re
 import tomllib
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidFile
+from tokimori.service.arguments import JobArguments
 
 _BLOCK = re.compile(r"^# /// script[ \t]*\n((?:^#(?: .*)?\n)+?)^# ///[ \t]*$", re.MULTILINE)
-_ALLOWED: Final = "dependencies, requires-python, and below [tool.tokimori] schedule and description"
+_ALLOWED: Final = "dependencies, requires-python, and below [tool.tokimori] schedule, description and terms of a job"
 
 
-class Told(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[tool.tokimori]`."""
+class Told(Struct, frozen=True, kw_only=True):
+    """`[tool.tokimori]`. `terms` are all others that it names."""
 
     schedule: str | None = None
     description: str | None = None
+    terms: dict[str, Any] = {}
 
 
 class _Tools(Struct, frozen=True, kw_only=True):
-    tokimori: Told = Told()
+    tokimori: dict[str, Any] = {}
 
 
 class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -34,7 +36,9 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
     @property
     def told(self) -> Told:
         """What is said for us."""
-        return self.tool.tokimori
+        said = dict(self.tool.tokimori)
+        own: dict[str, Any] = {name: said.pop(name) for name in ("schedule", "description") if name in said}
+        return msgspec.convert({**own, "terms": said}, Told)
 
 
 def read_metadata(text: str, where: str) -> Metadata:
@@ -46,7 +50,13 @@ def read_metadata(text: str, where: str) -> Metadata:
         return Metadata()
     toml = "".join(line[2:] if line.startswith("# ") else line[1:] for line in blocks[0].splitlines(keepends=True))
     try:
-        return msgspec.convert(tomllib.loads(toml), Metadata)
+        found = msgspec.convert(tomllib.loads(toml), Metadata)
+        told = found.told  # read once here, where its faults have their place
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as fault:
         message = f"{where}: the block `# /// script` can't be read: {fault}"
         raise InvalidFile(message, field="script", allowed=_ALLOWED) from None
+    for name in told.terms:
+        if name not in JobArguments.__annotations__:
+            message = f"{where}: the block `# /// script` can't be read: a job has no {name!r}"
+            raise InvalidFile(message, field=name, value=told.terms[name], allowed=_ALLOWED)
+    return found

@@ -1,4 +1,4 @@
-"""The schedule of a task, as its code says it: asked in a process of its own, which has some seconds."""
+"""The schedule of a task, and other terms, as its code says them: asked in a process of its own, for some seconds."""
 
 import ast
 import os
@@ -8,31 +8,43 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from tokimori.errors import InvalidFile, InvalidSchedule
+from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.parse import parse_schedule
+from tokimori.service.definitions import definition_from
 from tokimori.workspace.source import Source
 
 LONGEST: Final = 60.0
 """Seconds."""
+_OF_THE_BUILD: Final = frozenset({"description", "build", "command", "function", "url", "email", "noop"})
+"""Terms that stand elsewhere: what a task does is its build."""
 _PASSED_ON: Final = ("PATH", "HOME", "USER", "LANG", "TZ")
 
 
 class _Answer(Struct, frozen=True):
     schedule: str | None = None
+    terms: dict[str, Any] = {}
     fault: str | None = None
     line: int | None = None
     allowed: str | None = None
 
 
-def schedule_of(source: Source, environ: Mapping[str, str], longest: float = LONGEST) -> str | None:
-    """The text of the schedule; None: it runs on demand. Raises `InvalidFile`, with the file and the line."""
+class Terms(NamedTuple):
+    """The terms of a task's job that its source says. `schedule` is None where it runs on demand."""
+
+    schedule: str | None
+    others: Mapping[str, Any]
+
+
+def terms_of(source: Source, environ: Mapping[str, str], longest: float = LONGEST) -> Terms:
+    """Return what the source says of its job. Raises `InvalidFile`, with the file and the line."""
+    told = source.metadata.told
     if source.schedule_file is None:
-        return _checked(source.metadata.told.schedule, source.entry)
+        return _checked(Terms(told.schedule, told.terms), source.entry)
     with tempfile.TemporaryDirectory(prefix="tokimori-") as folder:
         file = Path(folder, "answer")
         status = _run(source, source.schedule_file, file, environ, longest)
@@ -42,24 +54,30 @@ def schedule_of(source: Source, environ: Mapping[str, str], longest: float = LON
             answer = _Answer(fault=f"it ended its process ({status}) without a schedule")
     if answer.fault is not None:
         raise _faulty(source.schedule_file, answer.fault, answer.line, answer.allowed)
-    return _checked(answer.schedule, source.schedule_file)
+    return _checked(Terms(answer.schedule, {**told.terms, **answer.terms}), source.schedule_file)
 
 
-def _checked(text: str | None, file: Path) -> str | None:
-    """The text, if it is a schedule in some time zone."""
+def _checked(terms: Terms, file: Path) -> Terms:
+    """The terms, if the schedule is one in some time zone, and the others are those of a job."""
+    field = next((name for name in terms.others if name in _OF_THE_BUILD), "schedule")
+    if field != "schedule":
+        raise _faulty(file, f"{field!r} is said by the build itself", _line_in(file, field), "other terms of a job")
     try:
-        if text is not None:
-            parse_schedule(text)
-    except InvalidSchedule as fault:
-        raise _faulty(file, fault.message.removeprefix(f"{fault.field}: "), _line_in(file), fault.allowed) from None
-    return text
+        if terms.schedule is not None:
+            parse_schedule(terms.schedule)
+        for field, value in terms.others.items():
+            definition_from({field: value, "noop": True})
+    except InvalidInput as fault:
+        why = fault.message.removeprefix("schedule: ").removeprefix("time: ").removeprefix("every: ")
+        raise _faulty(file, why, _line_in(file, field), fault.allowed) from None
+    return terms
 
 
-def _line_in(file: Path) -> int | None:
-    """The line that says the schedule: of its value, or of what the function returns."""
+def _line_in(file: Path, field: str) -> int | None:
+    """The line that says a term: the comment's, else of the schedule, or of what its function returns."""
     text = file.read_text(encoding="utf-8-sig")
     for number, line in enumerate(text.splitlines(), 1):
-        if line.replace(" ", "").startswith("#schedule="):
+        if line.replace(" ", "").startswith((f"#{field}=", f"#[tool.tokimori.{field}")):
             return number
     found: int | None = None
     for each in ast.walk(ast.parse(text)) if file.suffix == ".py" else ():

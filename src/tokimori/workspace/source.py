@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tokimori.errors import InvalidFile, InvalidInput, NotFound
-from tokimori.model.build import LARGEST, MAIN, MANIFEST, check_task_name
+from tokimori.model.build import ENV, LARGEST, MAIN, MANIFEST, check_task_name
 from tokimori.model.env_file import env_files_of, read_env
 from tokimori.workspace.metadata import Metadata, read_metadata
 
@@ -20,7 +20,7 @@ MOST_FILES: Final = 1_000
 LARGEST_SCRIPT: Final = 100_000
 """Bytes of a shell script: it is an argument of its shell."""
 DESCRIPTION: Final = "TASK_DESCRIPTION"
-_OURS: Final = (MAIN, MANIFEST)
+_OURS: Final = (MAIN, MANIFEST, ENV)
 _LEFT_OUT: Final = ("__pycache__", "readme", "readme.md", "readme.txt")
 _RUNS_FUNCTION: Final = b'''"""Runs the function of a task."""
 

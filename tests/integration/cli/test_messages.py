@@ -1,7 +1,9 @@
 """Messages of commands, word by word: what happened, to what, why, and the next command."""
 
+import os
 import signal
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -179,3 +181,41 @@ def test_many_faults_are_whole_in_a_pipe(program: Program) -> None:
     assert len(program.run("job", "import", "crontab", str(file)).stderr.splitlines()) == 61
     code, shown = at_a_terminal(program, "job", "import", "crontab", str(file))
     assert (code, "… and 40 more faults" in shown) == (2, True)
+
+
+def test_a_task_that_is_built_anew_beside_its_old_run_says_so(served: Program) -> None:
+    """And so does whoever deletes it; with --now the run is cancelled."""
+    folder = served.home / "ws"
+    folder.mkdir()
+    served("init", str(folder))
+    (folder / "tasks/hello/function.py").write_text("import time\ndef function(): time.sleep(60)\n")
+    (folder / "tasks/hello/schedule.py").unlink()
+    of = ("-c", str(folder / "tokimori.toml"))
+    served("task", "build", "hello", *of)
+    run = served.json("job", "trigger", "hello")["id"]
+    deadline = time.monotonic() + 30
+    while served.json("run", "show", run)["state"] != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    told = f"run {run} of the deleted hello still runs"
+    assert told in served.run("task", "delete", "hello", *of).stderr
+    built = served.run("task", "build", "hello", *of)
+    assert f"{told}; the new one may run beside it: `tokimori run cancel {run}` ends it" in built.stderr
+    served("run", "cancel", run)
+
+
+def test_a_log_opens_in_any_editor(program: Program) -> None:
+    """In vim, nano, code, or that of $EDITOR: of the node, of a run, and the text of a job."""
+    program("job", "add", "j", "--noop")
+    run = program.json("job", "trigger", "j")["id"]
+    log = program.home / "state/logs/node.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a line\n")
+    for name in ("vim", "nano", "code"):
+        (program.home / name).write_text(f'#!/bin/sh\necho "{name} opens $1"; cat "$1" >/dev/null\n')
+        (program.home / name).chmod(0o700)
+    path = {"PATH": f"{program.home}:{os.environ['PATH']}"}
+    for name in ("vim", "nano", "code"):
+        for arguments in (("system", "logs"), ("run", "logs", run), ("job", "logs", "j"), ("job", "edit", "j")):
+            _, shown = at_a_terminal(program, *arguments, f"--{name}", more=path, columns=200)
+            assert f"{name} opens /" in shown, (arguments, shown)

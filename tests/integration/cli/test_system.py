@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -79,6 +80,15 @@ def test_a_node_in_the_background(machine: Machine) -> None:
     assert machine.json("doctor")["level"] != "fail"
     log = Path(started["log"])
     assert log == machine.state / "logs" / "node.log"
+    logged = [line.split(" ", 3)[1:] for line in machine("system", "logs").splitlines()]
+    happened = [" ".join(words[2:]) for words in logged if words[0] == "INFO"]
+    assert [
+        line.partition(" ")[2].partition(" ")[2].split(",")[0] for line in happened if line.startswith("Node ")
+    ] == [
+        "starts",
+        f"runs jobs on {socket.gethostname()}.",
+    ]
+    assert "The node is ready." in happened
     run = begun(machine, "sh", "-c", "echo working; sleep 2; echo done")
     told = machine("system", "stop")
     assert f"it waits for 1 run: run {run} of j" in told
@@ -238,7 +248,9 @@ def test_a_unit_is_made_and_removed(machine: Machine) -> None:
     assert "disable --now tokimori" in machine.error("system", "uninstall", "--yes")["message"]
     (wants / unit.name).unlink()
     assert unit.exists()
-    assert str(machine.state) in machine("system", "uninstall", "--yes")
+    said = machine("system", "uninstall", "--yes")
+    assert f"the state folder {machine.state}," in said
+    assert "the store sqlite://" in said
     assert sorted(each.name for each in unit.parent.iterdir()) == ["default.target.wants", "other.service"]
     assert machine.error("system", "uninstall", code=3)["field"] == "name"
     assert machine.error("system", "install", "--name", "../x")["field"] == "name"

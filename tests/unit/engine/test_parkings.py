@@ -97,3 +97,19 @@ async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytes
         await park(world.store, job, "its schedule can't be decided")
     assert (await world.store.get_job(JobId("a"))).state == "parked"
     assert "lacks that job a was parked" in caplog.text
+
+
+async def test_the_log_says_what_failed_and_what_is_parked(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """And, at level debug, each decision."""
+    caplog.set_level(logging.DEBUG, "tokimori.engine")
+    await world.service.add("j", noop=True, schedule="every 10 seconds", on_exhausted="park")
+    world.pass_seconds(11)
+    await world.fire()
+    [claimed] = await world.begin(1)
+    at = world.clock.now()
+    change = change_of(claimed, Failed("exit code 3", exit_code=3), owner=NODE, now=at, chance=0, started=at)
+    await tell_parked(world.store, [change], await world.store.settle([change], NODE, at))
+    said = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith(f"job j: decided: runs: {claimed.run.id} for ") for line in said)
+    assert f"run {claimed.run.id} of job j failed: exit code 3" in said
+    assert "job j is parked: exit code 3; `tokimori job resolve j` enables it" in said

@@ -14,6 +14,8 @@ from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
+from tokimori.model.transitions import RunState
+from tokimori.schedules.fluent import every
 from tokimori.service import access_rules
 from tokimori.service.access import Access
 from tokimori.service.allowed import Allowed
@@ -427,3 +429,46 @@ async def test_uploads_are_few_and_recorded(world: World) -> None:
         with pytest.raises(Forbidden):
             await who.tasks.put_piece("ghost", "0" * 64, 0, "AAAA")
     assert len(await world.store.list_documents(UPLOAD)) == MOST_UPLOADS
+
+
+async def test_a_build_says_terms_of_its_job(world: World) -> None:
+    """They hold as long as builds say them, also after a rollback; what a person has said beside them stays."""
+    record, content = made("1")
+    await world.service.tasks.put_piece("ping", record.digest, 0, pieces_of(content)[0])
+    await world.service.tasks.build("ping", replace(record, terms={"retry": {"attempts": 3}, "on_exhausted": "fail"}))
+    await world.service.update("ping", timeout=60)
+    job = await world.service.get("ping")
+    assert (job.definition.retry.attempts, job.definition.on_exhausted) == (3, "fail")
+    await build(world.service, "2")
+    job = await world.service.get("ping")
+    assert (job.definition.retry.attempts, job.definition.timeout) == (1, 60)
+    await world.service.tasks.rollback("ping")
+    assert (await world.service.get("ping")).definition.retry.attempts == 3
+    with pytest.raises(InvalidInput, match="retry"):
+        await world.service.add("j", noop=True, schedule=every(10).seconds.retry(3))
+
+
+@pytest.mark.parametrize("now", [False, True])
+async def test_what_runs_of_a_deleted_task_goes_on_unless_it_is_to_end(world: World, now: bool) -> None:
+    """It is known until it ends, to whoever builds the task anew."""
+    await build(world.service)
+    world.pass_seconds(11)
+    await world.fire()
+    [claimed] = await world.begin(1)
+    await world.service.tasks.delete("ping", now=now)
+    run = (await world.service.get_run(claimed.run.id)).run
+    assert (run.state, run.cancel is not None) == (RunState.RUNNING, now)
+
+
+async def test_the_log_shows_all_attempts(world: World) -> None:
+    """Each with what it wrote, at its own time, and how it ended."""
+    await build(world.service)
+    await world.service.update("ping", retry={"attempts": 3})
+    world.pass_seconds(11)
+    await world.fire()
+    for outcome in (Failed("no such host"), Failed("exit code 3", exit_code=3), Succeeded(0)):
+        await world.work(outcome)
+        world.pass_seconds(10)
+    lines = [line for line in await world.service.tasks.log("ping") if line.run_id is not None]
+    assert [line.message for line in lines] == ["[ task error ]: no such host", "[ task error ]: exit code 3"]
+    assert lines[0].at < lines[1].at

@@ -56,3 +56,9 @@ def test_two_blocks_are_refused() -> None:
     """As PEP 723 says."""
     with pytest.raises(InvalidFile, match="two blocks"):
         read_metadata(SCRIPT + SCRIPT, "a.py")
+
+
+def test_a_script_says_terms_of_its_job() -> None:
+    """All that a job has, as text, number or table; another word is refused."""
+    found = read_metadata("# /// script\n# [tool.tokimori]\n# timeout = 60\n# retry = {attempts = 3}\n# ///\n", "a.py")
+    assert found.told.terms == {"timeout": 60, "retry": {"attempts": 3}}

@@ -7,7 +7,7 @@ import pytest
 
 from tokimori.errors import InvalidFile
 from tokimori.workspace.evaluate import main
-from tokimori.workspace.scheduling import schedule_of
+from tokimori.workspace.scheduling import terms_of
 from tokimori.workspace.source import read_source
 
 FUNCTION = "def function(): ...\n"
@@ -73,7 +73,7 @@ def test_the_process_has_the_variables_of_the_task(tmp_path: Path) -> None:
     text = "import os, words\nprint('scheduling')\ndef schedule(): return words.every + os.environ['N'] + ' seconds'"
     write(tmp_path, text, "N=7\n")
     (tmp_path / "t" / "words.py").write_text("every = 'every '\n")
-    assert schedule_of(read_source(tmp_path, "t"), ENVIRON) == "every 7 seconds"
+    assert terms_of(read_source(tmp_path, "t"), ENVIRON).schedule == "every 7 seconds"
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,40 @@ def test_a_fault_is_told_with_its_file(tmp_path: Path, text: str, longest: float
     """A file that never answers is ended."""
     write(tmp_path, text)
     with pytest.raises(InvalidFile, match=match) as refused:
-        schedule_of(read_source(tmp_path, "t"), ENVIRON, longest)
+        terms_of(read_source(tmp_path, "t"), ENVIRON, longest)
     assert refused.value.field == "schedule"
 
 
 def test_a_file_alone_says_its_schedule_in_its_comment(tmp_path: Path) -> None:
     """No process is needed for that."""
     (tmp_path / "t.sh").write_text("# /// script\n# [tool.tokimori]\n# schedule = 'every 5 minutes'\n# ///\n")
-    assert schedule_of(read_source(tmp_path, "t"), {}) == "every 5 minutes"
+    assert terms_of(read_source(tmp_path, "t"), {}).schedule == "every 5 minutes"
+
+
+def test_code_says_other_terms_of_its_job(tmp_path: Path) -> None:
+    """By methods of the schedule, and in the comment of the function; the schedule's count where both do."""
+    write(tmp_path, "from tokimori import every\ndef schedule(): return every(10).seconds.retry(3).terms(timeout=60)")
+    said = "# /// script\n# [tool.tokimori]\n# queue = 'q'\n# timeout = 7\n# ///\n"
+    (tmp_path / "t" / "function.py").write_text(said + FUNCTION)
+    terms = terms_of(read_source(tmp_path, "t"), ENVIRON)
+    assert terms == ("every 10 seconds", {"queue": "q", "timeout": 60, "retry": {"attempts": 3}})
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("def schedule(): pass", r"schedule\.py: TypeError: schedule\(\) returns None"),
+        ("from tokimori import every\n\nschedule = every().day.terms(timeout=-1)", r"schedule\.py line 3: timeout"),
+        ("from tokimori import every\n\nschedule = every().day.terms(tmeout=1)", r"schedule\.py line 3: tmeout"),
+        (
+            "from tokimori import every\n\nschedule = every().day.terms(command='x')",
+            "line 3: 'command' is said",
+        ),
+        ("from tokimori import every\nschedule = every().day.retry(0)", r"schedule\.py line 2: retry\.attempts"),
+    ],
+)
+def test_terms_that_are_none_are_refused(tmp_path: Path, text: str, match: str) -> None:
+    """With the file and the line; a function that forgets to return its schedule, too."""
+    write(tmp_path, text)
+    with pytest.raises(InvalidFile, match=match):
+        terms_of(read_source(tmp_path, "t"), ENVIRON)

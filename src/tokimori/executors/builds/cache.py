@@ -7,7 +7,7 @@ from typing import Final
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import Refused
 from tokimori.executors.builds.environments import Environments
-from tokimori.model.build import check_content, manifest_of
+from tokimori.model.build import check_content, env_names, manifest_of
 
 _PRIVATE: Final = 0o700
 
@@ -50,6 +50,10 @@ class BuildCache:
     def python_of(self, digest: str) -> str:
         """The Python that runs the build, with all on which it depends. Raises `Refused` where that can't be had."""
         return self._environments.python_for(manifest_of(self.file_of(digest).read_bytes()))
+
+    def variables_of(self, digest: str) -> tuple[str, ...]:
+        """The names of the variables with which the build was made."""
+        return env_names(self.file_of(digest).read_bytes())
 
     def close(self) -> None:
         """End what is being made. Waits for nothing."""

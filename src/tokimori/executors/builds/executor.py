@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,6 +28,8 @@ PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
 MOST_AT_ONCE = 4
 """So many builds are fetched, checked and made ready at a time."""
+MOST_TOLD = 1_000
+"""Of so many tasks it is known which variables they lack."""
 log = logging.getLogger(__name__)
 _Key = tuple[RunId, Token]
 
@@ -47,6 +49,7 @@ class BuildExecutor:
         self._cache = BuildCache(state_dir)
         self._tasks_dir = tasks_dir
         self._report: Callable[[Report], None] = _nobody
+        self._lacking: dict[str, tuple[str, ...]] = {}
         self._waiting: dict[_Key, Task] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
@@ -99,7 +102,18 @@ class BuildExecutor:
             await asyncio.to_thread(lambda: self._cache.keep(digest, content_of(pieces, digest)))
         python = await asyncio.get_running_loop().run_in_executor(self._makers, self._cache.python_of, digest)
         env = {} if self._tasks_dir is None else await asyncio.to_thread(env_of, self._tasks_dir, name)
+        await self._warn(name, digest, env)
         return Command(argv=(python, "-u", str(self._cache.file_of(digest))), env=env)
+
+    async def _warn(self, name: str, digest: str, env: Mapping[str, str]) -> None:
+        """Tell of variables that were there when the build was made; once, until others are missing."""
+        missing = tuple(sorted(set(await asyncio.to_thread(self._cache.variables_of, digest)) - env.keys()))
+        if missing and self._lacking.get(name) != missing:
+            where = "tasks_dir is not set" if self._tasks_dir is None else f"{self._tasks_dir / name / '.env'}"
+            log.warning("task %s runs without %s of its .env (%s)", name, ", ".join(missing), where)
+        self._lacking[name] = missing
+        while len(self._lacking) > MOST_TOLD:
+            self._lacking.pop(next(iter(self._lacking)))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """See `Executor.stop`. What has begun is known to the executor of commands, which is told by itself."""
