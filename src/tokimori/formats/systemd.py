@@ -41,17 +41,17 @@ class SystemdRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fi
     user: str | None = None
 
 
-def _read(said: SystemdRequest, _now: Moment) -> "Iterator[Entry]":
+def _read(said: SystemdRequest, now: Moment) -> "Iterator[Entry]":
     from tokimori.translators.systemd import Systemd, read_systemd
 
-    return read_systemd(said.files, Systemd(said.time_zone, said.host, said.user))
+    return read_systemd(said.files, Systemd(said.time_zone, said.host, said.user, now))
 
 
 def _source(given: Given) -> Source:
     from tokimori.translators.systemd import Systemd, read_systemd
 
     zone, told = given.zone()
-    said = Systemd(zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"])
+    said = Systemd(zone, None if given.options["anywhere"] else socket.gethostname(), given.options["user"], given.now)
 
     def read() -> "Iterable[Entry]":
         files, aliases = _files(given.sources)

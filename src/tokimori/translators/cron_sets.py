@@ -66,7 +66,7 @@ def _text(values: Collection[int] | None, every: Collection[int]) -> str:
     wanted = sorted(set(values))
     if every and (step := _step(wanted, every)) is not None:
         return f"*/{step}"
-    return ",".join(_ranges(wanted))
+    return ranges_of(wanted)
 
 
 def _step(wanted: list[int], every: Collection[int]) -> int | None:
@@ -77,11 +77,12 @@ def _step(wanted: list[int], every: Collection[int]) -> int | None:
     return step if wanted == list(range(0, max(every) + 1, step)) else None
 
 
-def _ranges(wanted: list[int]) -> list[str]:
+def ranges_of(values: Collection[int]) -> str:
+    """Write values as a list of ranges."""
     found: list[list[int]] = []
-    for value in wanted:
+    for value in sorted(values):
         if found and found[-1][-1] == value - 1:
             found[-1].append(value)
         else:
             found.append([value])
-    return [str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found]
+    return ",".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found)

@@ -10,10 +10,11 @@ units) is told, and left out. A service never runs twice at a time, as there.
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.service.imports import Start
 from tokimori.translators.exec_line import command_of, expanded, words_of
-from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, moved
+from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, lasting, moved
 from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.timer_times import Timing, timings_of
 from tokimori.translators.unit_file import Assignment, Unit, file_of, prefix_and_instance, read_unit, stem_of
@@ -44,11 +45,12 @@ _STOP_GRACE: Final = 90.0
 
 
 class Systemd(NamedTuple):
-    """What the files do not say: the machine's zone, on which host the jobs run (None: any), and as whom."""
+    """Terms that no file names: the machine's zone, on which host the jobs run (None: any), as whom, and the time."""
 
     time_zone: str
     host: str | None = None
     user: str | None = None
+    now: Moment = Moment(0)
 
 
 def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
@@ -79,7 +81,8 @@ def _jobs(name: str, files: Mapping[str, str], systemd: Systemd, *, is_wanted: b
     for timing in timings_of(timer, systemd.time_zone):
         job_id = f"{stem_of(name)}{timing.suffix}"
         told = (*warnings.all(), *timing.warnings)
-        yield moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=told)
+        job = moved(name, job_id, {**fields, **_timing_fields(timing)}, start=start, warnings=told)
+        yield job if timing.schedule == "@reboot" else lasting(job, systemd.now)
 
 
 def _timing_fields(timing: Timing) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
-from tokimori.clock import Moment, from_datetime, to_datetime
+from tokimori.clock import SECOND, Moment, from_datetime, to_datetime
 from tokimori.model.job import schedule_of
 from tokimori.translators.moving import Entry, Moved
 from tokimori.translators.systemd import Systemd, read_systemd
@@ -110,7 +110,6 @@ def test_calendar_expressions_are_united() -> None:
         ("OnCalendar=*:*/8", "*:*/8"),
         ("OnCalendar=*-*-* 00:00:00.5", "00:00:00.5"),
         ("OnCalendar=daily Mars/Olympus", "Mars/Olympus"),
-        ("OnCalendar=*-02-30", "backup.timer:2: OnCalendar=*-02-30: "),
         ("OnCalendar=*-*~40", "*-*~40"),
         ("OnCalendar=daily\nOnCalendar=daily UTC", "backup.timer:3: OnCalendar=daily UTC: it has another zone"),
         ("OnCalendar=Mon *-*-1..7\nOnCalendar=daily", "a timer for each"),
@@ -327,3 +326,11 @@ def test_a_reason_does_not_repeat_a_long_line(line: str) -> None:
     """A thousand timers of one service would tell it a thousand times."""
     assert len(why_refused(read(service=f"[Service]\n{line}\n"))) < 1_500
     assert len(why_refused(read(f"[Timer]\nOnCalendar=daily\nUnit={line}.service\n"))) < 3_000
+
+
+@pytest.mark.parametrize("line", ["*-02-30", "*-02,04-31", "1999-01-01", "@0", "2026-01-01 00:00:00"])
+def test_a_timer_that_never_elapses_is_left_out(line: str) -> None:
+    """It runs no more in systemd either; nothing else of the import is stopped by it."""
+    now = Moment(1_800_000_000 * SECOND)
+    left_out = why_left_out(read(f"[Timer]\nOnCalendar={line}", said=BERLIN._replace(now=now)))
+    assert "names no moment any more" in left_out
