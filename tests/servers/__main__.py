@@ -1,6 +1,7 @@
 """`python -m tests.servers`: install the servers and the browser that the tests start, or say how (exit code 2)."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -30,6 +31,8 @@ def _missing() -> list[str]:
         packages.append(mariadb.PACKAGES)
     if redis.program() is None:
         packages.append(redis.PACKAGES)
+    if shutil.which("systemd-analyze") is None:
+        packages.append("systemd")
     if browser.program() is None:
         packages.append(browser.PACKAGES)
     return packages

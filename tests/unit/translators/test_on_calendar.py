@@ -124,7 +124,9 @@ def test_parts_of_a_second_are_refused(text: str) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed: apt-get install systemd"
+)
 @settings(max_examples=examples(500))
 @given(expressions(), st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
 @example("0/5:0 UTC", datetime(2026, 1, 31, 5))
