@@ -11,6 +11,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
         "apscheduler": "APScheduler 3, from its table.",
         "celery": "Celery beat, from Django's tables or a file.",
         "crontab": "User and system crontabs.",
+        "cronstable": "cronstable's and yacron's jobs, from YAML.",
         "kala": "Kala, from its API, its databases or a file.",
         "keiji": "Keiji's tasks, from its workspace or database.",
         "kojo": "Kōjō's job types, from its tables, YAML or PHP.",

@@ -98,10 +98,13 @@ class Value:
         return default if value is None else value
 
 
-def read_documents(text: str, faults: Faults) -> Iterator[Value]:
-    """The documents of a file that are not empty. Raises `InvalidFile` where it is not YAML."""
+def read_documents(text: str, faults: Faults, *, as_texts: bool = False) -> Iterator[Value]:
+    """Return the documents of a file that are not empty; `as_texts`: each scalar is a text, whatever it looks like.
+
+    Raises `InvalidFile` if it is not YAML.
+    """
     try:
-        loader = yaml.SafeLoader(text)
+        loader = yaml.BaseLoader(text) if as_texts else yaml.SafeLoader(text)
         while loader.check_node():
             node = loader.get_node()
             if (
@@ -122,7 +125,7 @@ def read_documents(text: str, faults: Faults) -> Iterator[Value]:
 class _Reader:
     """Makes values from nodes. A node that is used many times is read once, so that aliases can't explode."""
 
-    loader: yaml.SafeLoader
+    loader: yaml.SafeLoader | yaml.BaseLoader
     faults: Faults
     known: dict[int, Value] = field(default_factory=dict)
     merged: Counter[str] = field(default_factory=Counter)

@@ -90,6 +90,11 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
             "Asia/Tokyo",
         ),
         "crontab": Sample(text("tab", "0 3 * * * a\n61 * * * * b\n"), "a", "Asia/Tokyo"),
+        "cronstable": Sample(
+            text("jobs.yaml", "jobs: [{name: a, command: x, schedule: '@daily'}, {name: b, command: x}]\n"),
+            "a",
+            "Asia/Tokyo",
+        ),
         "kala": Sample(text("kala.json", json.dumps({"a": {**KALA_JOB, "id": "a"}, "b": {"id": "b"}})), "a", None),
         "keiji": Sample(
             database(
