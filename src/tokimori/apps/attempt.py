@@ -45,7 +45,10 @@ class Interrupted(BaseException):
 
 
 class Attempt:
-    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread."""
+    """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread.
+
+    `gather` is called before its end is told: it may hand on what was written for it.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Attempt:
         grew: "Callable[[Attempt], None]",
         *,
         told: "Callable[[Attempt], None]" = lambda _: None,
+        gather: Callable[[], None] = lambda: None,
         tracer: "Tracer | None" = None,
     ) -> None:
         self.begin = begin
@@ -71,6 +75,7 @@ class Attempt:
         self._begun = self._is_over = False
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
+        self._gather = gather
         self._untold: Told | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
@@ -242,6 +247,11 @@ class Attempt:
             self._output.write(data)
         self._grew(self)
 
+    @property
+    def is_over(self) -> bool:
+        """Tell if what is written now is dropped."""
+        return self._is_over
+
     def growth(self) -> wire.Grew:
         """What it has written last."""
         with self._lock:
@@ -256,6 +266,7 @@ class Attempt:
     def ended(self, end: End) -> wire.Ended:
         """What is told of its end."""
         self._leave_if_forked()
+        self._gather()
         try:
             kind, text, when = _said_as(end)
         except InvalidInput as fault:

@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from tokimori.apps.app import App
+from tokimori.apps.streams import kept_streams
 from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
@@ -39,6 +41,7 @@ _SOON = 0.02
 class Running:
     """An app at work, from entering to leaving: `with app.running():`, or `async with`.
 
+    What functions print is kept with their runs, and the program's own streams get it, too.
     Several processes may do so at the same time: each occurrence still becomes one run. A run that is cancelled or out
     of time is told and interrupted; a thread that does not heed that goes on, as nobody may kill this program.
     """
@@ -48,6 +51,7 @@ class Running:
         self._concurrency = concurrency
         self._ready: Future[None] = Future()
         self._leaving = threading.Event()
+        self._streams = ExitStack()
         self._thread = threading.Thread(target=self._work, name="tokimori", daemon=True)
         self._aside = ThreadPoolExecutor(1, "tokimori-node")  # what functions do beside the loop may take all others
         self._node: subprocess.Popen[str] | None = None
@@ -58,6 +62,7 @@ class Running:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
         self._thread.start()
         self._ready.result()
+        self._streams.enter_context(kept_streams())
 
     def stop(self) -> None:
         """Let runs finish for the grace of the node, and end it. A child that this program has forked has none."""

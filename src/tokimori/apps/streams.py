@@ -1,22 +1,54 @@
 """What functions print and log goes to the output of their run."""
 
+import codecs
+import ctypes
+import fcntl
 import io
 import logging
-from typing import TextIO
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO, cast
 
 from tokimori.apps.task import task_in_hand
 
+if TYPE_CHECKING:
+    from tokimori.apps.attempt import Attempt
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_MOST_NAMED = 5
+_MOST_READ, _MOST_READS = 2**16, 2**8
+"""Bytes at a time, and how often at once: a child may write faster than they are read."""
+_PUNCH_HOLE = 3
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE: see fallocate(2)."""
+_STDOUT = 1
+
 
 class RunStream(io.TextIOBase):
-    """In place of standard output or error: what a function prints goes to its run, all else where it went before."""
+    """In place of standard output or error: what a function prints goes to its run, all else where it went before.
 
-    def __init__(self, otherwise: TextIO) -> None:
+    `both`: what functions print goes there, too. `outputs` knows who may have printed what no function claims.
+    """
+
+    def __init__(self, otherwise: TextIO, outputs: "Outputs | None" = None, *, both: bool = False) -> None:
         self._otherwise = otherwise
+        self._outputs = outputs
+        self._both = both
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """That of texts which a run keeps."""
         return "utf-8"
+
+    @property
+    def buffer(self) -> "io.RawIOBase":
+        """The same for bytes, as programs have it that choose how their output is encoded."""
+        return _Bytes(self)
+
+    def reconfigure(self, **_: object) -> None:
+        """Change nothing: a run keeps UTF-8, line by line."""
 
     def writable(self) -> bool:
         """It is."""
@@ -25,36 +57,156 @@ class RunStream(io.TextIOBase):
     def write(self, text: str) -> int:
         """Write the text; how many characters."""
         task = task_in_hand()
-        if task is None:
-            return self._otherwise.write(text)
-        task.write(text)
+        if task is not None:
+            task.write(text)
+        if task is None and self._outputs is not None:
+            self._outputs.write(text, self._otherwise)
+        elif task is None or self._both:
+            self._otherwise.write(text)
         return len(text)
 
     def flush(self) -> None:
         """What runs write is not held back."""
         self._otherwise.flush()
 
+    def close(self) -> None:
+        """Stay open, for whoever prints next."""
+        self.flush()
+
     def fileno(self) -> int:
         """The descriptor of the process, for libraries that ask for it."""
         return self._otherwise.fileno()
 
 
-class RunLog(logging.Handler):
-    """Writes log records of a function to the output of its run, and others to standard error."""
+class _Bytes(io.RawIOBase):
+    """A stream of bytes that are UTF-8, or are shown as well as can be."""
 
-    def __init__(self, otherwise: TextIO) -> None:
-        super().__init__()
-        self._otherwise = otherwise
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    def __init__(self, stream: RunStream) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: object) -> int:
+        """Write the bytes; how many."""
+        found = bytes(cast("bytes", data))
+        self._stream.write(self._decoder.decode(found))
+        return len(found)
+
+    def flush(self) -> None:
+        """Hold nothing back."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """See `RunStream`."""
+        return self._stream.fileno()
+
+
+class Outputs:
+    """The output of a worker process, and the attempts to which it may belong, by their numbers.
+
+    A thread that a function has begun, what is written to descriptor 1, and children that inherit it, tell no run:
+    theirs is the output of the only one in hand. Where there are several the log of the process names them.
+    """
+
+    def __init__(self) -> None:
+        self.attempts: dict[int, Attempt] = {}
+        self._rests = threading.local()
+        self._read = 0
+        self._lock = threading.Lock()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._file: int | None = None
+        self._otherwise = sys.stderr
+
+    def take_over(self) -> None:
+        """Replace the streams of the process: whatever is imported from now on prints and logs to runs.
+
+        Descriptor 1 becomes a file in memory, not a pipe: who writes to that and lets no other thread run would wait
+        for ever once it is full. What it was is descriptor 2 as well, which stays: who dies says why there.
+        """
+        self._file = os.memfd_create("tokimori-output")
+        fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
+        os.dup2(self._file, _STDOUT)
+        sys.stdout, sys.stderr = (cast("TextIO", RunStream(self._otherwise, self)) for _ in range(2))
+
+    def hold(self) -> None:
+        """See that the app, which is loaded now, has left streams; log to runs, unless it has set up logging itself."""
+        for name in ("stdout", "stderr"):
+            if not isinstance(found := getattr(sys, name), RunStream):
+                setattr(sys, name, RunStream(found or self._otherwise, self))
+        root = logging.getLogger()
+        if not root.handlers:
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(logging.Formatter(FORMAT))
+            root.addHandler(handler)
+            root.setLevel(logging.INFO)
+
+    def write(self, text: str, otherwise: TextIO) -> None:
+        """Write what no function claims, in lines where several may have."""
+        found = [each for each in list(self.attempts.values()) if not each.is_over]
+        if len(found) > 1:
+            lines, end, rest = (getattr(self._rests, "text", "") + text).rpartition("\n")
+            self._rests.text = rest
+            names = ", ".join(f"{each.begin.job_id} {each.begin.run_id}" for each in found[:_MOST_NAMED])
+            more = "" if len(found) <= _MOST_NAMED else f" or {len(found) - _MOST_NAMED} others"
+            text = "".join(f"(of one of the runs {names}{more}) {line}\n" for line in lines.split("\n")) if end else ""
+        if len(found) == 1:
+            found[0].write(text)
+        elif text:
+            otherwise.write(text)
+
+    def gather(self) -> None:
+        """Hand on what was written to descriptor 1 since this was called last."""
         try:
-            line = self.format(record) + "\n"
-            task = task_in_hand()
-            if task is None:
-                self._otherwise.write(line)
-            else:
-                task.write(line)
-        except Exception:
-            self.handleError(record)
+            if self._file is not None and os.lseek(self._file, 0, os.SEEK_END) != self._read:
+                self._read_on(self._file)
+        except OSError:  # the app has closed all that it did not open
+            self._file = None
+
+    def _read_on(self, file: int) -> None:
+        with self._lock:
+            for _ in range(_MOST_READS):
+                data = os.pread(file, _MOST_READ, self._read)
+                self._read += len(data)
+                self.write(self._decode(data), self._otherwise)
+                if len(data) < _MOST_READ:
+                    break
+            _give_back(file, self._read)
+
+
+def _give_back(file: int, size: int) -> None:
+    """Free the memory of so many bytes at the beginning of the file, which keeps its size: others append to it."""
+    ctypes.CDLL(None).fallocate(file, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(size))
+
+
+@contextmanager
+def kept_streams() -> Iterator[None]:
+    """Keep what functions print and log with their runs; it goes where it went before, too.
+
+    The streams of the program are replaced meanwhile, also those of the handlers that log to them.
+    """
+    before = {"stdout": sys.stdout, "stderr": sys.stderr}
+    ours = {name: cast("TextIO", RunStream(stream, both=True)) for name, stream in before.items()}
+    instead = {id(before[name]): ours[name] for name in before}
+    moved = [(handler, handler.stream) for handler in _stream_handlers() if id(handler.stream) in instead]
+    for handler, stream in moved:
+        handler.setStream(instead[id(stream)])
+    sys.stdout, sys.stderr = ours["stdout"], ours["stderr"]
+    try:
+        yield
+    finally:
+        for name, stream in before.items():
+            if getattr(sys, name) is ours[name]:
+                setattr(sys, name, stream)
+        for handler in _stream_handlers():
+            for name, stream in before.items():
+                if handler.stream is ours[name]:
+                    handler.setStream(stream)
+
+
+def _stream_handlers() -> "list[logging.StreamHandler[TextIO]]":
+    loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
+    found = {id(each): each for logger in loggers if isinstance(logger, logging.Logger) for each in logger.handlers}
+    return [each for each in found.values() if isinstance(each, logging.StreamHandler)]

@@ -6,7 +6,6 @@ main thread, all others get a thread each. It ends when the node is gone.
 
 import asyncio
 import gc
-import logging
 import os
 import socket
 import sys
@@ -18,7 +17,7 @@ from contextlib import suppress
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec import Struct
@@ -30,7 +29,7 @@ from tokimori.apps.forks import leave_line, leave_loop, tell_of_forks
 from tokimori.apps.load_failure import why_not_loaded
 from tokimori.apps.loading import load_app
 from tokimori.apps.routes import Act
-from tokimori.apps.streams import RunLog, RunStream
+from tokimori.apps.streams import Outputs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
 from tokimori.executors.functions.wire import (
@@ -71,7 +70,9 @@ class Told(Struct, frozen=True, kw_only=True):
 class WorkerProcess(asyncio.Protocol):
     """The process's end of the line to its node. `lost` is called when the node has gone."""
 
-    def __init__(self, told: Told, app: App, lost: Callable[[], None] = lambda: os._exit(1)) -> None:
+    def __init__(
+        self, told: Told, app: App, lost: Callable[[], None] = lambda: os._exit(1), outputs: Outputs | None = None
+    ) -> None:
         self._lost = lost
         self._told = told
         self._app = app
@@ -82,7 +83,9 @@ class WorkerProcess(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
         self._threads = Threads[Attempt](told.concurrency, self._run, self._loop.call_later)
-        self._attempts: dict[int, Attempt] = {}
+        self._outputs = outputs or Outputs()
+        self._attempts = self._outputs.attempts
+        self._gathers = False
         self._coroutines = 0
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -163,7 +166,16 @@ class WorkerProcess(asyncio.Protocol):
     def _begin(self, begin: Begin) -> None:
         try:
             act, waits = self._known(begin.handler)
-            attempt = Attempt(begin, act, self._runs_dir, self._grew, told=self._noted, tracer=self._tracer())
+            attempt = Attempt(
+                begin,
+                act,
+                self._runs_dir,
+                self._grew,
+                told=self._noted,
+                gather=self._outputs.gather,
+                tracer=self._tracer(),
+            )
+            self._attempts[begin.number] = attempt  # before it prints
             if waits:
                 self._begin_on_loop(attempt)
             else:
@@ -171,7 +183,16 @@ class WorkerProcess(asyncio.Protocol):
         except BaseException as fault:  # a module that is imported only now may end the program
             self._tell(not_begun(begin, fault))
             return
-        self._attempts[begin.number] = attempt
+        if not self._gathers:
+            self._gathers = True
+            self._loop.call_later(TELL_EVERY, self._gather)
+
+    def _gather(self) -> None:
+        """See what was written to descriptor 1, for as long as there are runs."""
+        self._outputs.gather()
+        self._gathers = bool(self._attempts)
+        if self._gathers:
+            self._loop.call_later(TELL_EVERY, self._gather)
 
     def _begin_on_loop(self, attempt: Attempt) -> None:
         attempt.coroutine = self._loop.create_task(self._run_async(attempt))
@@ -268,10 +289,10 @@ class WorkerProcess(asyncio.Protocol):
             self._done.set()
 
 
-async def work(told: Told, app: App, exits: Exits) -> None:
+async def work(told: Told, app: App, exits: Exits, outputs: Outputs) -> None:
     """Serve the node until it has no more for this process."""
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerProcess(told, app), sock=_connected(told)
+        lambda: WorkerProcess(told, app, outputs=outputs), sock=_connected(told)
     )
     exits.tell = protocol.exits
     await protocol.served()
@@ -319,19 +340,25 @@ def _load_and_serve(told: Told) -> int:
     preempt_nobody()  # the node, above all, which all wait for
     pid = os.getpid()
     os._exit = exits = Exits()  # before anything of the app is imported: it may keep the function
+    _open_standard_streams()
+    outputs = Outputs()
+    outputs.take_over()  # before, too: it may keep the streams
     try:
         app = load_app(told.app, told.include, told.require)
     except BaseException as fault:
         _tell_why(told, fault)
         return 1
+    finally:
+        outputs.gather()
     if os.getpid() != pid:
         return 0  # the app forked while it was imported: two that say the same hello would be cut off in turn
     _open_standard_streams()
-    _route_output()
+    outputs.hold()
     gc.freeze()  # what is loaded by now stays: the collector need not look through it again and again
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(work(told, app, exits))
+    loop.run_until_complete(work(told, app, exits, outputs))
+    outputs.gather()
     return 0
 
 
@@ -342,16 +369,6 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-
-
-def _route_output() -> None:
-    """What functions print goes to their runs; logging, unless the app has set it up itself, too."""
-    out, err = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = cast("TextIO", RunStream(out)), cast("TextIO", RunStream(err))
-    root = logging.getLogger()
-    if not root.handlers:
-        root.addHandler(RunLog(err))
-        root.setLevel(logging.INFO)
 
 
 if __name__ == "__main__":
