@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.forks import leave
+from tokimori.apps.hooks import called_async, hooks
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
@@ -92,6 +93,7 @@ class Attempt:
             try:
                 self._thread = get_ident()
                 self._begin()
+                self._call_hooks()
                 if self._tracer is None:
                     returned = self._act(self.task)
                 else:
@@ -104,8 +106,11 @@ class Attempt:
             finally:
                 with self._lock:
                     self._thread = None
-                for _ in range(3):  # where an interruption that was on its way arrives, if it does
-                    pass
+                try:
+                    for _ in range(3):  # where an interruption that was on its way arrives, if it does
+                        pass
+                finally:
+                    self._call_hooks()
         except BaseException as fault:
             self._leave_if_forked(fault)
             end = self._fallen(fault)
@@ -115,15 +120,37 @@ class Attempt:
         """Call a coroutine function, on the loop."""
         try:
             self._begin()
-            if self._tracer is None:
-                end = self._said(await self._act(self.task))
-            else:
-                with self._span(self._tracer):
+            await self._await_hooks()
+            try:
+                if self._tracer is None:
                     end = self._said(await self._act(self.task))
+                else:
+                    with self._span(self._tracer):
+                        end = self._said(await self._act(self.task))
+            finally:
+                await self._await_hooks()
         except BaseException as fault:  # asyncio would keep it in its task, and nobody would hear of the end
             self._leave_if_forked(fault)
             end = self._fallen(fault)
         return self.ended(end)
+
+    def _call_hooks(self) -> None:
+        for hook in hooks():
+            if os.getpid() != self._pid:  # the connections of a child are its parent's
+                return
+            try:
+                hook()
+            except Exception as fault:
+                self.write(_traceback(fault))
+
+    async def _await_hooks(self) -> None:
+        for hook in hooks():
+            if os.getpid() != self._pid:
+                return
+            try:
+                await called_async(hook)
+            except Exception as fault:
+                self.write(_traceback(fault))
 
     def _begin(self) -> None:
         """What it asks for goes on from where the run stands, or from its span.
