@@ -38,6 +38,12 @@ def let_in(scope: Scope, access: Access, again: Again) -> None:
     scope[_ACCESS], scope[_AGAIN] = access, again
 
 
+def principal_of(request: Request) -> str:
+    """The name of the token with which somebody came; empty for who has the node's secret."""
+    access: Access = request.scope[_ACCESS]
+    return "" if access.is_owner else str(access.author)
+
+
 async def is_still_let_in(request: Request) -> bool:
     """Whether the sender still may do the same: his token may be over since, or gone. Raises `StoreError`."""
     try:

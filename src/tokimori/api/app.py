@@ -55,6 +55,7 @@ from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
+from tokimori.service.sessions import sessions_of
 from tokimori.service.tokens import holders_of
 from tokimori.service.variants import within
 
@@ -122,9 +123,8 @@ def create_app(
     if figures is not None:
         told += MetricsPath(acting.service, figures).operations()
     docs = Docs(told, lambda: health().version, path_prefix)
-    app = Starlette(
-        exception_handlers={TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug},
-    )
+    handlers = {TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug}
+    app = Starlette(exception_handlers=handlers)
     app.router = DirectRouter([*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
@@ -135,6 +135,7 @@ def create_app(
         public_url=public_url,
         secret=secret,
         holders=holders_of(service.tokens, clock),
+        sessions=sessions_of(service, clock),
         closed=closed,
         lenient=lenient,
         rate=rate,

@@ -37,7 +37,9 @@ _PATHS: Final[Mapping[str, tuple[Schema, str, object]]] = {
 }
 """What stands in paths: what it may be, in words, and an example."""
 _HEADERS: Final = {
-    "Idempotency-Key": "Whoever sends it again with the same key gets the answer to the first one, and nothing more.",
+    "Idempotency-Key": "Whoever sends it again with the same key gets the answer to the first one, and nothing more. A "
+    "key is that of its sender, and known for a day; with another body it is refused (422).",
+    "If-None-Match": "`*`: nothing is changed if there is such a job (412).",
     "If-Match": "The `ETag` of the job as you know it: if it has been edited since, nothing is changed (412).",
     "Last-Event-ID": "The id of the last event that is known: the stream goes on behind it.",
     "Range": "The part that is wanted, such as `bytes=0-999`.",

@@ -23,6 +23,7 @@ from tokimori.api.secret import Secret
 from tokimori.api.turns import Turns
 from tokimori.clock import Clock
 from tokimori.model.rate import Rate
+from tokimori.service.sessions import Sessions
 from tokimori.service.tokens import Holders
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -53,6 +54,7 @@ def guarded(
     secret: str,
     public_url: str | None = None,
     holders: Holders | None = None,
+    sessions: Sessions | None = None,
     closed: RefusalPage | None = None,
     is_answered: Callable[[Scope], bool] = lambda _: True,
     beside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
@@ -64,7 +66,8 @@ def guarded(
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
     page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
     less is asked for. Through a proxy requests may come for the host of `public_url`. `holders` knows who has which
-    token. `rate` is how often each client may ask; None: as often as he likes.
+    token, and `sessions` which cookies were logged out. `rate` is how often each client may ask; None: as often as he
+    likes.
     """
     inner = Secret(
         JsonBody(app, is_answered, lenient.nameless),
@@ -72,6 +75,7 @@ def guarded(
         clock,
         closed,
         holders=holders,
+        sessions=sessions,
         open_below=lenient.open,
         rates=None if rate is None else Rates(rate, clock),
     )

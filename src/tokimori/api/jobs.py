@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Annotated
 from urllib.parse import quote
-from uuid import UUID
 
 from msgspec import Meta, Struct, json
 from msgspec.structs import asdict
@@ -17,10 +15,10 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
 from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
-from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, idempotency_key
+from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, made_once
 from tokimori.api.turns import in_steps
 from tokimori.clock import format_moment
-from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Outdated
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Run
@@ -165,7 +163,7 @@ class Jobs:
                 sent=WholeJob,
                 example={name: value for name, value in EXAMPLE.items() if name != "id"},
                 others={201: "there was no such job: it was added"},
-                headers=_MATCH,
+                headers=(*_MATCH, "If-None-Match"),
                 answered=_TAG,
             ),
             Operation(
@@ -243,9 +241,9 @@ class Jobs:
         job_id = body.pop("id", None)
         if not isinstance(job_id, str | None):
             raise InvalidInput(f"id: {job_id!r} is not a job id", field="id", value=job_id, allowed="a text")
-        service, key = self._service(request), idempotency_key(request)
-        if key is not None and job_id is None:
-            job_id = str(UUID(bytes=blake2b(key.encode(), digest_size=16).digest()))
+        service = self._service(request)
+        key = await made_once(request, service, [job_id, body])
+        job_id = key if job_id is None else job_id
         try:
             return _tagged(await service.add(job_id, **body), 201)
         except AlreadyExists:
@@ -266,9 +264,11 @@ class Jobs:
     async def put(self, request: Request, body: Fields) -> Response:
         """Define a job: fields that are not said get their defaults, and its runs stay. One that is missing is added.
 
-        With `If-Match` no job is added.
+        With `If-Match` no job is added, and with `If-None-Match: *` none is changed.
         """
         job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
+        if _only_new(request):
+            return await _added(service, job_id, body, tags)
         for _ in range(MOST_TRIES):
             try:
                 return _tagged(await service.edit(job_id, body, whole=True, tags=tags))
@@ -342,6 +342,25 @@ def _tagged(job: Job, status: int = 200) -> Response:
     response = answer(job_view(job), status, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
     response.headers["etag"] = _etag(job)
     return response
+
+
+def _only_new(request: Request) -> bool:
+    """Check if the client wants to change no job that is there. Raises `InvalidInput` for tags: only `*` will do."""
+    given = [each.strip() for header in request.headers.getlist("if-none-match") for each in header.split(",")]
+    if given not in ([], ["*"]):
+        raise InvalidInput("If-None-Match: it names tags", field="If-None-Match", value=", ".join(given), allowed="*")
+    return bool(given)
+
+
+async def _added(service: Service, job_id: str, body: Fields, tags: frozenset[str] | None) -> Response:
+    """The response to who wants to add a job, and to change none. Raises `Outdated` if there is one."""
+    if tags is not None:
+        raise InvalidInput("If-Match: it can't be used beside If-None-Match", field="If-Match", allowed="one of them")
+    try:
+        return _tagged(await service.add(job_id, **body), 201)
+    except AlreadyExists:
+        message = f"there is a job {job_id!r} already"
+        raise Outdated(message, field="If-None-Match", value="*", allowed="the id of no job") from None
 
 
 def _tags(request: Request) -> frozenset[str] | None:

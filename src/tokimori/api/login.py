@@ -1,4 +1,4 @@
-"""Logging in at the page: a token becomes a cookie, which lives as long as the token and the browser."""
+"""Logging in at the page: a token becomes a cookie, which lives as long as the token, and until it logs out."""
 
 import hashlib
 import hmac
@@ -22,12 +22,17 @@ async def presented(scope: Scope, receive: Receive) -> str:
     return given.get(_FIELD, [""])[0].strip()
 
 
-def session_value(secret: str, token: AccessToken) -> str:
-    """What a browser keeps in place of the token: it opens the doors of this state folder, as long as that does."""
-    told = f"the session of {token.name} {token.digest}"
-    return f"{token.name}.{hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()}"
+def session_value(secret: str, token: AccessToken | None, session: str) -> str:
+    """What a browser keeps in place of the token: it opens the doors of this state folder, as long as that does.
+
+    None: in place of the secret itself. `session` is what is ended by logging out.
+    """
+    name = "" if token is None else token.name
+    told = f"the session {session} of {name} {'' if token is None else token.digest}"
+    return f"{name}.{session}.{hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()}"
 
 
-def name_in_session(value: str) -> str | None:
-    """The name of the token in such a value; None if it is none."""
-    return value.rpartition(".")[0] or None
+def parts_of_session(value: str) -> tuple[str, str] | None:
+    """The name of the token in such a value, empty for the secret's, and the session; None if it is none."""
+    name, *rest = value.rsplit(".", 2)
+    return (name, rest[0]) if len(rest) == 2 and rest[0] else None

@@ -6,9 +6,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tokimori.api.acting import principal_of
 from tokimori.api.answers import answer
-from tokimori.errors import InvalidInput
 from tokimori.model.trace import HEADER, traceparent_in
+from tokimori.service.idempotency import made_under
 from tokimori.service.requests import Asked, Became
 from tokimori.service.service import Service
 from tokimori.service.views.runs import run_view
@@ -31,9 +32,10 @@ class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request for a run: now, or `at` a moment (RFC 3339; without an offset a time in the job's zone).
 
-    The same `key` again gives the same run. `priority` is that of the job unless given. `parent` is the run whose code
-    asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds, or `1h30m`) and `replace` let
-    runs share the key. `traceparent` (W3C Trace Context) goes before the header of this name.
+    The same `key` again gives the same run of the job, whoever asks. `priority` is that of the job unless given.
+    `parent` is the run whose code asks. `force`: even if the job is paused or parked. `debounce`, `throttle` (seconds,
+    or `1h30m`) and `replace` let runs share the key. `traceparent` (W3C Trace Context) goes before the header of this
+    name.
     """
 
     key: str | None = None
@@ -62,7 +64,7 @@ class RunRequest(TriggerRequest, frozen=True, kw_only=True, forbid_unknown_field
 async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRequest) -> Response:
     """Ask for a run. The response is 201 with the path of a new run, or 200 with the run that answers."""
     fields = wanted.arguments()
-    fields["key"] = key_of(request, wanted.key)
+    fields["key"] = await key_of(request, service, wanted, wanted.key)
     fields["traceparent"] = wanted.traceparent or traceparent_in(request.headers.get(HEADER))
     return requested(await service.ask(job_id, **fields))
 
@@ -73,19 +75,14 @@ def requested(asked: Asked) -> Response:
     return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")
 
 
-def idempotency_key(request: Request) -> str | None:
-    """The key by which a client knows its request again, if it has said one."""
-    return request.headers.get(IDEMPOTENCY_KEY)
+async def made_once(request: Request, service: Service, said: object) -> str | None:
+    """The key under which what this request asks for is made, if its sender has put a key on it."""
+    header = request.headers.get(IDEMPOTENCY_KEY)
+    told = [request.method, request.url.path, said]
+    return None if header is None else await made_under(service, principal_of(request), header, told)
 
 
-def key_of(request: Request, key: str | None) -> str | None:
-    """The key of the run: that of the body, or the one that the client has put on the request."""
-    header = idempotency_key(request)
-    if header is not None and key not in (None, header):
-        raise InvalidInput(
-            f"key: {key!r} is not {header!r}, which the header Idempotency-Key says",
-            field="key",
-            value=key,
-            allowed="one of the two, or the same in both",
-        )
-    return key if header is None else header
+async def key_of(request: Request, service: Service, body: Struct, key: str | None) -> str | None:
+    """The key of the run: that of the body, which is the job's, or else the one of the request."""
+    made = await made_once(request, service, body)
+    return made if key is None else key

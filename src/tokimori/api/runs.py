@@ -224,7 +224,7 @@ class Runs:
 
     async def retry(self, request: Request, body: RetryRunRequest) -> Response:
         """Ask for a run with what one that has ended was given; it names that as `retry_of`."""
-        key = key_of(request, body.key)
+        key = await key_of(request, self._service(request), body, body.key)
         return requested(await self._service(request).retry_run(_run_id(request), key, force=body.force))
 
 

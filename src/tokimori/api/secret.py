@@ -6,7 +6,6 @@ all ports of a host, so its name carries the port; its value is made from the se
 does not have the file.
 """
 
-import hashlib
 import hmac
 import logging
 from functools import partial
@@ -19,12 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.api.acting import let_in
 from tokimori.api.answers import RefusalPage, error_answer, refused, said
-from tokimori.api.login import LOGIN, LOGOUT, name_in_session, presented, session_value
+from tokimori.api.login import LOGIN, LOGOUT, parts_of_session, presented, session_value
 from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
-from tokimori.errors import TokimoriError, Unauthorized
+from tokimori.errors import StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
 from tokimori.service.access import Access, access_of, owner
+from tokimori.service.sessions import OWNER, Sessions
 from tokimori.service.tokens import Holders
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """The paths that are answered without the secret."""
 _PAGE: Final = frozenset({"/", LOGIN, LOGOUT})
 _OWNER: Final = owner(None)
+NO_SESSION: Final = "0"
+"""The session of all cookies where nobody knows which were logged out."""
 MOST_BROUGHT = 8
 """So many secrets, tokens or cookies of a request are looked at."""
 COMPLAINT_EVERY = 60.0
@@ -46,7 +48,8 @@ COMPLAINT_EVERY = 60.0
 class Secret:
     """Answers 401 to whoever does not bring the secret or a token, in a header or as a cookie.
 
-    Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token.
+    Paths that begin with one of `open_below` are answered without it, too. `holders` knows who has which token, and
+    `sessions` which cookies were logged out.
     `rates` says who asks too often; None: nobody does.
     """
 
@@ -58,6 +61,7 @@ class Secret:
         page: RefusalPage | None = None,
         *,
         holders: Holders | None = None,
+        sessions: Sessions | None = None,
         open_below: tuple[str, ...] = (),
         rates: Rates | None = None,
     ) -> None:
@@ -65,7 +69,7 @@ class Secret:
         self._rates = rates
         self._open_below = open_below
         self._secret = secret
-        self._cookie = cookie_value(secret)
+        self._sessions = sessions
         self._wrong = WrongSecrets(clock)
         self._page = page
         self._holders = holders
@@ -109,19 +113,31 @@ class Secret:
         if path == "/" and self._is_entry(request):
             query = parse_qsl(request.url.query, keep_blank_values=True)
             rest = urlencode([(name, value) for name, value in query if name != PARAMETER])
-            return owner(None), _with_cookie(request, self._cookie, f"/?{rest}" if rest else "/")
+            return owner(None), self._begun(request, None, f"/?{rest}" if rest else "/")
         if request.method != "POST" or path not in (LOGIN, LOGOUT):
             return None
         if path == LOGOUT:
+            await self._log_out(request)
             return None, _without_cookie(request)
         text = await presented(request.scope, receive)
         if _has([text], self._secret):
-            return owner(None), _with_cookie(request, self._cookie, "/")
+            return owner(None), self._begun(request, None, "/")
         token = None if self._holders is None else await self._holders.bearer(text)
         if token is None:
             self._wrong.note(request)
             return None, self._refusal(request)
-        return await self._holder(token), _with_cookie(request, session_value(self._secret, token), "/")
+        return await self._holder(token), self._begun(request, token, "/")
+
+    def _begun(self, request: Request, token: AccessToken | None, where: str) -> Response:
+        session = NO_SESSION if self._sessions is None else self._sessions.new()
+        return _with_cookie(request, session_value(self._secret, token, session), where)
+
+    async def _log_out(self, request: Request) -> None:
+        """End the sessions that he brings: whoever has a copy of a cookie is out, too. Raises `StoreError`."""
+        for value in _cookies(request, cookie_name(request))[:MOST_BROUGHT]:
+            found = await self._session_of(value)
+            if found is not None and self._sessions is not None:
+                await self._sessions.end(*found[1:])
 
     def _is_entry(self, request: Request) -> bool:
         """Whether somebody opens the printed address."""
@@ -139,23 +155,44 @@ class Secret:
         """
         headers = said(request.scope, b"authorization")
         given = [value.strip() for scheme, _, value in (each.partition(" ") for each in headers) if _is_bearer(scheme)]
-        right = self._secret if given else self._cookie
         brought = given or _cookies(request, cookie_name(request))
-        if _has(brought, right):
+        if _has(given, self._secret):
             return _OWNER
-        if self._holders is not None:
-            for text in brought[:MOST_BROUGHT]:
-                token = await self._holders.bearer(text) if given else await self._in_session(self._holders, text)
-                if token is not None:
-                    return await self._holder(token)
+        for text in brought[:MOST_BROUGHT]:
+            found = await self._by_token(text) if given else await self._in_session(text)
+            if found is not None:
+                return found
         if brought:
             self._is_wrong(request)
         return None
 
-    async def _in_session(self, holders: Holders, value: str) -> AccessToken | None:
-        name = name_in_session(value)
-        token = None if name is None else await holders.named(name)
-        return token if token is not None and _has([value], session_value(self._secret, token)) else None
+    async def _by_token(self, text: str) -> Access | None:
+        token = None if self._holders is None else await self._holders.bearer(text)
+        return None if token is None else await self._holder(token)
+
+    async def _in_session(self, value: str) -> Access | None:
+        found = await self._session_of(value)
+        if found is None:
+            return None
+        token, *session = found
+        try:
+            if self._sessions is not None and await self._sessions.has_ended(*session):
+                return None
+        except StoreError:  # the owner may look at a node whose store is away: it has nothing to tell
+            if token is not None:
+                raise
+        return _OWNER if token is None else await self._holder(token)
+
+    async def _session_of(self, value: str) -> tuple[AccessToken | None, str, str] | None:
+        """Whose session a cookie is (None: the owner's), under which name, and which; None if it is none of ours."""
+        parts = parts_of_session(value)
+        if parts is None:
+            return None
+        name, session = parts
+        token = await self._holders.named(name) if name and self._holders is not None else None
+        if (name and token is None) or not _has([value], session_value(self._secret, token, session)):
+            return None
+        return token, name or OWNER, session
 
     async def _holder(self, token: AccessToken) -> Access:
         if self._holders is not None and token.is_over(await self._holders.now()):
@@ -242,9 +279,9 @@ def cookie_name(request: Request) -> str:
     return f"tokimori-{port or (443 if request.url.scheme == 'https' else 80)}"
 
 
-def cookie_value(secret: str) -> str:
+def cookie_value(secret: str, session: str = NO_SESSION) -> str:
     """What a browser keeps instead of the secret: it opens the same doors, and dies with the secret."""
-    return hmac.new(secret.encode(), b"the cookie of the page", hashlib.sha256).hexdigest()
+    return session_value(secret, None, session)
 
 
 def given_in(query: str) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict
-from tokimori.model import message, order, subscriber
+from tokimori.model import keyed, message, order, subscriber
 from tokimori.model.build import UPLOAD, UPLOAD_KEPT, UPLOADED
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
@@ -43,7 +43,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Trimmer:
-    """Goes through all topics, round by round, and through subscribers and uploads.
+    """Goes through all topics, round by round, through subscribers, uploads and keys of requests.
 
     `messages`: how those of channels are kept.
     """
@@ -79,10 +79,10 @@ class Trimmer:
         if which < len(self._kinds):
             behind = await self._trim_some(self._kinds[which], after, now)
         else:
-            forget = self._forget_some if which == len(self._kinds) else self._drop_some
-            behind = await forget(after, now)
+            rest = (self._forget_some, self._drop_some, self._drop_keys)
+            behind = await rest[which - len(self._kinds)](after, now)
         self._place = (which + 1, "") if behind is None else (which, behind)
-        if self._place[0] > len(self._kinds) + 1:
+        if self._place[0] > len(self._kinds) + 2:
             self._place = (0, "")
             self.next_at = at + EVERY * (0.5 + self._chance())
         else:
@@ -147,6 +147,12 @@ class Trimmer:
             await self._delete(pieces or [each])
             return after
         return None
+
+    async def _drop_keys(self, after: str, now: Moment) -> str | None:
+        """Forget requests that were sent with a key, some at a time."""
+        page = await self._store.list_documents(keyed.KIND, after=after, limit=BATCH)
+        await self._delete([each for each in page if (moment_in(each.text) or 0) < now - keyed.KEPT])
+        return page[-1].name if len(page) == BATCH else None
 
     async def _open_behind(self, kept: Kept, topic: str, opening: Document | None, number: int) -> bool:
         """Say that the topic goes on behind that number, before what comes up to it is deleted; whether it says so.

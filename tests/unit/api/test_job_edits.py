@@ -69,19 +69,57 @@ async def test_a_job_is_added_once_by_a_key(door: Asker) -> None:
     first = await send(door, "POST", path, body, idempotency_key="17")
     second = await send(door, "POST", path, body, idempotency_key="17")
     assert (first.status, second.status, second.json["id"]) == (201, 200, first.json["id"])
-    assert (await send(door, "POST", path, b'{"noop": true}', idempotency_key="17")).status == 409
+    other = await send(door, "POST", path, b'{"noop": true}', idempotency_key="17")
+    assert (other.status, other.error["field"]) == (422, "Idempotency-Key")
     named = b'{"id": "b", "noop": true}'
     statuses = [(await send(door, "POST", path, named, idempotency_key="18")).status for _ in range(2)]
     assert [*statuses, (await send(door, "POST", path, named)).status] == [201, 200, 409]
 
 
 async def test_a_run_is_made_once_by_a_key(door: Asker, job: Job) -> None:
-    """The header says the key of a run, as the body does; two that differ are refused."""
+    """The header is the request's, the body's is the job's run: each may be given alone, and both together."""
     path = f"{JOB}/trigger"
     first, second = [await send(door, "POST", path, b"{}", idempotency_key="17") for _ in range(2)]
     assert (first.status, second.status, second.json["id"]) == (201, 200, first.json["id"])
-    assert (await door.post(path, {"key": "17"})).json["id"] == first.json["id"]
-    assert (await send(door, "POST", path, b'{"key": "16"}', idempotency_key="17")).error["field"] == "key"
+    by_key = (await door.post(path, {"key": "17"})).json["id"]
+    assert by_key != first.json["id"]
+    both = [await send(door, "POST", path, b'{"key": "17", "payload": "1"}', idempotency_key="18") for _ in range(2)]
+    assert [each.json["id"] for each in both] == [by_key, by_key]
+    for body in (b'{"key": "16"}', b'{"payload": "1"}'):
+        for key in ("17", "18"):
+            refused = await send(door, "POST", path, body, idempotency_key=key)
+            assert (refused.status, refused.error["field"]) == (422, "Idempotency-Key")
+    assert (await send(door, "POST", "/api/v2/runs", b'{"job_id": "a"}', idempotency_key="17")).status == 422
+    for wrong in ("", "x" * 256):
+        assert (await send(door, "POST", path, b"{}", idempotency_key=wrong)).error["field"] == "Idempotency-Key"
+
+
+async def test_a_key_of_a_request_is_its_sender_s(world: World, door: Asker, job: Job) -> None:
+    """Another principal gets a run of his own for it, and it is known for a day."""
+    path, body = f"{JOB}/trigger", b"{}"
+    runs = {(await send(door, "POST", path, body, idempotency_key="17")).json["id"]}
+    for name in ("ann", "bob"):
+        token = f"Bearer {(await world.service.tokens.create(name, 'operate')).text}"
+        stranger = Asker(door._app, bare=True)
+        answers = [
+            await send(stranger, "POST", path, body, idempotency_key="17", authorization=token) for _ in range(2)
+        ]
+        runs |= {each.json["id"] for each in answers}
+    assert len(runs) == 3
+    world.pass_seconds(86401)
+    later = await send(door, "POST", path, b'{"payload": "1"}', idempotency_key="17")
+    assert later.status == 201 and later.json["id"] not in runs
+
+
+async def test_a_job_is_put_only_where_there_is_none(door: Asker) -> None:
+    """With `If-None-Match: *` nothing is changed; another word is refused."""
+    first = await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}', if_none_match="*")
+    assert first.status == 201
+    second = await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true, "owner": "eve"}', if_none_match="*")
+    assert (second.status, second.error["code"], second.error["field"]) == (412, "outdated", "If-None-Match")
+    assert (await door.get("/api/v2/jobs/new")).json["owner"] is None
+    for wrong in ({"if_none_match": '"x"'}, {"if_none_match": "*", "if_match": '"x"'}):
+        assert (await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}', **wrong)).status == 422
 
 
 async def test_a_misspelt_name_gets_a_hint(door: Asker) -> None:

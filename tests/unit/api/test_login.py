@@ -10,6 +10,7 @@ from tests.unit.api.conftest import HEALTHY
 from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import create_app
+from tokimori.service.sessions import MOST_ENDED
 from tokimori.web.page import Page
 
 HOST = ("host", "127.0.0.1:8000")
@@ -95,6 +96,40 @@ async def test_logging_out_forgets_the_cookie(world: World, tab: Tab) -> None:
     assert (answer.status, answer.headers["location"]) == (303, "/")
     tab.keep(answer)
     assert (await tab.ask("/")).status == 401
+
+
+@pytest.mark.parametrize("of_owner", [False, True])
+async def test_a_session_that_logged_out_is_over_everywhere(world: World, tab: Tab, of_owner: bool) -> None:
+    """A copy of its cookie opens nothing, at no node; another session of the same token goes on."""
+    text = SECRET if of_owner else await token_of(world)
+    other, node = Tab(world), Tab(world)
+    await other.log_in(text)
+    await tab.log_in(text)
+    copied = node.cookie = tab.cookie
+    assert copied != other.cookie
+    assert (await node.ask("/")).status == 200
+    await tab.ask("/logout", "POST")
+    world.pass_seconds(2)
+    for each in (tab, node):
+        each.cookie = copied
+        assert (await each.ask("/")).status == 401
+    assert (await other.ask("/")).status == 200
+
+
+async def test_many_sessions_that_logged_out_are_over(world: World, tab: Tab) -> None:
+    """The oldest of them, too, of which it is known only that they are older than others."""
+    text, copies = await token_of(world), list[str]()
+    for _ in range(MOST_ENDED + 3):
+        world.pass_seconds(1)
+        await tab.log_in(text)
+        copies.append(tab.cookie)
+        await tab.ask("/logout", "POST")
+    for tab.cookie in copies:
+        assert (await tab.ask("/")).status == 401
+    await tab.log_in(text)
+    assert (await tab.ask("/")).status == 200
+    (kept,) = await world.store.list_documents("session")
+    assert len(kept.text) < 10_000
 
 
 async def test_a_session_ends_with_its_token(world: World, tab: Tab) -> None:

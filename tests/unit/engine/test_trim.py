@@ -12,6 +12,8 @@ from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, Kept, Trimmer
 from tokimori.model.build import UPLOAD, UPLOADED, Upload, encode_upload, upload_name
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
+from tokimori.model.keyed import KIND as KEYED
+from tokimori.model.keyed import Keyed, encode_keyed
 from tokimori.model.message import KIND
 from tokimori.model.stream import Entry, encoded_body, entry_name, moment_in
 from tokimori.model.subscriber import KIND as SUBSCRIBER
@@ -187,3 +189,14 @@ async def test_uploads_that_nobody_finishes_go_after_a_day() -> None:
     assert [each.name for each in await store.list_documents(UPLOAD)] == [upload_name("bob", "ping", "0" * 64)]
     left = await store.list_documents(UPLOADED)
     assert len(left) == BATCH + 1 and all(each.name.startswith(upload_name("bob")) for each in left)
+
+
+async def test_keys_of_requests_are_forgotten_after_a_day() -> None:
+    """All of them, however many."""
+    store = MemoryStore(VirtualClock())
+    for number in range(2 * BATCH + 1):
+        at = Moment(NEW_YEAR - round((0.99 if number == BATCH else 1.01) * DAY))
+        text = encode_keyed(Keyed(at=at, digest="d", made="m"))
+        await store.put_document(Document(kind=KEYED, name=f"{number:064x}", text=text, version=1), None)
+    await a_round(store)
+    assert [each.name for each in await store.list_documents(KEYED)] == [f"{BATCH:064x}"]

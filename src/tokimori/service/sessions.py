@@ -1,0 +1,93 @@
+"""Sessions that were logged out: a copy of their cookie opens nothing any more, at no node."""
+
+import msgspec
+from msgspec import Struct
+
+from tokimori.clock import Clock
+from tokimori.errors import AlreadyExists, NotFound
+from tokimori.model.ids import RandomBytes
+from tokimori.ports.documents import Documents as DocumentStore
+from tokimori.service.asking import retried
+from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.service import Service
+
+MOST_ENDED = 100
+"""So many sessions of one principal are known as ended, the newest; all older ones have ended, too."""
+KNOWN_FOR = 1.0
+"""Seconds for which a door believes what the store said."""
+MOST_KNOWN = 256
+OWNER = "*"
+"""Under this name those are kept of who has the node's secret: no token has it."""
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """Which sessions of a principal have ended: these, and all that are not behind `through`."""
+
+    through: str = ""
+    sessions: tuple[str, ...] = ()
+
+    def has(self, session: str) -> bool:
+        """Check if this one has."""
+        return session <= self.through or session in self.sessions
+
+    def with_one(self, session: str) -> "Ended":
+        """Return the same, with one more."""
+        known = sorted({*self.sessions, session})
+        gone = known[:-MOST_ENDED]
+        return Ended(through=max([self.through, *gone]), sessions=tuple(known[-MOST_ENDED:]))
+
+
+_decoder = msgspec.json.Decoder(Ended)
+ENDED = DocumentKind[Ended]("session", lambda ended: msgspec.json.encode(ended).decode(), _decoder.decode)
+
+
+def new_session(clock: Clock, random: RandomBytes) -> str:
+    """Return the id of a session that begins now: later ones are greater."""
+    return f"{max(0, clock.now()):016x}{random(8).hex()}"
+
+
+class Sessions:
+    """Which sessions have ended. Every method may raise `StoreError`."""
+
+    def __init__(self, store: DocumentStore, clock: Clock, random: RandomBytes) -> None:
+        self._documents = Documents(store, ENDED, random)
+        self._clock = clock
+        self._random = random
+        self._known: dict[str, tuple[float, Ended]] = {}
+
+    def new(self) -> str:
+        """Return the id of a session that begins now."""
+        return new_session(self._clock, self._random)
+
+    async def has_ended(self, name: str, session: str) -> bool:
+        """Check if a session of the token of that name was logged out."""
+        sent = self._clock.monotonic()
+        asked, ended = self._known.get(name, (float("-inf"), Ended()))
+        if sent >= asked + KNOWN_FOR:
+            ended = await self._read(name)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = (sent, ended)
+        return ended.has(session)
+
+    async def _read(self, name: str) -> Ended:
+        try:
+            return await self._documents.get(name)
+        except NotFound:
+            return Ended()
+
+    async def end(self, name: str, session: str) -> None:
+        """Log a session out, wherever its cookie is."""
+        await retried(lambda: self._end(name, session), AlreadyExists)
+        self._known.pop(name, None)
+
+    async def _end(self, name: str, session: str) -> None:
+        try:
+            await self._documents.change(name, lambda known: known.with_one(session))
+        except NotFound:
+            await self._documents.add(name, Ended().with_one(session))
+
+
+def sessions_of(service: Service, clock: Clock) -> Sessions:
+    """The sessions at the doors of a store."""
+    return Sessions(service._store, clock, service._random)
