@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.appetite import Appetite
 from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell
-from tokimori.errors import StoreError, StoreTooSlow
+from tokimori.errors import Conflict, NotFound, StoreError, StoreTooSlow
 from tokimori.model.ids import Incarnation, JobId, NodeId
 from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
+from tokimori.model.rewind import without_passed
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import Jobs
@@ -121,6 +123,10 @@ async def _expiries(store: PruningStore, now: Moment) -> AsyncIterator[Sequence[
         after = jobs[-1].id
         appetite.note(jobs)
         yield [expiry for job in jobs if (expiry := expiry_of(job, now)) is not None]
+        for job in jobs:
+            if (passed := without_passed(job)) is not None:
+                with suppress(Conflict, NotFound):
+                    await store.replace_job(job, passed)
     gone: Incarnation | None = None
     while deleted := await store.deleted_jobs(gone, PAGE):
         gone = deleted[-1][0]

@@ -1,5 +1,6 @@
 """Jobs: what to run, when, and under which rules."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
 
@@ -115,7 +116,8 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with. `declared` is
     there where a set declares the job: it is no field that people write, and edits keep it. So is `moved`: since when
-    the job is in its queue, where it was in another one before.
+    the job is in its queue, where it was in another one before. `fired_ahead` are moments after the cursor that have a
+    run already, of when the store's clock was ahead: they are left out (`model.rewind`).
     """
 
     target: Target | Unreadable
@@ -123,6 +125,8 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     foreign: str | None = None
     declared: Declaration | None = None
     moved: Moment | None = None
+    fired_ahead: tuple[tuple[Moment, int, int], ...] = ()
+    """Rows: the first moment, how far they are apart, how many they are."""
 
 
 class JobState(StrEnum):
@@ -181,10 +185,20 @@ def schedule_of(definition: Definition, anchor: Moment, job_id: str = "", days_o
     )
     if days_off is not None:
         schedule = on_business_days(schedule, decode_days_off(days_off), definition.shift, definition.time_zone)
-    return schedule if definition.starts_at == definition.ends_at is None else _bounded(schedule, definition)
+    ahead = () if isinstance(schedule, OnDemand) else moments_in(definition.fired_ahead)
+    return (
+        schedule
+        if definition.starts_at == definition.ends_at is None and not ahead
+        else _bounded(schedule, definition, ahead)
+    )
 
 
-def _bounded(schedule: Schedule, definition: Definition) -> Schedule:
+def moments_in(rows: Iterable[tuple[Moment, int, int]]) -> tuple[Moment, ...]:
+    """The moments of rows like those of `fired_ahead`, in order."""
+    return tuple(sorted({Moment(first + n * step) for first, step, count in rows for n in range(count)}))
+
+
+def _bounded(schedule: Schedule, definition: Definition, ahead: tuple[Moment, ...]) -> Schedule:
     bounds = {"starts_at": definition.starts_at, "ends_at": definition.ends_at}
     moments: dict[str, Moment | None] = {}
     for name, text in bounds.items():
@@ -198,7 +212,7 @@ def _bounded(schedule: Schedule, definition: Definition) -> Schedule:
         raise InvalidSchedule(
             message, field="ends_at", value=definition.ends_at, allowed=f"from {bounds['starts_at']} on"
         )
-    return Bounded(schedule, first, last)
+    return Bounded(schedule, first, last, ahead)
 
 
 def limit_of(definition: Definition) -> int:

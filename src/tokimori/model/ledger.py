@@ -7,8 +7,9 @@ the job was changed last can't be told, and is no fault.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from heapq import merge
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
@@ -40,8 +41,11 @@ class Fate(StrEnum):
     UNSCHEDULED = "unscheduled"
     """It is a scheduled run at a moment that the schedule does not name: a fault."""
 
+    TWICE = "twice"
+    """It has another scheduled run: a fault."""
 
-FAULTS = frozenset({Fate.MISSING, Fate.UNSCHEDULED})
+
+FAULTS = frozenset({Fate.MISSING, Fate.UNSCHEDULED, Fate.TWICE})
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -69,29 +73,41 @@ class KeptRun(Struct, frozen=True, gc=False):
 class Kept(Struct, frozen=True, kw_only=True):
     """What the store keeps of a job's occurrences: runs by moment, and skips in their order.
 
-    `known_from`: older runs, or skips, were not read.
+    `twice`: of moments with several scheduled runs, another one. `known_from`: older runs, or skips, were not read.
     """
 
     fired: Mapping[Moment, KeptRun]
     backfilled: Mapping[Moment, KeptRun]
     skips: Sequence[Skip]
+    twice: Mapping[Moment, KeptRun] = field(default_factory=dict)
     known_from: Moment | None = None
+
+
+def kept_run(run: Run) -> KeptRun:
+    """Return what a ledger tells of the run."""
+    return KeptRun(run.id, run.state, run.origin, run.created)
 
 
 def by_moment(runs: Iterable[Run]) -> Mapping[Moment, KeptRun]:
     """The runs as a ledger keeps them."""
-    return {run.nominal: KeptRun(run.id, run.state, run.origin, run.created) for run in runs}
+    return {run.nominal: kept_run(run) for run in runs}
 
 
 def ledger(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
     """What became of these occurrences, in their order; runs that belong to none of them are between them."""
-    return _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
+    lines = _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
+    return merge(lines, _twice(kept), key=lambda line: line.first)
 
 
 def without_runs(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
     """The same, but for occurrences that have a scheduled run: they are most, and there is no more to say of them."""
     left = [moment for moment in moments if moment not in kept.fired]
-    return _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
+    yield from _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
+    yield from _twice(kept)
+
+
+def _twice(kept: Kept) -> Iterator[Line]:
+    return (_of_run(moment, run, Fate.TWICE) for moment, run in sorted(kept.twice.items()))
 
 
 def _others(job: Job, moments: Sequence[Moment], kept: Kept) -> Sequence[Moment]:

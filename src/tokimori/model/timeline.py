@@ -10,11 +10,15 @@ AGREEING_TICKS = 3
 
 
 class Timeline(Struct, frozen=True):
-    """The store's time `base` at the monotonic second `at`; `doubtful` ticks are still to agree."""
+    """The store's time `base` at the monotonic second `at`; `doubtful` ticks are still to agree.
+
+    `since`: the monotonic second of the last disagreement.
+    """
 
     base: Moment
     at: float
     doubtful: int = 0
+    since: float = 0
 
     def now(self, monotonic: float) -> Moment:
         """The corrected time."""
@@ -37,5 +41,5 @@ def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) 
     latest = store_now + round((received - sent) * SECOND)
     base, at = (timeline.base, timeline.at) if store_now <= known <= latest else (store_now, received)
     if not store_now - DISAGREEMENT <= known <= latest + DISAGREEMENT:
-        return Timeline(base, at, AGREEING_TICKS)
-    return Timeline(base, at, max(0, timeline.doubtful - 1))
+        return Timeline(base, at, AGREEING_TICKS, received)
+    return Timeline(base, at, max(0, timeline.doubtful - 1), timeline.since)

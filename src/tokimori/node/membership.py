@@ -45,7 +45,7 @@ class Membership:
         self.id = NodeId(uuid7(now, random))
         self.tick_at = at
         self._lease = Lease(at)
-        self._timeline = Timeline(now, at)
+        self._timeline = Timeline(now, at, since=at)
         self._watch = Watch()
         self._unbroken = False
         self.become(identity)
@@ -81,6 +81,10 @@ class Membership:
     def trusts_its_time(self) -> bool:
         """Whether occurrences may be decided by it."""
         return self._timeline.trusted
+
+    def steady(self, at: float) -> float:
+        """For how many seconds, up to this one, the store's time has run as this machine's monotonic clock does."""
+        return at - self._timeline.since
 
     @property
     def has_lease(self) -> bool:

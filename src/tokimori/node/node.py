@@ -17,21 +17,17 @@ from tokimori.engine.notify import Messenger
 from tokimori.engine.orders import Orders
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.parkings import tell_parked
-from tokimori.engine.prune import Pruner
-from tokimori.engine.prune_audit import AuditPruner
-from tokimori.engine.reap import Reaper
-from tokimori.engine.reckon import Reckoner
 from tokimori.engine.refusals import raise_first
 from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.engine.trim import Trimmer
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
 from tokimori.node.alarm import Alarm
+from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
@@ -137,14 +133,18 @@ class Node:
         self._messenger = Messenger(self._store, at, self._random)
         self._duties: tuple[Duty, ...] = (
             self._saver,
-            Reaper(self._store, self._chance, self._meter),
-            Reckoner(self._store, self._schedules),
-            Pruner(self._store, at, self._chance, self._executor.forget),
             self._overdue,
             self._membership,
-            AuditPruner(self._store, at, self._chance, self.identity.audit_kept),
             self._messenger,
-            Trimmer(self._store, at, self._chance, self._random, self.identity.messages),
+            *duties_of(
+                self._store,
+                at,
+                self._membership,
+                self._schedules,
+                forget=self._executor.forget,
+                random=self._random,
+                meter=self._meter,
+            ),
         )
 
     @property

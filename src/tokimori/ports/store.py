@@ -141,6 +141,9 @@ class Jobs(Protocol):
     async def replace_job(self, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None) -> None:
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
+        Where the cursor goes back (`model.rewind`), skips that begin after it are gone before `skips` are written, and
+        ready runs that are due after `new.updated` wait again, but for children.
+
         When this returns, nothing of the old definition is claimed any more, though where the job has many runs some
         of them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their
         lane; runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are

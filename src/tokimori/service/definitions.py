@@ -151,6 +151,7 @@ def fields_of(definition: Definition) -> JobArguments:
     terms.pop("foreign", None)
     terms.pop("declared", None)
     terms.pop("moved", None)
+    terms.pop("fired_ahead", None)
     said = {"time_zone": definition.time_zone, **terms, **target_fields(definition.target)}
     return cast(JobArguments, said)
 
@@ -226,7 +227,8 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
 def with_memory_of(definition: Definition, old: Definition) -> Definition:
     """The definition with what is remembered of the old one and is no field: what others have said of the job."""
-    return msgspec.structs.replace(definition, foreign=old.foreign, declared=old.declared, moved=old.moved)
+    remembered = {name: getattr(old, name) for name in ("foreign", "declared", "moved", "fired_ahead")}
+    return msgspec.structs.replace(definition, **remembered)
 
 
 def is_said(job: Job, said: Mapping[str, object], time_zone: str) -> bool:

@@ -7,14 +7,15 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import MINUTE, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
-from tokimori.model.ledger import FAULTS, Fate, Kept, KeptRun, Line, by_moment, ledger, without_runs
+from tokimori.model.ledger import FAULTS, Fate, Kept, KeptRun, Line, by_moment, kept_run, ledger, without_runs
 from tokimori.model.run import Skip, backfill_origin
 from tokimori.ports.store import OCCURRENCES, Jobs, Runs
-from tokimori.schedules.schedule import each_moment
+from tokimori.schedules.schedule import Schedule, each_moment
 from tokimori.service.aside import AT_ONCE, Aside
 from tokimori.service.jobs import schedule_for
 from tokimori.service.scheduled import among, pages_of_runs
@@ -108,32 +109,46 @@ class LedgerOf:
         return list(without_runs(self._job, part.moments, part.kept, self._now))
 
     async def _read(self, first: Moment, last: Moment, limit: int) -> _Part:
-        asked = islice(each_moment(schedule_for(self._job), Moment(first - 1), last), limit + 1)
+        asked = islice(each_moment(_all_of(self._job), Moment(first - 1), last), limit + 1)
         moments = list(asked) if limit < AT_ONCE else await self._aside.compute(lambda: list(asked))
         rest = moments.pop() if len(moments) > limit else None
         return _Part(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
 
     async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> Kept:
         job, store = self._job, self._store
-        fired, runs_from = await self._fired(first, last, len(moments))
+        fired, twice, runs_from = await self._fired(first, last, len(moments))
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
-            return Kept(fired=fired, backfilled={}, skips=())
+            return Kept(fired=fired, backfilled={}, skips=(), twice=twice)
         made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without], OCCURRENCES)
         skips, skips_from = await _skips(store, job, without[0])
         known_from = max(filter(None, (runs_from, skips_from)), default=None)
-        return Kept(fired=fired, backfilled=by_moment(made), skips=skips, known_from=known_from)
+        return Kept(fired=fired, backfilled=by_moment(made), skips=skips, twice=twice, known_from=known_from)
 
-    async def _fired(self, first: Moment, last: Moment, likely: int) -> tuple[Mapping[Moment, KeptRun], Moment | None]:
-        """The scheduled runs of these occurrences; from when on all of them are there, but for what clocks differ."""
+    async def _fired(
+        self, first: Moment, last: Moment, likely: int
+    ) -> tuple[Mapping[Moment, KeptRun], Mapping[Moment, KeptRun], Moment | None]:
+        """The scheduled runs of these occurrences, and what of them another one is of; from when all of them are known.
+
+        But for what clocks differ.
+        """
         fired: dict[Moment, KeptRun] = {}
+        twice: dict[Moment, KeptRun] = {}
         looked_at = 0
         async for page in pages_of_runs(self._store, self._job, first, last, self._now, likely=likely):
-            fired |= by_moment(among(page, self._job, first, last))
+            for run in among(page, self._job, first, last):
+                known = kept_run(run)
+                if fired.setdefault(run.nominal, known).id != run.id:
+                    twice[run.nominal] = known
             looked_at += len(page)
             if looked_at >= MOST_RUNS:
-                return fired, Moment(page[-1].created + MINUTE)
-        return fired, None
+                return fired, twice, Moment(page[-1].created + MINUTE)
+        return fired, twice, None
+
+
+def _all_of(job: Job) -> Schedule:
+    """All that the schedule names, and not only what is still to be decided."""
+    return schedule_for(replace(job, definition=replace(job.definition, fired_ahead=())))
 
 
 async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:

@@ -1,6 +1,7 @@
 """What became of each occurrence, and whether all of it fits."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -11,16 +12,20 @@ from msgspec.structs import replace
 from tests.laws import examples
 from tests.unit.service.world import World, every_minute
 from tokimori.clock import DAY, MINUTE, Moment
+from tokimori.engine.fire import fire
+from tokimori.engine.rewind import rewind
 from tokimori.errors import InvalidInput
+from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.job import Job
 from tokimori.model.ledger import Fate, Line
 from tokimori.model.outcome import Succeeded
-from tokimori.model.policies import AnchoredOn
+from tokimori.model.policies import AnchoredOn, Misfire
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.jobs import schedule_for
 from tokimori.service.scheduled import LOOKED_AT
+from tokimori.stores.memory.tables import RunRow
 
 
 class Watched:
@@ -124,6 +129,35 @@ async def test_a_run_at_another_moment_is_unscheduled(world: World) -> None:
     verified = await world.service.verify("job")
     assert verified.fates == {"run": 2, "missing": 1, "unscheduled": 1}
     assert verified.wrong == 2
+
+
+async def test_a_moment_with_two_runs_is_a_fault(world: World) -> None:
+    """Both are told, and that there are two."""
+    await world.add(every_minute(), "job")
+    await _minutes(world, 3)
+    line = (await world.service.ledger("job")).lines[1]
+    assert line.run_id is not None
+    row = world.store.tables.history[line.run_id]
+    again = RunId(uuid7(row.run.created, os.urandom))
+    world.store.tables.history[again] = RunRow(replace(row.run, id=again))
+    verified = await world.service.verify("job")
+    assert (verified.fates, verified.wrong) == ({"run": 3, "twice": 1}, 1)
+    assert [(each.first, each.fate) for each in verified.faults] == [(line.first, Fate.TWICE)]
+    assert [fate for fate, _ in await _fates(world)] == ["run", "run", "twice", "run"]
+
+
+async def test_the_ledger_of_a_job_that_was_put_back_fits(world: World) -> None:
+    """Before, while and after its time comes to what has run by a clock that was ahead."""
+    await world.add(every_minute(misfire=Misfire.ALL), "job")
+    await _minutes(world, 2)
+    now = world.clock.now()
+    ahead = Moment(now + 10 * MINUTE)
+    await fire(world.store, ahead, os.urandom, schedule_for)
+    job = await rewind(world.store, await world.store.get_job(JobId("job")), schedule_for, now)
+    assert isinstance(job, Job)
+    await _minutes(world, 20)
+    verified = await world.service.verify("job")
+    assert (verified.fates, verified.wrong) == ({"run": 22}, 0)
 
 
 async def test_an_interval_from_the_last_run_names_what_it_has_run(world: World) -> None:

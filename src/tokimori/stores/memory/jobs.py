@@ -12,7 +12,7 @@ from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
-from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.model.transitions import ACTIVE, Event, RunState, move
 from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
@@ -57,8 +57,9 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
     if was_replaced(stored, old, new):
         return
     tables.change_edges(edges_by_job(stored), edges_by_job(new), family)
-    fired_through = Moment(max(stored.fired_through, new.fired_through))
-    tables.jobs[old.id] = replace(new, fired_through=fired_through)
+    tables.jobs[old.id] = new
+    if new.fired_through < stored.fired_through:
+        _rewind(tables, new)
     tables.keep_skips(new.incarnation, skips)
     lane, forced_lane = lane_for(new), lane_of_forced(old, new)
     runs = tables.by_job.get(new.incarnation, set())
@@ -69,6 +70,14 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
     freed = Freed(semaphores=set(names_of(stored)))
     freed.places[new.incarnation] = len(runs)
     serve(tables, freed)
+
+
+def _rewind(tables: Tables, job: Job) -> None:
+    known = tables.skips.get(job.incarnation, {})
+    tables.skips[job.incarnation] = {first: skip for first, skip in known.items() if first <= job.fired_through}
+    for row in tables.runs_of(job.incarnation, RunState.READY):
+        if row.run.due > job.updated and not row.run.origin.startswith("c:"):
+            tables.put(row, replace(row.run, state=move(row.run.state, Event.PUT_OFF)))
 
 
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:

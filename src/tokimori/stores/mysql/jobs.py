@@ -81,17 +81,24 @@ async def replace_job(
         await moves.check_moved(transaction, old.incarnation)
     await change_edges(transaction, edges_by_job(stored), edges_by_job(new), family)
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
-    row["fired_through"] = max(stored.fired_through, new.fired_through)
     values = ", ".join(f"{column} = %s" for column in row)
     named = (found.rows[0][-1], row["semaphores"], *(names for (names,) in moved.rows))
     await transaction.ask(
         *lines.locks(Freed(semaphores={name for each in named for name in lines.names_in(each)})),
         moves.begin(old.incarnation, forced),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
+        *(_rewind(new) if new.fired_through < stored.fired_through else ()),
         *keep_skips([(new.incarnation, skip) for skip in skips]),
         ending.locked("incarnation = %s AND state = 'running'", new.incarnation, columns="id"),
     )
     await moves.move_runs(transaction, new.incarnation)
+
+
+def _rewind(job: Job) -> Iterator[str]:
+    yield sql("DELETE FROM tokimori_skips WHERE incarnation = %s AND first > %s", job.incarnation, job.fired_through)
+    put_off = """UPDATE tokimori_runs SET state = 'waiting'
+        WHERE incarnation = %s AND state = 'ready' AND due > %s AND LEFT(origin, 2) <> 'c:'"""
+    yield sql(put_off, job.incarnation, job.updated)
 
 
 async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, count
 
-from msgspec import structs
-
 from tokimori.clock import Moment
 from tokimori.errors import FamilyChanged
 from tokimori.model.decide import Due
@@ -92,7 +90,9 @@ async def replace_job(
             queue=new.definition.queue,
             lane=lane_for(new),
             forced_lane=lane_of_forced(old, new),
-            row=job_hash(structs.replace(new, fired_through=max(old.fired_through, new.fired_through))),
+            row=job_hash(new),
+            put_off=new.updated if new.fired_through < old.fired_through else None,
+            fired_through=new.fired_through,
             skips=skip_pairs(skips),
             edges=None if edges is None else _edges(edges),
             family=family if edges else None,

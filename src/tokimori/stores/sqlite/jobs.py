@@ -33,6 +33,9 @@ FROM tokimori_jobs j
 LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired_through
     AND s.first = (SELECT max(first) FROM tokimori_skips WHERE incarnation = j.incarnation)"""
 """Jobs as `due_of` reads them; a live run that is not held is active."""
+_PUT_OFF = """
+UPDATE tokimori_runs SET state = 'waiting'
+WHERE incarnation = ? AND state = 'ready' AND due > ? AND origin NOT LIKE 'c:%'"""
 _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"
 
 
@@ -60,14 +63,14 @@ def replace_job(
         check_moved(db, old.incarnation)
     change_edges(db, edges_by_job(stored), edges_by_job(new), family)
     columns = f"{JOB}, {JOB_STAMPS}"
-    values = ", ".join(f"{column} = ?" for column in columns.split(", ") if column != "fired_through")
-    row = dict(zip(columns.split(", "), job_row(new), strict=True))
-    fired_through = row.pop("fired_through")
+    values = ", ".join(f"{column} = ?" for column in columns.split(", "))
     begin_move(db, new.incarnation, lane_of_forced(old, new))
-    db.execute(
-        f"UPDATE tokimori_jobs SET {values}, fired_through = max(fired_through, ?) WHERE incarnation = ?",
-        (*row.values(), fired_through, old.incarnation),
-    )
+    db.execute(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = ?", (*job_row(new), old.incarnation))
+    if new.fired_through < stored.fired_through:
+        db.execute(
+            "DELETE FROM tokimori_skips WHERE incarnation = ? AND first > ?", (new.incarnation, new.fired_through)
+        )
+        db.execute(_PUT_OFF, (new.incarnation, new.updated))
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
     move_runs(db, new.incarnation)
 

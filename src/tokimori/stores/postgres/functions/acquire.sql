@@ -2,8 +2,7 @@
 -- its node is dead; 'limit' and 'weight' refuse it, with the limit that the semaphore has.
 CREATE OR REPLACE FUNCTION tokimori_acquire(
     _id text, _node uuid, _name text, _weight integer, _limit integer, _rank bigint, _now bigint, _most integer,
-    OUT answer text, OUT told bigint)
-LANGUAGE plpgsql AS $$
+    OUT answer text, OUT told bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _found bigint;

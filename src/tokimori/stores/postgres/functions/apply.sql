@@ -5,8 +5,7 @@ CREATE OR REPLACE FUNCTION tokimori_apply(
     _states text[], _anchors bigint[], _runs_remaining integer[], _tzdata text[], _replaces boolean[],
     {_run_PLANNED arrays},
     _skips jsonb, _reason text, _now bigint, _counted boolean
-) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _accepted bigint[];

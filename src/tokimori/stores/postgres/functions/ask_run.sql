@@ -7,8 +7,7 @@
 -- hexadecimal: 'g' comes after all of them.
 CREATE OR REPLACE FUNCTION tokimori_ask_run(
     {_BIRTH types}, _prefix text, _since bigint, _replaces boolean, _forget bigint, _now bigint,
-    OUT answer text, OUT run uuid)
-LANGUAGE plpgsql AS $$
+    OUT answer text, OUT run uuid) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _job record;

@@ -3,8 +3,7 @@
 -- nominal time a range of skips of its own schedule may begin, and take its place. A run of a deleted job has no
 -- children: those of another job that has got its id are not its own. The children's gates are locked. Arrivals are
 -- taken in one order, too: taking one is what lets each of two parents that end at a time know of the other.
-CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_bear(_ended uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _child record;

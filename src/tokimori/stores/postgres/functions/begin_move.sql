@@ -1,7 +1,6 @@
 -- The runs of a job are to follow its change, which comes after this; those of an earlier change begin anew.
 CREATE OR REPLACE FUNCTION tokimori_begin_move(_incarnation bigint, _forced_lane text, _reason text, _since bigint)
-RETURNS void
-LANGUAGE sql AS $$
+RETURNS void LANGUAGE sql AS $$
     INSERT INTO tokimori_moves AS m (incarnation, origin, woken, forced_lane, names, reason, since)
     SELECT _incarnation, '', count(*), _forced_lane, tokimori_named(ARRAY[_incarnation]), _reason, _since
     FROM tokimori_runs WHERE state = 'running' AND incarnation = _incarnation

@@ -1,8 +1,7 @@
 -- Runs that have not started are ended, others ordered to end. What they had of turns in lines goes to the next: a
 -- ready run may have been next in any of its lines, and one that stands in the line of a semaphore may have kept others
 -- from passing. Children that wait for whichever end get their runs. The caller has locked the gates.
-CREATE OR REPLACE FUNCTION tokimori_cancel(_ids uuid[], _reason text, _now bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_cancel(_ids uuid[], _reason text, _now bigint) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _passed bigint[];

@@ -4,8 +4,7 @@
 -- schedules meet at a moment, are taken without counting: all fit. A last row of nothing says that it was cut short.
 CREATE OR REPLACE FUNCTION tokimori_claim(
     _claim uuid, _node uuid, _lanes text[], _limit int, _skip int, _now bigint)
-RETURNS TABLE ({RUN types}, definition text)
-LANGUAGE plpgsql AS $$
+RETURNS TABLE ({RUN types}, definition text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _left integer := _limit;  -- how many may still be taken

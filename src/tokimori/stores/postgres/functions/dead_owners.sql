@@ -1,6 +1,5 @@
 -- The nodes that are dead, and still own runs. The index is walked from one owner to the next.
-CREATE OR REPLACE FUNCTION tokimori_dead_owners() RETURNS uuid[]
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION tokimori_dead_owners() RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN ARRAY(

@@ -2,8 +2,7 @@
 -- that they run after it. What it was is kept if something of it runs. The family is locked before the gate, and has
 -- another version afterwards: what is deleted gets no children meanwhile.
 CREATE OR REPLACE FUNCTION tokimori_delete_job(
-    _id text, _reason text, _now bigint, OUT answer text, OUT incarnation bigint)
-LANGUAGE plpgsql AS $$
+    _id text, _reason text, _now bigint, OUT answer text, OUT incarnation bigint) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _job tokimori_jobs;

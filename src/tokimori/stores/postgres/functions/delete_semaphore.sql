@@ -1,6 +1,5 @@
 -- A semaphore is forgotten, its newest token kept; false where units are held, or something waits.
-CREATE OR REPLACE FUNCTION tokimori_delete_semaphore(_name text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_delete_semaphore(_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _token bigint;

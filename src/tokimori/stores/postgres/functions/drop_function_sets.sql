@@ -3,8 +3,7 @@
 -- a set of which somebody else owns functions stays: only its owner can drop it; the former fails. How many were dropped. Whoever still calls one
 -- of them installs it again, if its schema is not shut out. The caller holds the lock of migrations.
 CREATE OR REPLACE FUNCTION tokimori_drop_function_sets(_own text, _oldest integer, _before bigint, _limit integer)
-RETURNS integer
-LANGUAGE plpgsql AS $$
+RETURNS integer LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _dropped integer := 0;

@@ -1,6 +1,5 @@
 -- What programs of a node hold becomes free, and their places in line are gone. The node's row is locked.
-CREATE OR REPLACE FUNCTION tokimori_drop_programs(_node uuid) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_drop_programs(_node uuid) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _names text[];

@@ -1,6 +1,5 @@
 -- Each of these semaphores, which are locked, serves the programs and runs that are next in its line.
-CREATE OR REPLACE FUNCTION tokimori_free(_names text[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_free(_names text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     _name text;
 BEGIN

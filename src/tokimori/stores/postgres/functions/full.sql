@@ -1,7 +1,6 @@
 -- The jobs among these (one item for each run to be added) that would have more active runs than they may. Who counts
 -- locks their gates: until the end of its transaction nobody else adds a run of theirs.
-CREATE OR REPLACE FUNCTION tokimori_full(_coming bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_full(_coming bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tokimori_jobs

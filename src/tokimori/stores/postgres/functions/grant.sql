@@ -1,8 +1,7 @@
 -- The programs that are next in the line of a semaphore, which is locked, get units, as long as no blocked run is
 -- before them; whether any got some. Runs of paused queues keep no program waiting: nothing of them is claimed until a
 -- resume.
-CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_grant(_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _left bigint := tokimori_unused(_name);

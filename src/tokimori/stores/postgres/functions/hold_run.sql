@@ -1,7 +1,6 @@
 -- A run that has not started is kept from starting, and what it had of turns in lines goes to the next; whether it was
 -- one.
-CREATE OR REPLACE FUNCTION tokimori_hold_run(_id uuid, _reason text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_hold_run(_id uuid, _reason text) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _run record;

@@ -1,7 +1,6 @@
 -- The line in which a ready run has to stand: '' its job's, 'key' its key's, 'semaphore:NAME'. NULL: it fits. The gate
 -- of a job with a limit, and that of a run with a key, are locked alone, and so are its semaphores.
-CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid) RETURNS text
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION tokimori_lacks(_id uuid) RETURNS text LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN (SELECT CASE

@@ -1,6 +1,5 @@
 -- The node goes with its programs, unless it owns runs; whether it is gone.
-CREATE OR REPLACE FUNCTION tokimori_leave(_node uuid, _now bigint) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_leave(_node uuid, _now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tokimori_nodes WHERE id = _node FOR UPDATE;

@@ -1,7 +1,6 @@
 -- Semaphores are made that nobody has asked for yet; false: somebody else is making them. One claim at a time does: no
 -- two wait for each other.
-CREATE OR REPLACE FUNCTION tokimori_make_semaphores(_names text[]) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_make_semaphores(_names text[]) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     _made integer := 0;
 BEGIN

@@ -1,6 +1,5 @@
 -- The semaphores that these jobs state, by name.
-CREATE OR REPLACE FUNCTION tokimori_named(_jobs bigint[]) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION tokimori_named(_jobs bigint[]) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN ARRAY(
         SELECT DISTINCT (w ->> 0) COLLATE "C"

@@ -1,8 +1,7 @@
 -- The lanes among these from which runs may be claimed, until the transaction ends; none while somebody pauses
 -- anything: a claim waits for nothing. The pauses are read by a statement of their own, whose snapshot is younger than
 -- the lock.
-CREATE OR REPLACE FUNCTION tokimori_open_lanes(_lanes text[]) RETURNS text[]
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_open_lanes(_lanes text[]) RETURNS text[] LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _paused text[];

@@ -1,7 +1,6 @@
 -- A semaphore is made, or gets another limit: NULL; otherwise nothing is done, and the answer is the most units that
 -- something in its line wants.
-CREATE OR REPLACE FUNCTION tokimori_put_semaphore(_name text, _limit integer) RETURNS integer
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_put_semaphore(_name text, _limit integer) RETURNS integer LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _most integer;

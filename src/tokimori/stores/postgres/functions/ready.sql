@@ -1,7 +1,6 @@
 -- Blocked runs become ready. One that the database refuses stays, and hinders no other: a sweep tries it again, or, where
 -- it stands in a line of its job, a move of its runs.
-CREATE OR REPLACE FUNCTION tokimori_ready(_ids uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_ready(_ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF cardinality(_ids) = 0 THEN
         RETURN;

@@ -1,6 +1,5 @@
 -- A program gives its units back, or leaves the line; whether it was there.
-CREATE OR REPLACE FUNCTION tokimori_release(_id text, _node uuid) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_release(_id text, _node uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _name text;

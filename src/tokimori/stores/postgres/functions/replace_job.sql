@@ -9,8 +9,7 @@ CREATE OR REPLACE FUNCTION tokimori_replace_job(
     _max_running integer, _lane text, _most_active integer, _semaphores text, _max_per_key integer, _priority integer,
     _head_start bigint, _concurrency_key text, _queue text, _skips jsonb, _forced_lane text, _edges jsonb,
     _family bigint
-) RETURNS text
-LANGUAGE plpgsql AS $$
+) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     IF _edges IS NOT NULL AND NOT tokimori_lock_family(_family) THEN
@@ -35,11 +34,16 @@ BEGIN
         UNION SELECT (w ->> 0) COLLATE "C" FROM jsonb_array_elements(_semaphores::jsonb) w));
     UPDATE tokimori_jobs SET
         version = _version, definition = _definition, state = _state, reason = _reason, "by" = _by, updated = _updated,
-        anchor = _anchor, fired_through = greatest(fired_through, _fired_through), next_due = _next_due,
+        created = _created, anchor = _anchor, fired_through = _fired_through, next_due = _next_due,
         max_running = _max_running, lane = _lane, runs_remaining = _runs_remaining, tzdata = _tzdata,
         days_off = _days_off, semaphores = _semaphores, max_per_key = _max_per_key, most_active = _most_active,
         priority = _priority, head_start = _head_start, concurrency_key = _concurrency_key, queue = _queue
     WHERE incarnation = _incarnation;
+    IF _fired_through < _old_fired_through THEN
+        DELETE FROM tokimori_skips WHERE incarnation = _incarnation AND first > _fired_through;
+        UPDATE tokimori_runs SET state = 'waiting'
+        WHERE incarnation = _incarnation AND state = 'ready' AND due > _updated AND origin NOT LIKE 'c:%';
+    END IF;
     PERFORM tokimori_keep_skips(_skips);
     -- Nothing that runs settles by the old limit once this is done.
     PERFORM FROM tokimori_runs WHERE state = 'running' AND incarnation = _incarnation ORDER BY id FOR UPDATE;

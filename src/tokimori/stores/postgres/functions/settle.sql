@@ -5,8 +5,7 @@
 CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
-    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[], OUT served boolean)
-LANGUAGE plpgsql AS $$
+    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[], OUT served boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _living uuid[];  -- other owners that live: their runs are theirs

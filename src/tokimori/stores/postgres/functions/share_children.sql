@@ -1,6 +1,5 @@
 -- The gates of the jobs that run after those of these runs are shared, in order: before anything that they run after is locked.
-CREATE OR REPLACE FUNCTION tokimori_share_children(_ids uuid[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_share_children(_ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM FROM tokimori_jobs WHERE id IN (

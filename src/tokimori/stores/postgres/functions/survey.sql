@@ -1,7 +1,6 @@
 -- What there is to do: the next moment at which anything is due, and the lanes with ready runs, but those of paused
 -- queues. The index is walked from one lane to the next: as many steps as there are lanes, not runs.
-CREATE OR REPLACE FUNCTION tokimori_survey(OUT next_due bigint, OUT lanes text[])
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION tokimori_survey(OUT next_due bigint, OUT lanes text[]) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     _paused text[] := ARRAY(SELECT queue FROM tokimori_pauses);

@@ -1,7 +1,6 @@
 -- A few semaphores are served for which a run waits that could have its units, while nothing of its lane is ready. What
 -- is locked is not waited for. The lines are few, however many runs stand in them.
-CREATE OR REPLACE FUNCTION tokimori_sweep(_most integer) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_sweep(_most integer) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _stuck text[];

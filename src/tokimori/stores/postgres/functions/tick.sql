@@ -3,8 +3,7 @@
 CREATE OR REPLACE FUNCTION tokimori_tick(_node uuid, _ids uuid[], _tokens bigint[], _pids integer[], _started bigint[])
 RETURNS TABLE (
     now bigint, owned uuid[], tokens bigint[], cancels text[], peers uuid[], beats bigint[], orphans boolean,
-    next_due bigint, lanes text[])
-LANGUAGE plpgsql AS $$
+    next_due bigint, lanes text[]) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     UPDATE tokimori_nodes SET beat = beat + 1 WHERE id = _node AND state = 'alive';

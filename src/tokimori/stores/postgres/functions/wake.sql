@@ -1,7 +1,6 @@
 -- The next in the line of the limit become ready, as many as places were freed (one item for each); those of a paused
 -- job are claimed after its resume. The gates are locked: by then no edit can be under way that would change a limit.
-CREATE OR REPLACE FUNCTION tokimori_wake(_freed bigint[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_wake(_freed bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _gates bigint[];

@@ -1,6 +1,5 @@
 -- The next in the lines of keys become ready, as many as there is room for. The gates are locked alone.
-CREATE OR REPLACE FUNCTION tokimori_wake_keys(_jobs bigint[], _keys text[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_wake_keys(_jobs bigint[], _keys text[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM tokimori_ready(ARRAY(

@@ -1,7 +1,6 @@
 -- The heads of each lane in the line of a semaphore, which is locked, become ready: as many as fit together, and are
 -- before every program that waits. Nothing in `_busy` lanes.
-CREATE OR REPLACE FUNCTION tokimori_wake_line(_name text, _busy text[]) RETURNS void
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION tokimori_wake_line(_name text, _busy text[]) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _left bigint := tokimori_unused(_name);

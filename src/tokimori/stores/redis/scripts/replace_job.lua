@@ -21,6 +21,18 @@ call('ZADD', P .. 'queues', 0, ask.queue .. ' ' .. ask.id)
 call('DEL', key)
 call('HSET', key, unpack(ask.row))
 index(ask.id, ask.inc, tzdata, ask.state, ask.next_due, ask.tzdata)
+if ask.put_off then
+    call('ZREMRANGEBYSCORE', P .. 'skips:' .. ask.inc, string.format('(%.0f', ask.fired_through), '+inf')
+    for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. ask.inc)) do
+        local run = P .. 'run:' .. id
+        local state, due, origin, lane = unpack(call('HMGET', run, 'state', 'due', 'origin', 'lane'))
+        if state == 'ready' and tonumber(due) > ask.put_off and string.sub(origin, 1, 2) ~= 'c:' then
+            exit(id, ask.inc, 'ready', lane)
+            call('HSET', run, 'state', 'waiting')
+            enter(id, ask.inc, 'waiting', nil, due)
+        end
+    end
+end
 keep_skips(ask.inc, ask.skips)
 local done = move_runs(ask.inc, move)
 serve()

@@ -1,0 +1,159 @@
+"""Rewind: find jobs whose cursor a clock that was ahead has put ahead, and put it back (`tokimori.model.rewind`)."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from math import inf
+from typing import Protocol
+
+from tokimori.clock import Moment, format_moment
+from tokimori.engine.appetite import Appetite
+from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.errors import Conflict, NotFound, StoreError
+from tokimori.model.ids import JobId, NodeId
+from tokimori.model.job import Job
+from tokimori.model.retention import day_of, first_id_at
+from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, is_ahead, rewound
+from tokimori.model.target import Unreadable
+from tokimori.model.timing import decidable
+from tokimori.ports.nodes import Pulse
+from tokimori.ports.pruning import Pruning
+from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
+from tokimori.schedules.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+STEADY = 60.0
+"""Seconds for which the store's time must have run as this machine's monotonic clock does: only then is it believed."""
+EVERY, PAUSE = 30.0, 0.05
+"""Seconds from one question to the next, if there are runs of after now; and between two steps of a walk over jobs."""
+PAGE = 200
+MOST_LOOKED_AT = 20_000
+"""So many runs made after now, of whatever origin, are read of a job."""
+
+ScheduleFor = Callable[[Job], Schedule]
+
+
+class RewindStore(Jobs, Runs, Pruning, Protocol):
+    """What rewinding asks of the store."""
+
+
+async def read_ahead(store: RewindStore, job: Job, now: Moment) -> Ahead:
+    """Read what is kept of the job after now. Nothing of it can come while its cursor stays where it is."""
+    through = decidable(job.definition, now)
+    fired, looked_at, before, oldest = set[Moment](), 0, None, first_id_at(through)
+    while looked_at < MOST_LOOKED_AT and (before is None or before > oldest):
+        page = await store.list_runs(RunFilter(job_id=job.id, before=before, limit=1_000, longest=OCCURRENCES))
+        of_schedule = (run for run in page if run.incarnation == job.incarnation and run.origin.startswith("s:"))
+        fired |= {run.nominal for run in of_schedule if run.nominal > through}
+        looked_at += len(page)
+        before = page[-1].id if page else oldest
+    limit = 100
+    while len(skips := await store.skips(job.id, limit=limit)) == limit < MOST_FIRED and skips[-1].last > through:
+        limit *= 10
+    later = [skip for skip in skips if skip.last > through]
+    many = looked_at >= MOST_LOOKED_AT or len(fired) > MOST_FIRED or len(later) >= MOST_FIRED
+    lost = f"over {MOST_FIRED:,} runs and skips of it are ahead" if many else None
+    if any(each.pruned and each.day >= day_of(now) for each in await store.counts(job.id)):
+        lost = "runs or skips of it that may be of then are pruned"
+    return Ahead(fired=sorted(fired), skips=later, lost=lost)
+
+
+async def rewind(
+    store: RewindStore, job: Job, schedule_for: ScheduleFor, now: Moment, *, force: bool = False
+) -> Job | str | None:
+    """Put the job's cursor back to now: the job; None where that is not to be done, or why it can't be done safely.
+
+    With `force` it is done although what it has run already is not known for sure. Raises `Conflict` and `NotFound`.
+    """
+    schedule = schedule_for(job)
+    if not is_ahead(job, schedule, now):
+        return None
+    ahead = await read_ahead(store, job, now)
+    if (found := rewound(job, schedule, ahead, now)) is None:
+        return None
+    if ahead.lost is not None and not force:
+        return ahead.lost
+    await store.replace_job(job, *found)
+    log.warning(
+        "job %s had decided moments up to %s, by a clock that was ahead: it goes on from now, and leaves out %d",
+        job.id,
+        format_moment(job.fired_through),
+        len(ahead.fired),
+    )
+    return found[0]
+
+
+class Rewinder:
+    """Looks every half a minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
+
+    `steady` says for how many seconds the store's time has run steadily, at a monotonic second.
+    """
+
+    def __init__(
+        self, store: RewindStore, at: float, schedule_for: ScheduleFor, steady: Callable[[float], float]
+    ) -> None:
+        self._store = store
+        self._schedule_for = schedule_for
+        self._steady = steady
+        self._walk: AsyncGenerator[None] | None = None
+        self._since = -inf
+        self._newest: str | None = None
+        self.next_at = at + STEADY
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        steady = self._steady(at)
+        if steady < STEADY:
+            self._walk, self.next_at = None, at + STEADY - steady
+            return False
+        try:
+            if self._walk is None and await self._is_suspect(now, at - steady):
+                self._walk = self._over_jobs(now)
+            if self._walk is not None:
+                await anext(self._walk)
+            self.next_at = at + (EVERY if self._walk is None else PAUSE)
+        except StopAsyncIteration:
+            self._walk, self.next_at = None, at + EVERY
+            return True
+        except StoreError:
+            self._walk, self._since, self._newest, self.next_at = None, -inf, None, at + EVERY
+            raise
+        return False
+
+    async def _is_suspect(self, now: Moment, since: float) -> bool:
+        """Whether the time has leapt since the last walk while this node lived, or there is a new run of after now."""
+        newest = [run.id for run in await self._store.list_runs(RunFilter(limit=1, longest=OCCURRENCES))]
+        ahead = newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
+        leapt = self._since != -inf and since > self._since + 1
+        suspect = leapt or ahead not in (None, self._newest)
+        self._since, self._newest = since, ahead
+        return suspect
+
+    async def _over_jobs(self, now: Moment) -> AsyncGenerator[None]:
+        after: JobId | None = None
+        appetite = Appetite(PAGE)
+        while jobs := await self._store.list_jobs(after=after, limit=appetite.limit):
+            after = jobs[-1].id
+            appetite.note(jobs)
+            for job in jobs:
+                if job.fired_through > now and not isinstance(job.definition.target, Unreadable):
+                    await self._see_to(job, now)
+                    yield
+            yield
+
+    async def _see_to(self, job: Job, now: Moment) -> None:
+        try:
+            stays = await rewind(self._store, job, self._schedule_for, now)
+            if isinstance(stays, str):
+                log.warning(
+                    "job %s is ahead of the time and stays so: %s; `tokimori job rewind %s`", job.id, stays, job.id
+                )
+        except (Conflict, NotFound):
+            log.info("job %s was changed meanwhile", job.id)
+        except Exception as fault:
+            if not blames_the_asked(fault):
+                raise
+            tell(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)

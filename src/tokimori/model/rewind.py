@@ -1,0 +1,115 @@
+"""Rewind: a cursor that a clock which was ahead has put ahead of now goes back to now, and no moment comes twice. Pure.
+
+The moments behind the new cursor that have a run already are left out of the schedule from then on
+(`Definition.fired_ahead`): nothing but a job's cursor says which scheduled runs there were.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import MINUTE, Moment
+from tokimori.model.decide import has_ended, next_look
+from tokimori.model.job import Job, JobState, moments_in, schedule_of
+from tokimori.model.policies import AnchoredOn
+from tokimori.model.run import Skip
+from tokimori.model.timing import decidable
+from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.zones import tzdata_version
+
+MARGIN = MINUTE
+"""By so much, and by its period, a cursor must be ahead."""
+MOST_FIRED = 10_000
+"""So many moments that have a run are remembered at most."""
+
+
+class Ahead(Struct, frozen=True, kw_only=True):
+    """What is kept of a job after now: the nominal times of scheduled runs, and the skips that end there.
+
+    `lost`: why that is not all; None: it is.
+    """
+
+    fired: Sequence[Moment] = ()
+    skips: Sequence[Skip] = ()
+    lost: str | None = None
+
+
+def is_ahead(job: Job, schedule: Schedule, now: Moment) -> bool:
+    """Whether the job has decided moments that are to come, farther than its period and `MARGIN`."""
+    ahead = job.fired_through - decidable(job.definition, now)
+    return ahead > MARGIN and ahead > MARGIN + _period(schedule, now)
+
+
+def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Job, list[Skip]] | None:
+    """The job with its cursor at now, or right before what was decided first, and the skips that are cut there.
+
+    None: nothing was decided after now, and nobody has changed the job since then: who added it wanted it so.
+    """
+    through = decidable(job.definition, now)
+    starts = [*ahead.fired, *(skip.first for skip in ahead.skips)]
+    if not starts and job.updated <= now + MARGIN:
+        return None
+    through = Moment(max(through, min(starts, default=0) - 1))
+    known = (*moments_in(job.definition.fired_ahead), *ahead.fired)
+    kept = sorted({moment for moment in known if moment > through})[:MOST_FIRED]
+    definition = replace(job.definition, fired_ahead=tuple(rows_of(kept)))
+    anchor = _anchor(job, schedule, now)
+    after = schedule_of(definition, anchor, job.id, job.days_off)
+    upcoming = next_look(definition, after.next_after(through), job.runs_remaining)
+    stopped = job.state in (JobState.PAUSED, JobState.PARKED)
+    new = replace(
+        job,
+        version=job.version + 1,
+        definition=definition,
+        state=job.state if stopped else JobState.FINISHED if has_ended(after, upcoming) else JobState.ENABLED,
+        created=min(job.created, now),
+        updated=now,
+        anchor=anchor,
+        fired_through=through,
+        next_due=None if stopped else upcoming,
+        tzdata=tzdata_version(),
+    )
+    return new, [_cut(skip, schedule, through) for skip in ahead.skips if skip.first <= through < skip.last]
+
+
+def without_passed(job: Job) -> Job | None:
+    """The job without what the cursor has passed of `fired_ahead`; None where that is nothing."""
+    rows = job.definition.fired_ahead
+    if not rows or max(first + step * (count - 1) for first, step, count in rows) > job.fired_through:
+        return None
+    return replace(job, version=job.version + 1, definition=replace(job.definition, fired_ahead=()))
+
+
+def rows_of(moments: Iterable[Moment]) -> Iterator[tuple[Moment, int, int]]:
+    """Moments in their order as rows of equal distances, as `moments_in` reads them."""
+    first, step, count = Moment(0), 0, 0
+    for moment in moments:
+        if count == 1 or (count and moment == first + step * count):
+            step, count = moment - first if count == 1 else step, count + 1
+            continue
+        if count:
+            yield first, step, count
+        first, step, count = moment, 0, 1
+    if count:
+        yield first, step, count
+
+
+def _period(schedule: Schedule, now: Moment) -> int:
+    first = schedule.next_after(now)
+    second = None if first is None else schedule.next_after(first)
+    return 0 if first is None or second is None else second - first
+
+
+def _anchor(job: Job, schedule: Schedule, now: Moment) -> Moment:
+    """The anchor of a grid stays on the grid; the last run was not after now."""
+    if job.anchor <= now:
+        return job.anchor
+    period = 0 if job.definition.anchored_on is AnchoredOn.LAST_RUN else _period(schedule, job.anchor)
+    return Moment(job.anchor - -(-(job.anchor - now) // period) * period) if period else now
+
+
+def _cut(skip: Skip, schedule: Schedule, through: Moment) -> Skip:
+    count = schedule.count(Moment(skip.first - 1), through)
+    last = schedule.last_before(Moment(through + 1))
+    return replace(skip, last=max(skip.first, last or skip.first), count=max(1, min(skip.count, count)))

@@ -1,0 +1,45 @@
+"""The duties of a node that need nothing but its store."""
+
+from collections.abc import Callable
+from random import Random
+
+from tokimori.clock import Moment
+from tokimori.engine.duty import Duty
+from tokimori.engine.fire import Schedules
+from tokimori.engine.prune import Pruner
+from tokimori.engine.prune_audit import AuditPruner
+from tokimori.engine.reap import Reaper
+from tokimori.engine.reckon import Reckoner
+from tokimori.engine.rewind import Rewinder
+from tokimori.engine.sure_time import SureTime
+from tokimori.engine.trim import Trimmer
+from tokimori.model.ids import RandomBytes
+from tokimori.node.membership import Membership
+from tokimori.ports.meter import Meter
+from tokimori.ports.store import Store
+
+
+def duties_of(
+    store: Store,
+    at: float,
+    membership: Membership,
+    schedules: Schedules,
+    *,
+    forget: Callable[[Moment], None],
+    random: RandomBytes,
+    meter: Meter,
+) -> tuple[Duty, ...]:
+    """Return the duties of one life of a node that begins at this second. What deletes waits for a sure time."""
+    identity, steady = membership.identity, membership.steady
+    chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
+    deleting: tuple[Duty, ...] = (
+        Pruner(store, at, chance, forget),
+        AuditPruner(store, at, chance, identity.audit_kept),
+        Trimmer(store, at, chance, random, identity.messages),
+    )
+    return (
+        Reaper(store, chance, meter),
+        Reckoner(store, schedules),
+        Rewinder(store, at, schedules, steady),
+        *(SureTime(duty, store, steady) for duty in deleting),
+    )

@@ -1,0 +1,233 @@
+"""A cursor that a clock which was ahead has put ahead goes back to now: every moment comes once, on every store."""
+
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, state_of
+from tests.contract.stores.ledger import occurrences
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
+from tokimori.engine.fire import Schedules
+from tokimori.engine.rewind import rewind
+from tokimori.errors import Conflict
+from tokimori.model.job import Job, JobState
+from tokimori.model.outcome import Failed
+from tokimori.model.policies import AnchoredOn, Misfire, Overlap
+from tokimori.model.retention import expiry_of
+from tokimori.model.run import child_origin
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import RunFilter, Store
+
+HOURLY = "0 * * * *"
+TWO_DAYS = 2 * DAY
+
+
+async def add(store: Store, **terms: object) -> Job:
+    """A job of every hour, added at the new year, all of whose runs may run at a time."""
+    job = a_job(next_due=Moment(NOW + HOUR), **{"schedule": HOURLY, "max_running": 0, "keep_runs": 100_000, **terms})  # type: ignore[arg-type]
+    await store.add_jobs([job])
+    return job
+
+
+async def check_balance(store: Store, job: Job, through: Moment) -> None:
+    """Fail unless each occurrence up to `through` is one run or is skipped once: a skip counts no run that it spans."""
+    runs = [run for run in await store.list_runs(RunFilter(limit=100_000)) if run.origin.startswith("s:")]
+    fired, named = {run.nominal for run in runs}, occurrences(job, through)
+    skips = await store.skips(job.id, limit=100_000)
+    skipped = [each for skip in skips for each in named if skip.first <= each <= skip.last and each not in fired]
+    assert len(fired) == len(runs)
+    assert sum(skip.count for skip in skips) == len(skipped)
+    assert sorted([*fired, *skipped]) == named
+
+
+async def put_back(store: Store, now: Moment, job_id: str = "job", *, force: bool = False) -> Job | str | None:
+    """As a node does."""
+    return await rewind(store, await store.get_job(a_job(job_id).id), Schedules(), now, force=force)
+
+
+async def go_on(store: Store, since: Moment, through: Moment, step: int = HOUR // 2) -> None:
+    """Fire every half an hour, and at the end."""
+    for moment in (*range(since, through, step), through):
+        await fire(store, Moment(moment))
+
+
+async def work(worker: Worker, now: Moment, limit: int = 1000) -> None:
+    """Carry out what is ready."""
+    for claimed in await worker.claim(limit, now):
+        await worker.settle(claimed, now=now)
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+async def test_every_moment_comes_once(store: Store, worker: Worker, misfire: Misfire) -> None:
+    """Two days ahead for three hours, then right again, and through the stretch that has been the future once."""
+    job = await add(store, misfire=misfire)
+    await go_on(store, NOW, later(3 * 3600))
+    await work(worker, later(3 * 3600))
+    ahead = Moment(later(3 * 3600) + TWO_DAYS)
+    await go_on(store, ahead, Moment(ahead + 3 * HOUR))
+    await work(worker, Moment(ahead + 3 * HOUR), limit=30)
+    now = Moment(later(3 * 3600) + 5 * MINUTE)
+    rewound = await put_back(store, now)
+    assert isinstance(rewound, Job)
+    assert rewound.next_due is not None
+    assert now <= rewound.fired_through < rewound.next_due
+    assert misfire is Misfire.ALL or rewound.next_due <= now + HOUR
+    assert await put_back(store, now) is None
+    end = Moment(ahead + 9 * HOUR)
+    await go_on(store, now, end)
+    await work(worker, end)
+    await check_balance(store, job, end)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_moment_comes_once_whatever_the_clock_does(store: Store, worker: Worker, seed: int) -> None:
+    """Ahead and back, again and again, before the cursor has passed what the last time has left."""
+    chance = Random(seed)
+    job = await add(store, misfire=chance.choice(list(Misfire)), max_running=chance.choice([0, 1, 3]))
+    job = replace(job, definition=replace(job.definition, fired_ahead=()))
+    now = end = Moment(NOW + MINUTE)
+    for _ in range(8):
+        there = Moment(now + chance.choice([0, HOUR, 7 * HOUR, DAY, TWO_DAYS]) + chance.randrange(HOUR))
+        await go_on(store, there, Moment(there + chance.choice([0, HOUR, 5 * HOUR])), step=20 * MINUTE)
+        await work(worker, there, limit=chance.randrange(4))
+        end = max(end, Moment(there + 5 * HOUR))
+        now = Moment(now + chance.randrange(2 * HOUR))
+        await put_back(store, now)
+        await go_on(store, now, Moment(now + chance.choice([0, 3 * HOUR])))
+    await go_on(store, now, Moment(end + DAY))
+    for _ in range(40):
+        await work(worker, Moment(end + DAY))
+    await check_balance(store, job, Moment(end + DAY))
+
+
+async def test_ready_runs_that_are_due_later_wait_again(store: Store, worker: Worker) -> None:
+    """But children, which have no moment of their own; what runs goes on."""
+    job = await add(store, delay=0, jitter=0)
+    requested = await store.add_run(a_request(job, due=Moment(NOW + DAY)), NOW)
+    running = await store.add_run(a_request(job, due=Moment(NOW - 1)), NOW)
+    await fire(store, Moment(NOW + TWO_DAYS + 5 * MINUTE))
+    child = await store.add_run(
+        a_request(job, due=Moment(NOW + DAY), origin=child_origin("x"), state=RunState.READY), Moment(NOW + TWO_DAYS)
+    )
+    (claimed,) = await worker.claim(1, Moment(NOW + TWO_DAYS + 5 * MINUTE))
+    assert (claimed.run.id, await state_of(store, requested)) == (running.id, RunState.READY)
+    now = Moment(NOW + MINUTE)
+    assert isinstance(await put_back(store, now), Job)
+    states = [await state_of(store, each) for each in (requested, running, child)]
+    assert states == [RunState.WAITING, RunState.RUNNING, RunState.READY]
+    (fired,) = [run for run in await store.list_runs(RunFilter()) if run.origin.startswith("s:")]
+    assert fired.state is RunState.WAITING
+    await store.promote(Moment(NOW + TWO_DAYS), 10)
+    assert await state_of(store, fired) is RunState.READY
+    assert len(await worker.claim(10, Moment(NOW + TWO_DAYS))) == 3
+
+
+async def test_a_skip_is_cut_at_now_and_later_ones_are_gone(store: Store) -> None:
+    """With its count; and the ledger goes on behind it as if nothing had been."""
+    job = await add(store, misfire=Misfire.SKIP, max_running=1, on_overlap=Overlap.SKIP)
+    await fire(store, Moment(NOW + TWO_DAYS + MINUTE * 30))
+    now = Moment(NOW + 5 * HOUR + MINUTE)
+    assert isinstance(await put_back(store, now), Job)
+    (skip,) = await store.skips(job.id)
+    assert (skip.first, skip.last, skip.count) == (NOW + HOUR, NOW + 5 * HOUR, 5)
+    await go_on(store, now, Moment(NOW + 7 * HOUR), step=20 * SECOND * 60)
+    await check_balance(store, job, Moment(NOW + 7 * HOUR))
+
+
+@pytest.mark.parametrize("state", [JobState.PAUSED, JobState.PARKED, JobState.FINISHED])
+async def test_a_job_that_stands_still_is_put_back_too(store: Store, state: JobState) -> None:
+    """It stays paused or parked; one that was finished only by the wrong time goes on."""
+    await add(store, ends_at="2030-01-02T12:00:00", misfire=Misfire.SKIP)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    finished = await store.get_job(a_job().id)
+    assert finished.state is JobState.FINISHED
+    if state is not JobState.FINISHED:
+        await store.replace_job(finished, replace(finished, version=2, state=state, reason="why"))
+    rewound = await put_back(store, Moment(NOW + MINUTE))
+    assert isinstance(rewound, Job)
+    assert rewound == await store.get_job(a_job().id)
+    assert rewound.state is (JobState.ENABLED if state is JobState.FINISHED else state)
+    assert rewound.next_due == (NOW + HOUR if state is JobState.FINISHED else None)
+
+
+async def test_runs_that_remain_are_those_that_were_not_made(store: Store) -> None:
+    """A run that was made ahead counts once; a job that is finished by them stays so."""
+    job = replace(a_job(schedule=HOURLY, max_running=0), runs_remaining=3, next_due=Moment(NOW + HOUR))
+    await store.add_jobs([job])
+    await fire(store, Moment(NOW + DAY + 5 * MINUTE))
+    rewound = await put_back(store, Moment(NOW + MINUTE))
+    assert isinstance(rewound, Job)
+    assert rewound.runs_remaining == 2
+    await go_on(store, NOW, Moment(NOW + TWO_DAYS))
+    nominal = sorted(run.nominal for run in await store.list_runs(RunFilter()))
+    assert nominal == [NOW + HOUR, NOW + 2 * HOUR, NOW + DAY]
+
+
+@pytest.mark.parametrize("anchored_on", AnchoredOn)
+async def test_an_interval_counts_from_no_moment_to_come(store: Store, anchored_on: AnchoredOn) -> None:
+    """From the last run: from now; a grid that was laid ahead stays on its lines."""
+    anchor = Moment(NOW + DAY + 10 * MINUTE)
+    job = replace(
+        a_job(schedule="every 1 hour", anchored_on=anchored_on, max_running=0),
+        anchor=anchor,
+        created=anchor,
+        updated=anchor,
+        fired_through=anchor,
+        next_due=Moment(anchor + HOUR),
+    )
+    await store.add_jobs([job])
+    now = Moment(NOW + MINUTE)
+    rewound = await put_back(store, now)
+    assert isinstance(rewound, Job)
+    assert rewound == await store.get_job(job.id)
+    assert rewound.next_due == (now + HOUR if anchored_on is AnchoredOn.LAST_RUN else NOW + 10 * MINUTE)
+    assert rewound.created == now
+
+
+async def test_what_was_pruned_leaves_the_cursor_to_a_person(store: Store, worker: Worker) -> None:
+    """Nobody can tell then which moments have run; forced, those that are known are left out."""
+    job = await add(store, keep_runs=0, misfire=Misfire.ALL)
+    ahead = Moment(NOW + DAY)
+    await fire(store, ahead)
+    await work(worker, ahead, limit=5)
+    expiry = expiry_of(replace(job, definition=replace(job.definition, retention="PT1S")), Moment(ahead + HOUR))
+    assert expiry is not None
+    await store.prune([expiry], 1000)
+    before = await store.get_job(job.id)
+    stays = await put_back(store, Moment(NOW + MINUTE))
+    assert isinstance(stays, str)
+    assert "pruned" in stays
+    assert await store.get_job(job.id) == before
+    assert isinstance(await put_back(store, Moment(NOW + MINUTE), force=True), Job)
+
+
+async def test_nobody_puts_back_what_was_changed_meanwhile(store: Store) -> None:
+    """One of two nodes is first, and what is fired between reading and writing counts."""
+    await add(store)
+    await fire(store, Moment(NOW + DAY))
+    job = await store.get_job(a_job().id)
+    await fire(store, Moment(NOW + DAY + HOUR))
+    with pytest.raises(Conflict):
+        await rewind(store, job, Schedules(), Moment(NOW + MINUTE))
+
+
+async def test_a_cursor_that_somebody_wanted_ahead_stays(store: Store) -> None:
+    """PerfectSched's `next_time` may be next year; and a period is no error of a clock."""
+    since = Moment(NOW + 30 * DAY)
+    await store.add_jobs([replace(a_job(schedule=HOURLY), fired_through=since, next_due=Moment(since + HOUR))])
+    await store.add_jobs([replace(a_job("weekly", schedule="0 0 * * 1"), fired_through=Moment(NOW + 6 * DAY))])
+    assert await put_back(store, NOW) is None
+    assert await put_back(store, NOW, "weekly") is None
+
+
+async def test_a_run_that_failed_ahead_was_made(store: Store, worker: Worker) -> None:
+    """Whatever became of it, its moment does not come again."""
+    job = await add(store)
+    ahead = Moment(NOW + DAY + 5 * MINUTE)
+    await fire(store, ahead)
+    (claimed,) = await worker.claim(10, ahead)
+    await worker.settle(claimed, Failed("no"), ahead)
+    assert isinstance(await put_back(store, Moment(NOW + MINUTE)), Job)
+    await go_on(store, NOW, ahead)
+    await check_balance(store, job, ahead)
