@@ -188,6 +188,7 @@ class Jobs:
             ("resume", self.resume, {}),
             ("enable", self.resume, {}),
             ("resolve", self.resolve, {}),
+            ("rewind", self.rewind, {}),
         )
         return [
             *(
@@ -304,6 +305,10 @@ class Jobs:
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
         return answer(job_view(await self._service(request).resolve(job_id_of(request))))
+
+    async def rewind(self, request: Request, body: NoRequest) -> Response:
+        """Put back to now a job that is ahead of the time; what is not known to have run comes again."""
+        return answer(job_view(await self._service(request).rewind(job_id_of(request))))
 
     async def copy(self, request: Request, body: NewId) -> Response:
         """Add a job like this one under another id; it is paused where this one is stopped."""

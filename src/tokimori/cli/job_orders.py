@@ -1,4 +1,4 @@
-"""`tokimori job pause`, `resume`, `resolve`: of one job, or of all whose ids match a pattern; `copy` and `rename`."""
+"""`tokimori job pause`, `resume`, `resolve`: of one job, or of all that match; `rewind`, `copy` and `rename`."""
 
 import click
 
@@ -47,6 +47,17 @@ def resume(job_id: str, *, yes: bool) -> int:
 def resolve(job_id: str) -> None:
     """Enable a job that a failure has parked, once the cause is fixed."""
     print_job("resolved", in_service(lambda service: service.resolve(job_id)))
+
+
+@click.command(cls=Command)
+@_job
+def rewind(job_id: str) -> None:
+    """Put a job back to now that a clock which was ahead has put ahead. Nodes do so themselves where it is safe.
+
+    Where `tokimori doctor` names the job for over two minutes, some of what it ran ahead was pruned, or it was over
+    10,000 runs: what is not known to have run comes again.
+    """
+    print_job("put back", in_service(lambda service: service.rewind(job_id)))
 
 
 @click.command(cls=Command)

@@ -66,6 +66,7 @@ class AsyncClient(Service, Locking[Lock]):
     pause = disable = recorded(Service.pause)
     resume = enable = recorded(Service.resume)
     resolve = recorded(Service.resolve)
+    rewind = recorded(Service.rewind)
     backfill = recorded(Service.backfill)
     cancel_backfill = recorded(Service.cancel_backfill)
     cancel = recorded(Service.cancel)

@@ -194,6 +194,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     resume = synchronous(AsyncClient.resume)
     disable, enable = pause, resume
     resolve = synchronous(AsyncClient.resolve)
+    rewind = synchronous(AsyncClient.rewind)
     ask = synchronous(AsyncClient.ask)
     trigger_many = synchronous(AsyncClient.trigger_many)
     backfill = synchronous(AsyncClient.backfill)

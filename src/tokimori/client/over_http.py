@@ -117,6 +117,7 @@ class HttpClient(AsyncClient):
     pause = disable = asked(AsyncClient.pause)
     resume = enable = asked(AsyncClient.resume)
     resolve = asked(AsyncClient.resolve)
+    rewind = asked(AsyncClient.rewind)
     _trigger = asked(AsyncClient.trigger)
     ask = asked(AsyncClient.ask)
     _trigger_many = asked(AsyncClient.trigger_many)

@@ -1,12 +1,14 @@
 """Rewind: find jobs whose cursor a clock that was ahead has put ahead, and put it back (`tokimori.model.rewind`)."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from itertools import islice
 from math import inf
 from typing import Protocol
 
 from tokimori.clock import Moment, format_moment
 from tokimori.engine.appetite import Appetite
+from tokimori.engine.fire import Schedules
 from tokimori.engine.refusals import blames_the_asked, tell
 from tokimori.errors import Conflict, NotFound, StoreError
 from tokimori.model.ids import JobId, NodeId
@@ -27,10 +29,16 @@ STEADY = 60.0
 EVERY, PAUSE = 30.0, 0.05
 """Seconds from one question to the next, if there are runs of after now; and between two steps of a walk over jobs."""
 PAGE = 200
+MOST_NAMED = 20
+"""So many jobs are looked at where they are named for people."""
 MOST_LOOKED_AT = 20_000
 """So many runs made after now, of whatever origin, are read of a job."""
 
 ScheduleFor = Callable[[Job], Schedule]
+
+
+class NamingStore(Jobs, Runs, Protocol):
+    """What naming jobs that are ahead asks of the store."""
 
 
 class RewindStore(Jobs, Runs, Pruning, Protocol):
@@ -81,6 +89,17 @@ async def rewind(
         len(ahead.fired),
     )
     return found[0]
+
+
+async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> list[JobId]:
+    """Return those of the jobs, of some at most, that have decided moments which are to come."""
+    soon, found, schedule_for = first_id_at(Moment(now + MARGIN)), [], Schedules()
+    maybe = (job for job in jobs if job.fired_through > now + MARGIN and _is_readable(job))
+    for job in islice((job for job in maybe if is_ahead(job, schedule_for(job), now)), MOST_NAMED):
+        newest = await store.last_runs([job.id], 1, OCCURRENCES)
+        if (newest and newest[0].id > soon) or (await store.get_due(job.id)).tail is not None:
+            found.append(job.id)
+    return found
 
 
 class Rewinder:
@@ -139,7 +158,7 @@ class Rewinder:
             after = jobs[-1].id
             appetite.note(jobs)
             for job in jobs:
-                if job.fired_through > now and not isinstance(job.definition.target, Unreadable):
+                if job.fired_through > now and _is_readable(job):
                     await self._see_to(job, now)
                     yield
             yield
@@ -157,3 +176,7 @@ class Rewinder:
             if not blames_the_asked(fault):
                 raise
             tell(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)
+
+
+def _is_readable(job: Job) -> bool:
+    return not isinstance(job.definition.target, Unreadable)

@@ -13,7 +13,7 @@ ADDED, CHANGED, DELETED = "added", "changed", "deleted"
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("add", "add_since", "copy_job", "calendars.add"), ADDED),
-        **dict.fromkeys(("edit", "update", "refresh", "calendars.update", "semaphores.set"), CHANGED),
+        **dict.fromkeys(("edit", "update", "refresh", "rewind", "calendars.update", "semaphores.set"), CHANGED),
         **dict.fromkeys(("expectations.set", "tasks.build", "tasks.rollback"), CHANGED),
         **dict.fromkeys(("delete", "delete_all", "delete_some", "tasks.delete"), DELETED),
         **dict.fromkeys(("calendars.delete", "semaphores.delete", "expectations.delete"), DELETED),

@@ -332,7 +332,7 @@ RULES: Final[Mapping[str, tuple[Role, Rule]]] = MappingProxyType(
         **dict.fromkeys(("semaphores.list", "semaphores.get"), (Role.READ, _semaphores)),
         **dict.fromkeys(("add", "add_since", "import_all"), (Role.OPERATE, _shared)),
         **dict.fromkeys(
-            ("edit", "update", "refresh", "pause", "resume", "resolve", "copy_job"),
+            ("edit", "update", "refresh", "pause", "resume", "resolve", "rewind", "copy_job"),
             (Role.OPERATE, _to_job),
         ),
         **dict.fromkeys(("backfill", "cancel_backfill"), (Role.OPERATE, _to_job)),

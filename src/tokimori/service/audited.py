@@ -87,7 +87,19 @@ TASK_ORDERS: Final = ("disable", "enable", "resolve", "restart")
 CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("add", "add_since", "edit", "update", "refresh", "pause", "resume", "resolve", "delete", "copy_job"),
+            (
+                "add",
+                "add_since",
+                "edit",
+                "update",
+                "refresh",
+                "pause",
+                "resume",
+                "resolve",
+                "rewind",
+                "delete",
+                "copy_job",
+            ),
             ("job", _job),
         ),
         **dict.fromkeys(

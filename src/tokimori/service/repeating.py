@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from tokimori.clock import Moment
+from tokimori.clock import Moment, format_moment
+from tokimori.engine.rewind import rewind
 from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId, check_job_id, check_new_job_id, check_uuid
@@ -20,6 +21,7 @@ from tokimori.service.deleting import DeletingService
 from tokimori.service.documents import Documents
 from tokimori.service.edits import kept_since
 from tokimori.service.given import flag_of, job_fields
+from tokimori.service.jobs import schedule_for
 from tokimori.service.notified import check_untold
 from tokimori.service.requests import Asked
 
@@ -45,6 +47,21 @@ class RepeatingService(DeletingService):
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
         return await self._keep(request, replace(run, details=replace(run.details, retry_of=old.id)))
+
+    async def rewind(self, job_id: str) -> Job:
+        """Put a job back to now that a clock which was ahead has put ahead, although not all is known that it has run.
+
+        Moments of which no run is known then come again. Raises `Refused` for a job that is not ahead of the time.
+        """
+        job = await self._store.get_job(check_job_id(job_id))
+        check_readable(job.definition)
+        found = await rewind(self._store, job, schedule_for, await self._now(), force=True)
+        if not isinstance(found, Job):
+            message = (
+                f"the job {job.id!r} is not ahead of the time: it is decided up to {format_moment(job.fired_through)}"
+            )
+            raise Refused(message, field="job", value=job.id, allowed="a job that `tokimori doctor` names so")
+        return found
 
     async def copy_job(self, job_id: str, new_id: str) -> Job:
         """Add a job with the definition of another one; the new job.

@@ -41,6 +41,7 @@ SAME: Mapping[str, str] = MappingProxyType(
         "job resume": "job_resume",
         "job enable": "job_enable",
         "job resolve": "job_resolve",
+        "job rewind": "job_rewind",
         "job trigger": "job_trigger",
         "task list": "task_list",
         "task get": "task_show",

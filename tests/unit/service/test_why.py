@@ -10,8 +10,10 @@ from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, a_job, a_run
 from tests.unit.service.test_service_unreadable import ROCKET
-from tests.unit.service.world import NODE, ON_DEMAND, World
+from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
+from tokimori.clock import MINUTE, Moment
 from tokimori.engine.settle import change_of
+from tokimori.errors import Refused
 from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId, RunId
@@ -436,6 +438,23 @@ async def test_what_has_ended(world: World) -> None:
     assert "its job was deleted" in (await of_run(world, failed.id))[Cause.ENDED].text
     (gone,) = (await of_job(world)).values()
     assert gone.cause is Cause.DELETED
+
+
+async def test_a_job_that_is_ahead_of_the_time(world: World) -> None:
+    """It says so, the doctor names it, and a person may put it back; not one that is as it should be."""
+    await world.add(every_minute(max_running=0), "j")
+    now = world.clock.now()
+    world.pass_seconds(24 * 3600)
+    await world.fire()
+    assert Cause.AHEAD not in await of_job(world)
+    with pytest.raises(Refused, match="is not ahead of the time"):
+        await world.service.rewind("j")
+    world.clock.moment = now
+    assert "`tokimori job rewind j`" in str((await of_job(world))[Cause.AHEAD].mend)
+    (named,) = [each for each in (await world.service.doctor()).findings if each.check == "ahead"]
+    assert named.text.endswith(": j")
+    assert (await world.service.rewind("j")).next_due == Moment(now + MINUTE)
+    assert Cause.AHEAD not in await of_job(world)
 
 
 def test_a_run_of_a_deleted_job() -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from tokimori.clock import Clock, Moment
+from tokimori.engine.rewind import jobs_ahead
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
@@ -154,6 +155,7 @@ class Reader:
             lanes=(await store.survey(now)).lanes,
             jobs=jobs,
             lost_notifiers=await self._lost_notifiers(jobs),
+            ahead=tuple(await jobs_ahead(store, jobs, now)),
             pauses=tuple(await store.list_pauses()),
             tokens=tuple(await self._tokens()),
             alarms=tuple(await self._alarms()),

@@ -56,6 +56,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     tokens: tuple[AccessToken, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     lost_notifiers: frozenset[JobId] = frozenset()
+    ahead: tuple[JobId, ...] = ()
     most_runs: int = MOST_RUNS
     listened: float = 0.0
     silent: tuple[NodeRecord, ...] = ()

@@ -116,6 +116,13 @@ def _due(reading: Reading) -> Iterator[Finding]:
         yield failure("fired", text, mend if reading.alive else "`tokimori system start` starts a node")
 
 
+def _ahead(reading: Reading) -> Iterator[Finding]:
+    if reading.ahead:
+        text = f"decided up to a moment that is to come, by a clock that was ahead: {listed(reading.ahead)}"
+        mend = "a node puts them back within two minutes; where it does not, `tokimori job rewind ID`"
+        yield failure("ahead", text, mend)
+
+
 def _running(reading: Reading) -> Iterator[Finding]:
     alive = {node.id for node in reading.nodes if node.state is NodeState.ALIVE}
     lost = [run for run in reading.running if run.node_id not in alive]
@@ -242,6 +249,7 @@ CHECKS: tuple[tuple[str, str, Rule], ...] = (
     ("promises", "it keeps every promise", _promises),
     ("nodes", "nodes run, and beat", _nodes),
     ("fired", "whatever is due was fired", _due),
+    ("ahead", "no job is ahead of the time", _ahead),
     ("running", "every run that runs has a living node", _running),
     ("permits", "every unit that is held has a living holder", _permits),
     ("wakes", "nobody waits for what is free", _wakes),

@@ -38,6 +38,12 @@ def _of_job(reading: Reading, job: Job) -> Iterator[Reason]:
             yield too_heavy(name, weight, units.limit)
     if (nobody := nobody_takes(lane_of(job.definition), reading.nodes)) is not None:
         yield nobody
+    if reading.ahead:
+        text = (
+            f"a clock was ahead: it is decided up to {clock_text(job.fired_through, job.definition.time_zone)} already"
+        )
+        mend = f"a node puts it back within two minutes; if none does, `tokimori job rewind {job.id}`"
+        yield Reason(cause=Cause.AHEAD, text=text, mend=mend)
     if reading.run is not None:
         yield from why_run(reading, reading.run).reasons
     if job.state in (JobState.ENABLED, JobState.FINISHED) and not isinstance(job.definition.target, Unreadable):

@@ -5,7 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tokimori.clock import Moment
+from tokimori.engine.rewind import jobs_ahead
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
@@ -72,7 +75,8 @@ class Reader:
     async def of_job(self, job: Job) -> Reading:
         """What may hold the job, and the first of its newest runs that have not started."""
         due, now = await self._store.get_due(job.id), await self._now()
-        return await self._read(job, await self._first_of(job), now, due.tail)
+        reading = await self._read(job, await self._first_of(job), now, due.tail)
+        return replace(reading, ahead=bool(await jobs_ahead(self._store, [job], now)))
 
     async def _first_of(self, job: Job) -> Run | None:
         """Among the newest runs of any state, which cost little; else among all that have not started."""

@@ -28,6 +28,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).
     `units` are semaphores by name. `tail` is the newest row of the job's ledger, where that is a skip. `doubted`: the
     node that was asked does not trust its clock. `apart`: the store of the semaphores is known.
+    `ahead`: the job has decided moments that are to come.
     """
 
     now: Moment
@@ -40,5 +41,6 @@ class Reading(Struct, frozen=True, kw_only=True):
     many: bool = False
     units: Mapping[str, Units] = field(default_factory=dict)
     tail: Skip | None = None
+    ahead: bool = False
     doubted: bool = False
     apart: bool = False

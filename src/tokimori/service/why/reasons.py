@@ -27,6 +27,8 @@ class Cause(StrEnum):
     TOO_HEAVY = "too heavy"
     SEMAPHORES_AWAY = "semaphores away"
     CLOCK = "clock"
+    AHEAD = "ahead"
+    """A clock that was ahead has had it decide moments that are to come."""
     NOT_DUE = "not due"
     WINDOW = "window"
     """It is before `starts_at`, or after `ends_at`."""

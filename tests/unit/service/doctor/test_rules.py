@@ -99,6 +99,7 @@ WRONG: Mapping[str, tuple[Reading, str, Level, str]] = {
         Level.FAIL,
         "due since 2029-12-31T23:58:55Z and not fired: j61, j62, j63 and 2 more",
     ),
+    "ahead": (reading(ahead=(JobId("j"),)), "ahead", Level.FAIL, "by a clock that was ahead: j"),
     "orphan": (reading(running=(a_run(node_id=NodeId("gone")),)), "running", Level.FAIL, "run run of job"),
     "orphan of a dead node": (reading(nodes=(DEAD,), running=(RUN,)), "running", Level.FAIL, "run run of job"),
     "permit of an ended run": (reading(semaphores=(semaphore(permit()),)), "permits", Level.FAIL, "by what does not"),
