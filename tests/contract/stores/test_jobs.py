@@ -146,14 +146,6 @@ async def test_an_edit_needs_the_job_as_it_is(store: Store, field: str) -> None:
     assert await store.get_job(job.id) == job
 
 
-async def test_a_cursor_never_goes_back(store: Store) -> None:
-    """An edit that names an earlier `fired_through` does not make decided occurrences undecided."""
-    job = await add_job(store)
-    new = msgspec.structs.replace(edited(job, queue="new"), fired_through=later(-60))
-    await store.replace_job(job, new)
-    assert (await store.get_job(job.id)).fired_through == job.fired_through
-
-
 async def test_nothing_of_a_paused_job_is_claimed(store: Store, worker: Worker) -> None:
     """Once a pause is acknowledged nothing of the job is claimed, from whatever state its runs come back."""
     job = await add_job(store, max_running=2)

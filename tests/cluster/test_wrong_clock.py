@@ -1,0 +1,135 @@
+"""The clock of the store is two days wrong for a minute, then right: nothing of that is left, as processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import tokimori
+from tests.cluster.shifted_node import JUMP, JUMPED
+from tests.programs.forked import BARE
+from tests.servers import mariadb, postgres, redis
+from tests.servers.wrong_clock import WrongClock
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import JobId
+from tokimori.model.run import Run
+from tokimori.ports.store import RunFilter
+
+DAY = 24 * 3600
+JOBS = {
+    "often": {"schedule": "*/10 * * * * *"},
+    "minutely": {"schedule": "* * * * *", "misfire": "skip"},
+    "hourly": {"schedule": "0 * * * *", "misfire": "all"},
+}
+
+
+class Machine:
+    """A node, and the clock of its store: the server's, or where there is none the machine's."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.clock: WrongClock | None = None if name == "sqlite" else WrongClock()
+        self._server: postgres.Server | mariadb.Server | redis.Server | None = None
+        if self.clock is None:
+            self.url = f"sqlite://{folder}/t.db"
+        else:
+            with self.clock.begun():
+                server = {"postgres": postgres.Server, "mariadb": mariadb.Server, "redis": redis.Server}[name]()
+            self._server = server
+            self.url = server.url() if isinstance(server, redis.Server) else server.make("t")
+        self._log = folder / "log"
+        self._offsets = [0]
+        environment = {"HOME": str(folder), **BARE, "TOKIMORI_STORE": self.url, "TOKIMORI_STATE_DIR": str(folder / "s")}
+        offsets = map(str, OFFSETS if self.clock is None else [0])
+        with self._log.open("wb") as log:
+            self._node = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.shifted_node", *offsets],
+                env=os.environ | environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def go_to(self, seconds: int) -> None:
+        """The clock is wrong by so many seconds from now on."""
+        if self.clock is not None:
+            self.clock.set(seconds)
+            return
+        told = self._log.read_text().count(JUMPED)
+        self._node.send_signal(JUMP)
+        until(lambda: self._log.read_text().count(JUMPED) > told, 10)
+
+    def close(self) -> None:
+        """End all."""
+        self._node.send_signal(signal.SIGKILL)
+        self._node.wait()
+        if self._server is not None:
+            self._server.remove()
+        if self.clock is not None:
+            self.clock.remove()
+
+
+OFFSETS = (0, 2 * DAY, 0, DAY, 2 * DAY + 600)
+"""Seconds by which the clock is wrong, one after the other; the machine's, of a node on SQLite."""
+
+
+def until(holds: Callable[[], object], patience: float) -> float:
+    """Wait; the seconds that it took."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() < began + patience, "it took too long"
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
+    """The newest runs of the job."""
+    return client.list_runs(RunFilter(job_id=JobId(name), limit=most))
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
+    """A node on each store."""
+    found = Machine(request.param, tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(900)
+def test_two_days_ahead_leave_nothing_behind(machine: Machine) -> None:
+    """Jobs fire on within two minutes, and every moment of the once-future stretch comes once."""
+
+    def now(offset: int) -> Moment:
+        return Moment(round((time.time() + offset) * SECOND))
+
+    with tokimori.open(machine.url) as client:
+        until(lambda: any(node.runs_jobs for node in client.nodes()), 60)
+        for name, terms in JOBS.items():
+            client.add(name, noop=True, max_running=0, **terms)  # type: ignore[arg-type]
+
+        def fires(since: Moment, patience: float) -> float:
+            """Wait for a run that is made for a moment soon after this one."""
+            soon = Moment(since + 600 * SECOND)
+            return until(lambda: any(since <= run.nominal <= soon for run in runs_of(client, "often", 50)), patience)
+
+        fires(now(0), 60)
+        machine.go_to(OFFSETS[1])
+        fires(now(OFFSETS[1]), 60)
+        time.sleep(40)
+        machine.go_to(0)
+        took = fires(now(0), 150)
+        assert took < 120
+        assert (client.get("minutely").next_due or 0) <= now(120)
+        for offset in OFFSETS[3:]:
+            machine.go_to(offset)
+            fires(now(offset), 90)
+            for name in JOBS:
+                moments = Counter(run.nominal for run in runs_of(client, name, 1000))
+                assert max(moments.values(), default=1) == 1
+                verified = client.verify(name, last=Moment(now(offset) - 15 * SECOND))
+                assert (verified.wrong, verified.fates.get("run", 0) > 0 or name != "often") == (0, True), verified
