@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,19 @@ class Group(click.Group):
         self._sections = dict(sections or {})
         self._examples = examples
         self.params += global_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the line. An option that is the name of a command (`task --create --name=x`) is told as such."""
+        words = " ".join(args).replace("=", " ").split()
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            known = self.list_commands(ctx)
+            if (meant := next((word[2:] for word in words if word[:2] == "--" and word[2:] in known), None)) is None:
+                raise
+            name = next((f" {value}" for word, value in pairwise(words) if word == "--name"), "")
+            message = f"No such option {error.option_name!r}; did you mean `{ctx.command_path} {meant}{name}`?"
+            raise click.UsageError(message, ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order in which they were written."""

@@ -1,14 +1,19 @@
 """`tokimori config import`: another system's settings as ours."""
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Sequence
+from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tokimori.cli.command import Command, options
+from tokimori.cli.machine_zone import machine_zone
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.table import print_table
 from tokimori.errors import InvalidFile, InvalidInput, Refused
@@ -16,6 +21,7 @@ from tokimori.errors import InvalidFile, InvalidInput, Refused
 if TYPE_CHECKING:
     from tokimori.translators.became import Became
 
+_PASSWORD = re.compile(r"(://[^\s/@:]*:)[^\s@]*@")
 _STDIN = "-"
 _PRIVATE = 0o600
 """The store's URL may hold a password."""
@@ -36,12 +42,18 @@ _PRIVATE = 0o600
     type=click.Choice(["koyomi", "keiji", "perfectsched", "url"]),
     help="Whose settings they are, where their text does not tell; url: one DSN or URL.",
 )
-@click.option("--to", "place", type=click.Path(path_type=Path), metavar="FILE", help="Write a new file of settings.")
+@click.option(
+    "--to",
+    "place",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a file of settings, or change the one that is there.",
+)
 def import_settings(*, file: str, system: str | None, place: Path | None) -> None:
     """Translate the settings of Koyomi, Keiji or PerfectSched; - reads standard input.
 
     What each key became is told, or why it has no equal: as comments of the settings that are printed, or in a table
-    with --to. Nothing else is changed.
+    with --to. A file that is there already gets the settings in their places, and the difference is shown.
     """
     from tokimori.config.machine import this_machine
     from tokimori.config.settings import settings_table
@@ -51,20 +63,28 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     table = {setting.name: setting for setting in settings_table()}
     try:
         system = system or recognised(text)
-        found = translated(text, system, base=base, table=table, home=this_machine(os.environ).home)
+        found = translated(
+            text,
+            system,
+            base=base,
+            table=table,
+            home=this_machine(os.environ).home,
+            zone=partial(machine_zone, os.environ),
+        )
     except InvalidInput as fault:
         raise InvalidFile(
             f"{_name(file)}: {fault.message}", field=fault.field, value=fault.value, allowed=fault.allowed
         ) from None
     toml = write_settings(found, f"Settings of {system}, from {_name(file)}, by `tokimori config import`.")
+    old = None if place is None else _there(place)
     if place is not None:
-        _write_new(place, toml)
+        _write(place, toml if old is None else _merged(old, found, place))
     if options().as_json:
         print_json(_as_json(found, system, place))
     elif place is None:
         print_lines(toml.removesuffix("\n"))
     else:
-        _tell(found, place)
+        _tell(found, place, old)
 
 
 def _text_of(file: str) -> tuple[str, Path]:
@@ -91,14 +111,40 @@ def _name(file: str) -> str:
     return "stdin" if file == _STDIN else file.encode(errors="backslashreplace").decode()
 
 
-def _write_new(place: Path, text: str) -> None:
-    """A file that only its user reads. Raises `Refused` where there is one already."""
+def _there(place: Path) -> str | None:
+    """Return the text of the file; None if there is none."""
     try:
-        with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "w", encoding="utf-8") as opened:
-            opened.write(text)
+        return place.read_text(encoding="utf-8") if place.exists() else None
     except (OSError, ValueError) as fault:
-        message = f"{place}: can't be written: {_cause(fault)}"
-        raise Refused(message, field="to", value=str(place), allowed="the path of a new file") from None
+        raise _unwritten(place, fault) from None
+
+
+def _merged(old: str, found: "Sequence[Became]", place: Path) -> str:
+    from tokimori.translators.foreign_settings import merged
+
+    try:
+        return merged(old, found)
+    except InvalidFile as fault:
+        raise Refused(f"{place}: {fault.message}", field="to", value=str(place), allowed=fault.allowed) from None
+
+
+def _write(place: Path, text: str) -> None:
+    """Write a file that only its user reads, or change one that is there, at once. Raises `Refused`."""
+    place = place.resolve()
+    new = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        mode = place.stat().st_mode if place.exists() else _PRIVATE
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE), "w", encoding="utf-8") as opened:
+            opened.write(text)
+        new.chmod(stat.S_IMODE(mode))
+        new.replace(place)
+    except (OSError, ValueError) as fault:
+        raise _unwritten(place, fault) from None
+
+
+def _unwritten(place: Path, fault: Exception) -> Refused:
+    message = f"{place}: can't be written: {_cause(fault)}"
+    return Refused(message, field="to", value=str(place), allowed="a file of settings, or the path of a new one")
 
 
 def _as_json(found: "Sequence[Became]", system: str, place: Path | None) -> object:
@@ -118,9 +164,14 @@ def _as_json(found: "Sequence[Became]", system: str, place: Path | None) -> obje
     }
 
 
-def _tell(found: "Sequence[Became]", place: Path) -> None:
+def _tell(found: "Sequence[Became]", place: Path, old: str | None) -> None:
     from tokimori.translators.foreign_settings import became_text, name_of
 
     rows = [(name_of(each), each.given, became_text(each) or "-", each.why) for each in found]
     print_table(("KEY", "VALUE", "BECAME", "WHY"), rows)
-    print_lines(f"wrote {place}")
+    if old is None:
+        print_lines(f"wrote {place}")
+        return
+    before, after = (_PASSWORD.sub(r"\1***@", text).splitlines() for text in (old, place.read_text(encoding="utf-8")))
+    changes = [*unified_diff(before, after, str(place), f"{place}, merged", n=1, lineterm="")]
+    print_lines(*(changes or [f"{place} says all of it already"]))

@@ -4,7 +4,7 @@ Everything is imported when it is used, so that help need not wait for what only
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -34,7 +34,7 @@ def load(
     from tokimori.cli.output import print_notice
     from tokimori.config.settings import load_settings
     from tokimori.config.variables import CONFIG_PATH
-    from tokimori.errors import Refused
+    from tokimori.errors import InvalidConfig, Refused
 
     given = options()
     if (given.server is not None or given.context is not None) and not may_ask_elsewhere:
@@ -46,16 +46,29 @@ def load(
     if given.config is not None:  # what this process starts is to read the same file
         os.environ[CONFIG_PATH] = str(Path.cwd() / given.config)
     named = {"store": given.store, "datasource.semaphore.url": given.semaphore_store, **(flags or {})}
-    loaded = load_settings(
-        {name: value for name, value in named.items() if value is not None},
-        os.environ,
-        cwd=Path.cwd(),
-        config=given.config,
-        check_store=check_store,
-    )
+    said = {name: value for name, value in named.items() if value is not None}
+    try:
+        loaded = load_settings(said, os.environ, cwd=Path.cwd(), config=given.config, check_store=check_store)
+    except InvalidConfig as fault:
+        raise InvalidConfig([*fault.faults, *_foreign_settings(os.environ.get(CONFIG_PATH))]) from None
     for warning in loaded.warnings:
         print_notice(f"warning: {warning}")
     return loaded
+
+
+def _foreign_settings(named: str | None) -> Iterator[str]:
+    """Say how settings of another system become ours, if a file with such settings was named."""
+    from tokimori.config.file import FILE_NAME
+    from tokimori.translators.foreign_settings import foreign_system
+
+    path = Path(named or FILE_NAME)
+    try:
+        system = foreign_system(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    if system is not None:
+        new = "settings.toml" if path.name == FILE_NAME else FILE_NAME
+        yield f"{path} holds settings of {system}: `tokimori config import {path} --to {new}` makes them ours"
 
 
 class Absent(Enum):

@@ -1,6 +1,7 @@
 """Settings of other systems as ours: whose they are, what became of each key, and the TOML that says it. Pure."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -30,6 +31,7 @@ def _read_url(text: str, base: PurePath) -> Iterator[Became]:
 SYSTEMS: Mapping[str, Callable[[str, PurePath], Iterator[Became]]] = MappingProxyType(
     {"koyomi": read_koyomi, "keiji": read_keiji, "perfectsched": read_perfectsched, "url": _read_url}
 )
+_HEAD = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?\Z")
 _SIGNS = (
     ("url", re.compile(r"\A\s*[A-Za-z][A-Za-z0-9+.-]*:\S+\s*\Z")),
     ("keiji", re.compile(rf"^[ \t]*(?:export\s+)?(?:{'|'.join(KEIJI_KEYS)})\s*=", re.MULTILINE)),
@@ -43,6 +45,18 @@ _SIGNS = (
 )
 
 
+_ONLY_KOYOMI = re.compile(
+    r"^[ \t]*(?:\[\s*(?:datasource\.(?:connector|module)|debug|job)\b|(?:debug_mode|lock_ttl_seconds|file_path)\s*=)",
+    re.M,
+)
+
+
+def foreign_system(text: str) -> str | None:
+    """Return the system of which settings are, if they can't be ours."""
+    system = next((system for system, sign in _SIGNS if system != "url" and sign.search(text)), None)
+    return None if system == "koyomi" and _ONLY_KOYOMI.search(text) is None else system
+
+
 def recognised(text: str) -> str:
     """The system whose settings these are. Raises `InvalidFile`."""
     for system, sign in _SIGNS:
@@ -52,11 +66,25 @@ def recognised(text: str) -> str:
     raise InvalidFile(message, field="file", allowed=f"--format {', '.join(SYSTEMS)}")
 
 
-def translated(text: str, system: str, *, base: Path, table: Mapping[str, Setting], home: Path) -> tuple[Became, ...]:
-    """What became of each key; paths begin at `base`. Raises `InvalidInput`, whose field is a key of theirs."""
+def translated(
+    text: str,
+    system: str,
+    *,
+    base: Path,
+    table: Mapping[str, Setting],
+    home: Path,
+    zone: Callable[[], str] | None = None,
+) -> tuple[Became, ...]:
+    """Return what became of each key; paths begin at `base`, and `zone` is that of the machine (None: not known).
+
+    Raises `InvalidInput`, whose field is a key of theirs.
+    """
     found = tuple(SYSTEMS[system](text, base))
     if not found:
         raise InvalidFile("it says nothing", field="file", allowed="at least one setting")
+    if zone is not None and system == "koyomi" and all(each.key != "time_zone" for each in found):
+        why = "Koyomi's zone is that of the machine, where none is said"
+        found = (Became(key="time_zone", given="not said", settings={"time_zone": zone()}, why=why), *found)
     return tuple(_checked(each, table, base, home) for each in found)
 
 
@@ -93,6 +121,55 @@ def write_settings(found: Sequence[Became], head: str) -> str:
         prefix = "" if env is None else f"env.{write_key(env)}"
         parts += _tables(settings, prefix, always=env is not None)
     return "\n".join(parts)
+
+
+def merged(text: str, found: Sequence[Became]) -> str:
+    """Return the file of settings with those that were found, in their places; all else stays as it is.
+
+    Raises `InvalidFile` if that can't be done line by line.
+    """
+    try:
+        wanted = tomllib.loads(text)
+        lines = text.splitlines()
+        for env, settings in settings_of(found).items():
+            for name, value in settings.items():
+                path = [*(() if env is None else ("env", env)), *name.split(".")]
+                _set(wanted, path, value)
+                _write_line(lines, path, value)
+        written = "\n".join([*lines, ""])
+        if tomllib.loads(written) == wanted:
+            return written
+    except (tomllib.TOMLDecodeError, AttributeError):
+        pass
+    raise InvalidFile("it can't be merged line by line", field="to", allowed="a new file, or tables such as [log]")
+
+
+def _set(table: dict[str, object], path: Sequence[str], value: object) -> None:
+    *tables, key = path
+    for name in tables:
+        table = table.setdefault(name, {})  # type: ignore[assignment]
+    table[key] = value
+
+
+def _write_line(lines: list[str], path: Sequence[str], value: object) -> None:
+    """Put a setting in place of what the file says, else at the end of its table."""
+    line = write_fields({path[-1]: value}).removesuffix("\n")
+    table, heads = ".".join(map(write_key, path[:-1])), [place for place, each in enumerate(lines) if _HEAD.match(each)]
+    begin = next((place + 1 for place in heads if (head := _HEAD.match(lines[place])) and head[1] == table), None)
+    if not table:
+        begin = 0
+    if begin is None:
+        lines += ["", f"[{table}]", line]
+        return
+    end = next((place for place in heads if place >= begin), len(lines))
+    same = re.compile(rf"\s*{re.escape(write_key(path[-1]))}\s*=")
+    for place in range(begin, end):
+        if same.match(lines[place]):
+            lines[place] = line
+            return
+    while end > begin and not lines[end - 1].strip():
+        end -= 1
+    lines.insert(end, line)
 
 
 def became_text(each: Became) -> str:

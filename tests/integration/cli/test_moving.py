@@ -309,3 +309,14 @@ def test_units_that_nobody_may_read_are_told(program: Program) -> None:
     """A file or folder that can't be read is named."""
     message = program.error("job", "import", "systemd", str(program.home / "none.timer"))["message"]
     assert "none.timer: it can't be read" in message
+
+
+def test_a_zone_that_no_configuration_names_is_told(program: Program) -> None:
+    """Koyomi means that of the machine then, and the import says which; one that is named is not told."""
+    seeds.sqlite_file(program.home / "k.db", seeds.KOYOMI_SQLITE + seeds.KOYOMI_ROWS)
+    config = program.home / "default.toml"
+    config.write_text('[datasource.connector]\ndsn = "dbi:SQLite:dbname=k.db"\n')
+    told = program.run("job", "import", "koyomi", "default.toml", "--dry-run").stderr
+    assert "note: times without a zone are read in that of this machine, " in told
+    config.write_text(f'time_zone = "UTC"\n{config.read_text()}')
+    assert "this machine" not in program.run("job", "import", "koyomi", "default.toml", "--dry-run").stderr

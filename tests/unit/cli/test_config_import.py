@@ -10,21 +10,28 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Called
+from tokimori.cli import config_import
 
 KOYOMI = 'debug_mode = true\n[datasource.connector]\ndsn = "dbi:Pg:dbname=d;host=h"\nuser = "u"\npassword = "hunter2"\n'
+
+
+@pytest.fixture(autouse=True)
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose zone is known."""
+    monkeypatch.setattr(config_import, "machine_zone", lambda _environ: "Asia/Tokyo")
 
 
 def test_settings_are_printed_or_written(called: Called, tmp_path: Path) -> None:
     """As the same TOML; a file is new, and only its user reads it; a table of the keys shows no password."""
     (tmp_path / "k.toml").write_text(KOYOMI)
     printed = called("config", "import", "k.toml")
-    assert tomllib.loads(printed) == {"store": "postgresql://u:hunter2@h/d"}
+    assert tomllib.loads(printed) == {"store": "postgresql://u:hunter2@h/d", "time_zone": "Asia/Tokyo"}
     told = called("config", "import", "k.toml", "--to", "new.toml")
     written = tmp_path / "new.toml"
     assert (written.read_text(), stat.S_IMODE(written.stat().st_mode)) == (printed, 0o600)
     assert ("hunter2" in told, "debug_mode" in told, "wrote new.toml" in told) == (False, True, True)
-    called("config", "import", "k.toml", "--to", "new.toml", code=2)
-    assert "new.toml: can't be written: File exists" in called.told
+    assert "new.toml says all of it already" in called("config", "import", "k.toml", "--to", "new.toml")
+    assert written.read_text() == printed
     called("config", "import", "k.toml", "--to", "no/such/folder", code=2)
 
 
@@ -74,3 +81,81 @@ def test_a_file_that_cannot_be_read_is_told(called: Called, tmp_path: Path) -> N
     assert tomllib.loads(called("config", "import", name)) == {"log": {"rotate": True}}
     called("config", "import", name, "--format", "ruby", code=2)
     assert "perfectsched" in called.told
+
+
+def test_a_zone_that_is_not_said_is_that_of_the_machine(called: Called, tmp_path: Path) -> None:
+    """As there, and it is told; one that is said stays."""
+    (tmp_path / "k.toml").write_text(KOYOMI)
+    told = called("config", "import", "k.toml")
+    assert "became time_zone; Koyomi's zone is that of the machine, where none is said" in told
+    (tmp_path / "k.toml").write_text(f'time_zone = "UTC"\n{KOYOMI}')
+    assert tomllib.loads(called("config", "import", "k.toml"))["time_zone"] == "UTC"
+
+
+OURS = """\
+# Settings of this workspace.
+tasks_dir = "tasks"
+# time_zone = "Europe/Paris"
+log.level = "debug"  # much
+
+[datasource.semaphore]
+url = "postgresql://a:hunter3@h/s"  # locks
+
+[worker]
+concurrency = 4
+"""
+
+
+def test_settings_that_are_there_already_are_merged(called: Called, tmp_path: Path) -> None:
+    """Each comes to its place, what else is there stays as it is, and the difference is shown without a password."""
+    place = tmp_path / "tokimori.toml"
+    place.write_text(OURS)
+    place.chmod(0o640)
+    (tmp_path / "settings.conf").write_text("DB_URL=mysql://u:hunter2@h/d\nTIME_ZONE=Africa/Nairobi\n")
+    told = called("config", "import", "settings.conf", "--to", "tokimori.toml")
+    text = place.read_text()
+    assert [line for line in OURS.splitlines() if line not in text.splitlines()] == []
+    found = tomllib.loads(text)
+    assert (found["store"], found["time_zone"]) == ("mariadb://u:hunter2@h/d", "Africa/Nairobi")
+    assert (found["worker"], found["tasks_dir"]) == ({"concurrency": 4}, "tasks")
+    assert '+time_zone = "Africa/Nairobi"' in told
+    assert '+store = "mariadb://u:***@h/d"' in told
+    assert ("hunter2" in told, "hunter3" in told, stat.S_IMODE(place.stat().st_mode)) == (False, False, 0o640)
+    (tmp_path / "settings.conf").write_text("TIME_ZONE=Asia/Tokyo\nROTATE_LOGS=1\n")
+    told = called("config", "import", "settings.conf", "--to", "tokimori.toml", code=2)
+    assert "can't be merged line by line" in called.told
+    assert place.read_text() == text
+
+
+def test_a_workspace_takes_the_settings_of_another_system(called: Called, tmp_path: Path) -> None:
+    """`init` has written its file; tables come behind it, and a second import changes nothing."""
+    called("init")
+    (tmp_path / "k.toml").write_text(f"{KOYOMI}[log]\ndebug = true\n[worker]\ninterval_minutes = 5\n")
+    called("config", "import", "k.toml", "--to", "tokimori.toml")
+    text = (tmp_path / "tokimori.toml").read_text()
+    found = tomllib.loads(text)
+    assert (found["tasks_dir"], found["log"], found["worker"]) == ("tasks", {"level": "debug"}, {"interval_minutes": 5})
+    assert "says all of it already" in called("config", "import", "k.toml", "--to", "tokimori.toml")
+    assert (tmp_path / "tokimori.toml").read_text() == text
+
+
+FOREIGN = {
+    "default.toml": ("koyomi", KOYOMI),
+    "settings.conf": ("keiji", "DB_URL=default\nTIME_ZONE=Africa/Nairobi\n"),
+    "perfectsched.yml": ("perfectsched", "production:\n  type: rdb_compat\n  url: mysql://h/d\n"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_settings_of_another_system_are_told_as_such(
+    called: Called, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever names their file learns by which command they become ours; a mere fault of ours is told alone."""
+    system, content = FOREIGN[name]
+    (tmp_path / name).write_text(content)
+    monkeypatch.setenv("TOKIMORI_CONFIG_PATH", name)
+    called("config", "check", code=2)
+    assert f"{name} holds settings of {system}: `tokimori config import {name} --to tokimori.toml`" in called.told
+    (tmp_path / name).write_text("[log]\nlevell = 5\n")
+    called("config", "check", code=2)
+    assert "config import" not in called.told

@@ -205,6 +205,20 @@ def test_a_misspelt_setting_is_named(
     assert suggested(capsys) == meant
 
 
+OF_KEIJI = {
+    "task --create --name=x": "task create x",
+    "task --name x --build --restart": "task build x",
+    "system --start": "system start",
+}
+
+
+@pytest.mark.parametrize("line", OF_KEIJI)
+def test_an_option_that_is_a_command_is_told_as_such(line: str, store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keiji's commands are options of a noun, and their names too."""
+    assert run(program, ["--store", store, *line.split()]) == 2
+    assert f"; did you mean `tokimori {OF_KEIJI[line]}`?" in capsys.readouterr().err
+
+
 def test_there_are_a_hundred() -> None:
     """As many as were promised."""
     assert len({*MISSPELT, *VARIABLES, *SETTINGS}) >= 100

@@ -91,7 +91,7 @@ def test_a_whole_file() -> None:
         "retry": {"attempts": 1_000_000, "delay": 10.0, "cap": 60.0, "backoff": 1.5},
     }
     fields = said(second)
-    assert (fields["schedule"], fields["time_zone"], fields["command"]) == ("5 * * * 7", "Asia/Tokyo", ["echo", "a b"])
+    assert (fields["schedule"], fields["time_zone"], fields["command"]) == ("5 * * * 7", "Asia/Tokyo", ("echo", "a b"))
     assert (fields["on_overlap"], second.start.paused_because) == ("replace", "disabled in cronstable")
 
 
