@@ -70,7 +70,6 @@ class Attempt:
         self._output: Output | None = None
         self._runs_dir = runs_dir
         self._lock = Lock()
-        self._pid = os.getpid()
         self._forked = False
         self._thread: int | None = None
         self._begun = self._is_over = False
@@ -136,7 +135,7 @@ class Attempt:
 
     def _call_hooks(self) -> None:
         for hook in hooks():
-            if os.getpid() != self._pid:  # the connections of a child are its parent's
+            if self._forked:  # the connections of a child are its parent's
                 return
             try:
                 hook()
@@ -145,7 +144,7 @@ class Attempt:
 
     async def _await_hooks(self) -> None:
         for hook in hooks():
-            if os.getpid() != self._pid:
+            if self._forked:
                 return
             try:
                 await called_async(hook)
@@ -168,7 +167,7 @@ class Attempt:
         self._forked, self._lock = True, Lock()  # a thread that is not here may have held that of before
 
     def _leave_if_forked(self, fault: BaseException | None = None) -> None:
-        if os.getpid() != self._pid:
+        if self._forked:
             leave(fault)
 
     def _span(self, tracer: "Tracer") -> AbstractContextManager[None]:

@@ -23,6 +23,7 @@ from tokimori.apps.streams import kept_streams
 from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
+from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import by_descriptor
 from tokimori.model.suspicion import ALIVE_AND_WELL, pause_after
 
@@ -56,7 +57,7 @@ class Running:
         self._aside = ThreadPoolExecutor(1, "tokimori-node")  # what functions do beside the loop may take all others
         self._node: subprocess.Popen[str] | None = None
         self._patience = STOPS_WITHIN
-        self._pid = os.getpid()
+        self._pid, self._stacks = os.getpid(), Stacks()
 
     def start(self) -> None:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
@@ -156,7 +157,9 @@ class Running:
         while True:
             try:
                 with by_descriptor(Path(told.address)) as path:
-                    await loop.create_unix_connection(lambda: WorkerProcess(told, self._app, gone.set), path=path)
+                    await loop.create_unix_connection(
+                        lambda: WorkerProcess(told, self._app, gone.set, stacks=self._stacks), path=path
+                    )
                 break
             except OSError:
                 if node.poll() is not None:

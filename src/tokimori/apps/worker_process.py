@@ -21,6 +21,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.apps.app import App
 from tokimori.apps.attempt import Attempt, not_begun
@@ -32,6 +33,7 @@ from tokimori.apps.routes import Act
 from tokimori.apps.streams import Outputs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
+from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import (
     Begin,
     End,
@@ -39,6 +41,8 @@ from tokimori.executors.functions.wire import (
     Frames,
     FromWorker,
     Leave,
+    Ping,
+    Pong,
     Tell,
     ToWorker,
     Unloadable,
@@ -71,9 +75,15 @@ class WorkerProcess(asyncio.Protocol):
     """The process's end of the line to its node. `lost` is called when the node has gone."""
 
     def __init__(
-        self, told: Told, app: App, lost: Callable[[], None] = lambda: os._exit(1), outputs: Outputs | None = None
+        self,
+        told: Told,
+        app: App,
+        lost: Callable[[], None] = lambda: os._exit(1),
+        outputs: Outputs | None = None,
+        stacks: Stacks | None = None,
     ) -> None:
         self._lost = lost
+        self._stacks = stacks
         self._told = told
         self._app = app
         app.allow_stored(told.stored)
@@ -103,7 +113,8 @@ class WorkerProcess(asyncio.Protocol):
         """Called by asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
         self._transport.set_write_buffer_limits(0)
-        self._transport.write(frame([self._app.hello(self._told.number, os.getpid())]))
+        hello = self._app.hello(self._told.number, os.getpid())
+        self._transport.write(frame([hello if self._stacks is None else replace(hello, stacks=self._stacks.file)]))
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio."""
@@ -117,6 +128,8 @@ class WorkerProcess(asyncio.Protocol):
                 case Tell(number=number, name=name, data=said):
                     if (attempt := self._attempts.get(number)) is not None:
                         attempt.signal(name, said)
+                case Ping():
+                    self._tell(Pong())
                 case Leave():
                     self._leaving = True
                 case _:
@@ -175,12 +188,13 @@ class WorkerProcess(asyncio.Protocol):
                 gather=self._outputs.gather,
                 tracer=self._tracer(),
             )
-            self._attempts[begin.number] = attempt  # before it prints
+            self._attempts[begin.number] = attempt  # before it prints, or forks
             if waits:
                 self._begin_on_loop(attempt)
             else:
                 self._threads.give(attempt)
         except BaseException as fault:  # a module that is imported only now may end the program
+            self._attempts.pop(begin.number, None)
             self._tell(not_begun(begin, fault))
             return
         if not self._gathers:
@@ -199,6 +213,8 @@ class WorkerProcess(asyncio.Protocol):
         self._coroutines += 1
 
     def _run(self, attempt: Attempt) -> None:
+        if self._stacks is not None:
+            self._stacks.begins(attempt.begin.number)
         ended = attempt.run()
         if ended is None:
             self._soon(self._begin_on_loop, attempt)
@@ -206,6 +222,8 @@ class WorkerProcess(asyncio.Protocol):
             self._end(attempt, ended)
 
     async def _run_async(self, attempt: Attempt) -> None:
+        if self._stacks is not None:
+            self._stacks.begins(attempt.begin.number, on_loop=True)
         try:
             self._end(attempt, await attempt.run_async())
         finally:
@@ -213,6 +231,8 @@ class WorkerProcess(asyncio.Protocol):
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
         """It has ended; what it told last comes before that."""
+        if self._stacks is not None:
+            self._stacks.ended(attempt.begin.number)
         if (noted := attempt.noted()) is not None:
             self._tell(noted)
         self._tell(ended)
@@ -292,7 +312,7 @@ class WorkerProcess(asyncio.Protocol):
 async def work(told: Told, app: App, exits: Exits, outputs: Outputs) -> None:
     """Serve the node until it has no more for this process."""
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerProcess(told, app, outputs=outputs), sock=_connected(told)
+        lambda: WorkerProcess(told, app, outputs=outputs, stacks=Stacks()), sock=_connected(told)
     )
     exits.tell = protocol.exits
     await protocol.served()

@@ -79,15 +79,21 @@ class Metrics:
             self._calls[call] = buckets = Buckets(CALLS)
         buckets.add(seconds)
 
-    def text(self, standing: Standing, lease_left: float, broken: Mapping[str, int] = _NOTHING) -> bytes:
+    def text(
+        self, standing: Standing, lease_left: float, broken: Mapping[str, int] = _NOTHING, silent: Iterable[str] = ()
+    ) -> bytes:
         """All figures. `lease_left`: for how many seconds the node may still begin work without another beat.
 
-        `broken`: how many findings each check of what must always hold has.
+        `broken`: how many findings each check of what must always hold has. `silent`: of each worker process that does
+        not answer the run, or runs, that block it.
         """
         registry = CollectorRegistry()
         told = "What must always hold and does not, by check of the doctor, as this node sees it."
         checks = _labelled(GaugeMetricFamily("tokimori_broken_invariants", told, labels=["check"]), broken)
-        registry.register(_Families([*self._own(lease_left), checks, *_of_store(standing)]))
+        why = "Worker processes of this node that do not answer, at most 8, by the run, or runs, that block them."
+        blocked = GaugeMetricFamily("tokimori_silent_worker_processes", why, labels=["run"])
+        families = [*self._own(lease_left), checks, _labelled(blocked, Counter(silent)), *_of_store(standing)]
+        registry.register(_Families(families))
         return generate_latest(registry)
 
     def _own(self, lease_left: float) -> Iterator[Metric]:

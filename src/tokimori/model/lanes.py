@@ -19,6 +19,9 @@ UNABLE_LABEL = "tokimori:unable"
 """The label that shows people why a node can start no function now. No lane asks for it."""
 SHORT_LABEL = "tokimori:short"
 """The label that shows people what the machine of a node lacks to begin any run. No lane asks for it."""
+SILENT_LABEL = "tokimori:silent"
+"""The label that shows people which worker processes of a node do not answer: `PID RUN,… SINCE; …`, with the runs that
+may be why. No lane asks for it."""
 DRAINING_LABEL = "tokimori:draining"
 """The label that shows people which worker processes of a node are drained: `PID RUN UNTIL; …`. No lane asks for it."""
 

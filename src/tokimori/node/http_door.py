@@ -92,7 +92,7 @@ async def http_door(
         hear=callbacks.hear,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(clock),
-        figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken),
+        figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken, node.identity.blocking),
         allowed=allowed,
         rate=None if http.rate is None else parse_rate(http.rate, field="http.rate"),
         path_prefix=http.path_prefix or "",

@@ -11,6 +11,7 @@ from tokimori.model.lanes import (
     HANDLERS_LABEL,
     ONLY_LABEL,
     SHORT_LABEL,
+    SILENT_LABEL,
     UNABLE_LABEL,
     handler_of,
     serves,
@@ -26,7 +27,7 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
     `short`: what its machine lacks to begin any run, empty: nothing. `draining`: which of its worker processes are
-    drained, because of which run, and until when.
+    drained, because of which run, and until when; `silent`: which do not answer, because of which runs, and since when.
     While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
     entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
     """
@@ -41,11 +42,17 @@ class Identity(Struct, frozen=True, kw_only=True):
     unable: str = ""
     draining: str = ""
     short: str = ""
+    silent: str = ""
     concurrency: int = 32
     max_load: float | None = None
     stop_grace: float = 30.0
     audit_kept: int = 0
     messages: Kept = Kept()
+
+    @property
+    def blocking(self) -> list[str]:
+        """Of each worker process that does not answer the runs that block it."""
+        return [told.split(" ")[1] for told in filter(None, self.silent.split("; "))]
 
     def serves(self, lane: Lane) -> bool:
         """Whether this node may run what waits in the lane."""
@@ -56,6 +63,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
         told |= {DRAINING_LABEL: self.draining} if self.draining else {}
+        told |= {SILENT_LABEL: self.silent} if self.silent else {}
         told |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
         told |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
         return NodeRecord(

@@ -161,7 +161,8 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
 
     def able() -> None:
         unable = "" if functions.able() else functions.unable()
-        node.become(replace(node.identity, unable=unable, draining=functions.draining()))
+        told = replace(node.identity, unable=unable, draining=functions.draining(), silent=functions.silent())
+        node.become(told)
 
     node.signalling, node.able = functions.signal, functions.able
     functions.tell(gone=node.stop, able=able)

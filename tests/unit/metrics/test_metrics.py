@@ -88,14 +88,15 @@ def test_what_the_store_holds_is_told_as_it_stands() -> None:
 
 
 def test_what_does_not_hold_is_told_by_its_check() -> None:
-    """With the number of alarms."""
-    text = Metrics().text(Standing(alarms=4), 1, {"fired": 2, "wakes": 0}).decode()
+    """With the number of alarms, and worker processes that do not answer."""
+    text = Metrics().text(Standing(alarms=4), 1, {"fired": 2, "wakes": 0}, ["r1", "r1"]).decode()
     told = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
     assert told["tokimori_alarms",] == 4
+    assert told["tokimori_silent_worker_processes", "r1"] == 2
     assert (told["tokimori_broken_invariants", "fired"], told["tokimori_broken_invariants", "wakes"]) == (2, 0)
 
 

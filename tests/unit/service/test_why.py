@@ -18,7 +18,7 @@ from tokimori.model.encoding import stored_definition
 from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
-from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL
+from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, SILENT_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Wish
@@ -534,6 +534,29 @@ async def test_a_run_whose_process_is_drained(world: World) -> None:
         reasons = {each.cause: each for each in why_run(reading, replace(now, pid=pid)).reasons}
         assert (Cause.DRAINING in reasons) is (found is not None)
         assert found is None or reasons[Cause.DRAINING].text.startswith(found)
+
+
+@pytest.mark.parametrize(
+    ("who", "text", "mend"),
+    [
+        ("stuck", "run stuck blocks it", "`tokimori run cancel stuck`"),
+        ("a,b", "one of these runs blocks it: a, b", "`tokimori run cancel a`"),
+        ("stopped", "the process is stopped", "`kill -CONT 42` on h"),
+        ("-", "something that is no run blocks it", "the log of the node"),
+    ],
+)
+async def test_a_run_whose_process_does_not_answer(world: World, who: str, text: str, mend: str) -> None:
+    """Which run is why, and what mends it."""
+    run = await one_waits(world)
+    await world.begin(1)
+    labels = {SILENT_LABEL: f"41 other 2030-01-01T00:00:00Z; 42 {who} 2030-01-01T00:00:30Z"}
+    now = await world.store.get_run(RunId(run))
+    nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
+    reading = Reading(now=NEW_YEAR, job=await world.service.get("j"), run=now, nodes=nodes)
+    (reason,) = [each for each in why_run(reading, replace(now, pid=42)).reasons if each.cause is Cause.SILENT]
+    assert reason.text == f"its worker process (pid 42) has not answered since 2030-01-01T00:00:30Z: {text}"
+    assert (reason.mend or "").startswith(mend)
+    assert not why_run(reading, replace(now, pid=7)).reasons
 
 
 def test_every_cause_is_made_here_and_told_of() -> None:

@@ -7,6 +7,7 @@ from tokimori.errors import Refused
 from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.model.suspicion import COMMON
 
@@ -16,8 +17,6 @@ WITHIN = 30.0
 
 class Attached:
     """A program that runs the functions itself, and whose node this is. Nobody here starts or kills it.
-
-    It is always `able`: when it has gone, so does its node.
 
     `heard`, `ready` and `died` are as with `Processes`. When the program has gone, `gone` is called.
     """
@@ -41,11 +40,23 @@ class Attached:
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
         self.gone: Callable[[], object] = _nobody
-        self.able, self.unable = True, ""
+        self.pulse = Pulse(lambda: (self._process,), ready)
+        self._beat: asyncio.Task[None] | None = None
         self.drains = Drains(lambda _: None, lambda: None)
+
+    @property
+    def able(self) -> bool:
+        """Whether it takes runs: when it has gone, so does its node."""
+        return self._process.answers
+
+    @property
+    def unable(self) -> str:
+        """Why not; empty: it does."""
+        return "".join(self.pulse.words())
 
     async def open(self) -> Hello:
         """Wait until the program has said what it has. Raises `Refused`."""
+        self._beat = asyncio.get_running_loop().create_task(self.pulse.beat())
         self._hello = asyncio.get_running_loop().create_future()
         await self._listener.open()
         try:
@@ -59,6 +70,8 @@ class Attached:
     async def close(self) -> None:
         """Hear nothing more."""
         self.gone = _nobody
+        if self._beat is not None:
+            self._beat.cancel()
         self._listener.close()
 
     def place(self, cell: int) -> WorkerProcess | None:
@@ -88,7 +101,7 @@ class Attached:
     def _greet(self, connection: Connection, hello: Hello) -> bool:
         if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:
             return False
-        self._process.connect(connection.transport, hello.pid)
+        self._process.connect(connection.transport, hello.pid, hello.stacks)
         self._hello.set_result(hello)
         self._ready()
         return True

@@ -96,6 +96,20 @@ class FunctionExecutor:
         found = [(each.pid, each.blamed.task.run_id, each.drained_until) for each in drained if each.blamed is not None]
         return "; ".join(f"{pid} {run} {format_moment(_second(until, boot))}" for pid, run, until in found)
 
+    def silent(self) -> str:
+        """Return which processes do not answer, because of which runs, and since when (`PID RUN,RUN SINCE; …`).
+
+        In place of runs stands `stopped` for a process that does not run, `-` where it is none.
+        """
+        found = [] if self._processes is None else self._processes.pulse.silent()[:MOST_TOLD]
+        boot, told = self._boot(boottime()) if found else Moment(0), list[str]()
+        for process in found:
+            if (silence := process.silence) is not None:
+                runs = ",".join(attempt.task.run_id for attempt in (silence.by or ())[:MOST_TOLD])
+                who = "stopped" if silence.stopped else runs or "-"
+                told.append(f"{process.pid} {who} {format_moment(_second(silence.since, boot))}")
+        return "; ".join(told)
+
     def reload(self, app: AppSettings | None = None) -> None:
         """Let new processes with the code of now, and with these settings, take over; the old finish what they have."""
         if self._processes is not None:
@@ -150,7 +164,7 @@ class FunctionExecutor:
     def _hand_back(self, now: float) -> None:
         """End what waits, which nothing can start."""
         while self._waiting:
-            self._end(self._waiting.popleft(), Released("no process of its node's app lives"), now)
+            self._end(self._waiting.popleft(), Released("no process of its node's app lives and answers"), now)
 
     def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
         task = attempt.task
@@ -246,6 +260,8 @@ class FunctionExecutor:
                 case wire.Grew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
                         self._tell(told_of(attempt.task, message))
+                case wire.Pong():
+                    self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
                     pass  # too late: it has begun
                 case _:

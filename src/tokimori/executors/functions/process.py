@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Tell, ToWorker, frame
 from tokimori.ports.executor import Signal, StopReason, Task
 
@@ -39,6 +40,10 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     drain: float = 30.0
 
 
+SILENT = 2
+"""Seconds without an answer after which a process is given no run."""
+
+
 class Phase(StrEnum):
     """How far a worker process is."""
 
@@ -49,6 +54,22 @@ class Phase(StrEnum):
     CUT_OFF = "cut off"
     """It has left the line, and is being killed."""
     GONE = "gone"
+
+
+class Silence:
+    """A process was asked for an answer `seconds` ago, at `since` (seconds of CLOCK_BOOTTIME), and has given none.
+
+    `by` are the attempts one of which blocks it, once that is known. `stopped`: it does not run at all.
+    """
+
+    __slots__ = ("by", "look", "seconds", "since", "stopped")
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.seconds = 0
+        self.stopped = False
+        self.by: tuple[Attempt, ...] | None = None
+        self.look: Look | None = None
 
 
 class Attempt:
@@ -97,6 +118,8 @@ class WorkerProcess:
         self.since = 0.0
         self.ended = 0
         self.exited = False
+        self.silence: Silence | None = None
+        self.stacks = -1
         self._concurrency = concurrency
         self._bound = 0
         self._transport: asyncio.WriteTransport | None = None
@@ -115,7 +138,12 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Whether it may be given one more."""
-        return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready
+        return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready and self.answers
+
+    @property
+    def answers(self) -> bool:
+        """Whether its loop goes on, as far as is known."""
+        return self.silence is None or self.silence.seconds < SILENT
 
     @property
     def is_on_line(self) -> bool:
@@ -140,9 +168,9 @@ class WorkerProcess:
         """Whether anything in it has to end with the lease of the node."""
         return self._bound > 0
 
-    def connect(self, transport: asyncio.WriteTransport, pid: int) -> None:
-        """It has said hello."""
-        self._transport, self.pid, self.phase = transport, pid, Phase.READY
+    def connect(self, transport: asyncio.WriteTransport, pid: int, stacks: int = -1) -> None:
+        """It has said hello. `stacks` is the descriptor of its file of stacks."""
+        self._transport, self.pid, self.stacks, self.phase = transport, pid, stacks, Phase.READY
 
     def give(self, attempt: Attempt, begin: Begin, now: float) -> None:
         """Have it run an attempt; sent by `flush`."""

@@ -13,6 +13,7 @@ from tokimori.executors.functions.last_words import how_it_ended, last_words, sa
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.pool import Pool
 from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.start import start_of
 from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
@@ -72,15 +73,12 @@ class Processes:
         self._processes = Pool()
         self._hello: asyncio.Future[Hello] | None = None
         self._lease: keeper_wire.Lease | None = None
-        self._generation = 1
-        self._last = 0
-        self._backoff = Backoff()
-        self._telling = Telling()
-        self._given_to = 1
+        self._generation, self._given_to, self._last = 1, 1, 0
+        self._backoff, self._telling = Backoff(), Telling()
         self._newest: Hello | None = None
         self._changed = changed
         self._closing = False
-        self.drains = Drains(self.kill, ready)
+        self.drains, self.pulse = Drains(self.kill, ready), Pulse(self._processes.values, self._silence)
         self._farewells: dict[int, Callable[[], None]] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -92,6 +90,7 @@ class Processes:
         await self._listener.open()
         await self._new_post(COMMON).open()
         self._replenish()
+        self._see_to(self.pulse.beat(), self._work)
         try:
             while not (await asyncio.wait([self._hello], timeout=SLOW_IMPORT))[0]:
                 log.warning("the app %r is still being imported; the node starts when it is", self._app.app)
@@ -126,15 +125,13 @@ class Processes:
     @property
     def able(self) -> bool:
         """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
-        return self._processes.has_ready(self._given_to) or not (self._backoff.pause or self._hangs())
+        none = self._backoff.pause or self._processes.hangs() or self._processes.all_silent(self._given_to)
+        return self._processes.has_ready(self._given_to) or not none
 
     @property
     def unable(self) -> str:
         """Why not, as the log has said it; empty: it does."""
         return self._telling.unable
-
-    def _hangs(self) -> bool:
-        return self._processes.hangs(boottime() - SLOW_IMPORT)
 
     def place(self, cell: int) -> WorkerProcess | None:
         """The process of the cell that has room and the least to do. Those of suspects do not wait for a takeover."""
@@ -182,7 +179,7 @@ class Processes:
         self._lease = keeper_wire.Lease(sent + LEASE, sent + LEASE_KILL)
         for post in self._posts.values():
             post.send([], self._lease)
-        if self._hangs():
+        if self._processes.hangs():
             self._telling.imports(self._app.app, self._generation, others=self._given_to < self._generation)
         self._tell_unable()
         if (most := self._app.most_memory) is not None:  # another one that has done nothing would be as large
@@ -237,7 +234,7 @@ class Processes:
         process = self._processes.get(hello.number)
         if process is None or process.phase is not Phase.STARTING or connection.transport is None:
             return False
-        process.connect(connection.transport, hello.pid)
+        process.connect(connection.transport, hello.pid, hello.stacks)
         self._backoff.loaded()
         if self._hello is not None and not self._hello.done():
             self._hello.set_result(hello)
@@ -361,6 +358,12 @@ class Processes:
         self._telling.found(*found)
         if not self.able and self._telling.cannot(self._generation):
             self._ready()
+
+    def _silence(self) -> None:
+        """A process does not answer any more, or does again."""
+        if not self._tell_able():
+            self._tell_unable(*self.pulse.words())
+        self._ready()
 
     def _tell_able(self) -> bool:
         ready = self._telling.told_in is not None and self._processes.has_ready(self._given_to)

@@ -92,6 +92,10 @@ class Tell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tell"):
     data: str | None = None
 
 
+class Ping(Struct, frozen=True, tag="ping"):
+    """Answer: the node asks if the loop of the process goes on."""
+
+
 class Leave(Struct, frozen=True, tag="leave"):
     """Take no more, and exit when nothing runs."""
 
@@ -107,7 +111,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     """A worker process is ready: `number` as it was given to it, and what its app has.
 
     `handlers` are names, `patterns` regular expressions for whole names. `vanished` says what becomes of jobs that the
-    app declared once and does not any more. `language` is that of its code.
+    app declared once and does not any more. `language` is that of its code, `stacks` the descriptor of its file of
+    stacks; -1: it has none.
     """
 
     number: int
@@ -118,6 +123,11 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
     jobs: list[Declared]
     vanished: str = "report"
     language: str = ""
+    stacks: int = -1
+
+
+class Pong(Struct, frozen=True, tag="pong"):
+    """The answer to a `Ping`."""
 
 
 class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
@@ -178,9 +188,9 @@ SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT = (
 ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHORT)
 """`SHORT`: it did not begin, as this machine gave no thread or no memory; `text` says which."""
 
-ToWorker = Begin | End | Tell | Leave
+ToWorker = Begin | End | Tell | Ping | Leave
 """What the engine says."""
-FromWorker = Hello | Unloadable | Grew | Noted | Ended
+FromWorker = Hello | Pong | Unloadable | Grew | Noted | Ended
 """What a worker process says."""
 
 

@@ -12,7 +12,7 @@ from tokimori.service.doctor.finding import Finding, failure, fine, warning
 from tokimori.service.doctor.jobs_seen import NAMED, Few
 from tokimori.service.doctor.reading import MOST_SEMAPHORES, Reading
 from tokimori.service.queues import sentence
-from tokimori.service.why.stops import nobody_takes, queue_paused
+from tokimori.service.why.stops import nobody_takes, queue_paused, silent_in
 
 LATE = MINUTE
 """What is due for so long should have been fired, unless ticks are aligned."""
@@ -100,6 +100,9 @@ def _nodes(reading: Reading) -> Iterator[Finding]:
         text = f"the node {node.id} (pid {node.pid} on {node.host}) did not beat for {reading.listened:g} s"
         mend = "look whether it is stopped or cut off; a living node takes over within 10 s what a dead one had"
         yield (failure if len(reading.silent) == len(alive) else warning)("nodes", text, mend)
+    for node in alive:
+        for pid, why, mend in silent_in(node):
+            yield warning("nodes", f"the worker process {pid} of the node {node.id} on {node.host} {why}", mend)
     if len(versions := sorted({node.version for node in alive})) > 1:
         yield warning("nodes", f"nodes of {len(versions)} versions run: {', '.join(versions)}", "update the older ones")
 

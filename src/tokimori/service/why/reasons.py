@@ -43,6 +43,8 @@ class Cause(StrEnum):
     """It should have ended well by now: what holds it stands beside this."""
     DRAINING = "draining"
     """Its worker process takes no more runs, and is ended soon."""
+    SILENT = "silent"
+    """Its worker process does not answer."""
     ENDED = "ended"
     NEXT = "next"
     """Nothing holds it: it is about to start."""

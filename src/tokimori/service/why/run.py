@@ -15,7 +15,7 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text
 from tokimori.service.why.reading import Reading, Units
 from tokimori.service.why.reasons import Cause, HeldBy, Reason, Why
-from tokimori.service.why.stops import nobody_takes, standing, stopped, takers, too_heavy, unreadable
+from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
 
 SOON = 10.0
 """Seconds within which what is due starts, where nothing holds it."""
@@ -52,10 +52,17 @@ def why_run(reading: Reading, run: Run) -> Why:
         mend = f"`tokimori run resume {run.id}` lets it go on"
         reasons = [Reason(cause=Cause.HELD, text=f"a person has to say how it goes on{said}", mend=mend)]
     elif run.state is RunState.RUNNING:
-        reasons = list(_draining(reading, run))
+        reasons = [*_silent(reading, run), *_draining(reading, run)]
     else:
         reasons = _ended(reading, run)
     return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
+
+
+def _silent(reading: Reading, run: Run) -> Iterator[Reason]:
+    for node in reading.nodes:
+        for pid, why, mend in silent_in(node) if node.id == run.node_id and run.pid is not None else ():
+            if pid == str(run.pid):
+                yield Reason(cause=Cause.SILENT, text=f"its worker process (pid {pid}) {why}", mend=mend)
 
 
 def _draining(reading: Reading, run: Run) -> Iterator[Reason]:

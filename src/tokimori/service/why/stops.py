@@ -1,13 +1,22 @@
 """What keeps all runs of a job from starting: what somebody has said, and nodes that are missing. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from tokimori.model.handlers import how_to_allow, is_told
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import APART_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, UNABLE_LABEL, handler_of, lacking
+from tokimori.model.lanes import (
+    APART_LABEL,
+    HANDLERS_LABEL,
+    ONLY_LABEL,
+    SHORT_LABEL,
+    SILENT_LABEL,
+    UNABLE_LABEL,
+    handler_of,
+    lacking,
+)
 from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.target import Unreadable
 from tokimori.ports.nodes import NodeRecord
@@ -93,6 +102,22 @@ def _missing(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
     labels = f"the label{'s' if len(lacks) > 1 else ''} {', '.join(lacks)}"
     text = f"it waits for a node with {labels}, and none that runs now has what it asks"
     return _no_such_node(text, "`node.labels` in the settings of a node gives it some")
+
+
+def silent_in(node: NodeRecord) -> Iterator[tuple[str, str, str]]:
+    """Yield the pid of each worker process of the node that does not answer, why in words, and how that is mended."""
+    for told in filter(None, node.labels.get(SILENT_LABEL, "").split("; ")):
+        pid, who, since = told.split(" ")
+        runs = who.split(",")
+        cancel = f"`tokimori run cancel {runs[0]}` ends it, with its process; the log of the node shows the stack"
+        if who == "stopped":
+            why, mend = "the process is stopped", f"`kill -CONT {pid}` on {node.host} lets it go on"
+        elif who == "-":
+            why, mend = "something that is no run blocks it", "the log of the node shows the stack"
+        else:
+            why = f"run {who} blocks it" if len(runs) == 1 else f"one of these runs blocks it: {', '.join(runs)}"
+            mend = cancel
+        yield pid, f"has not answered since {since}: {why}", mend
 
 
 def _short(node: NodeRecord) -> Reason:

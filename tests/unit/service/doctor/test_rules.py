@@ -10,6 +10,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import JobId, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
+from tokimori.model.lanes import SILENT_LABEL
 from tokimori.model.notifier import NotifyOn, notifier_id
 from tokimori.model.pause import Pause
 from tokimori.model.transitions import RunState
@@ -86,6 +87,12 @@ WRONG: Mapping[str, tuple[Reading, str, Level, str]] = {
         "nodes",
         Level.WARN,
         "pid 1 on h",
+    ),
+    "blocked process": (
+        reading(nodes=(replace(NODE, labels={SILENT_LABEL: "7 r 2030-01-01T00:00:00Z"}),)),
+        "nodes",
+        Level.WARN,
+        "has not answered since 2030-01-01T00:00:00Z: run r blocks it",
     ),
     "versions": (
         reading(nodes=(NODE, replace(NODE, id=NodeId("m"), version="2"))),

@@ -1,0 +1,95 @@
+"""The pulse of worker processes: each is asked every second for an answer, which its loop gives."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from tokimori.executors.functions.begins import handler_in
+from tokimori.executors.functions.blame import blamed
+from tokimori.executors.functions.process import SILENT, Silence, WorkerProcess
+from tokimori.executors.functions.stacks import Look, Seen
+from tokimori.executors.functions.wire import Ping
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper_deaths import runs_of
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0
+TOLD = 5
+"""Seconds without an answer after which people are told."""
+MOST_TOLD = 8
+"""So many processes that do not answer others are told of."""
+NO_STACK = "no stack: it is stopped, or has no handler for the signal that asks for one"
+
+
+class Pulse:
+    """Asks all `processes`. `changed` is called when one has become silent, when it is known why, and when it answers.
+
+    Time is counted in turns, so that a node that stood still itself takes nobody for silent.
+    """
+
+    def __init__(self, processes: Callable[[], Iterable[WorkerProcess]], changed: Callable[[], object]) -> None:
+        self._processes = processes
+        self._changed = changed
+
+    async def beat(self) -> None:
+        """Ask, for ever."""
+        while True:
+            await asyncio.sleep(EVERY)
+            for process in list(self._processes()):
+                if process.is_on_line and not (process.exited or process.killed):
+                    self.ask(process)
+
+    def ask(self, process: WorkerProcess) -> None:
+        """Ask a process, or count one more second in which it has not answered."""
+        silence = process.silence
+        if silence is None:
+            process.silence = Silence(boottime())
+            process.send([Ping()])
+            return
+        silence.seconds += 1
+        if silence.seconds == SILENT:
+            self._changed()
+        elif silence.seconds == TOLD - 1:
+            silence.look = Look(process.pid or 0, process.stacks)
+        elif silence.seconds == TOLD:
+            _tell(process, silence)
+            self._changed()
+
+    def answered(self, process: WorkerProcess) -> None:
+        """It lives."""
+        silence, process.silence = process.silence, None
+        if silence is not None and silence.seconds >= SILENT:
+            if silence.by is not None:
+                log.warning("worker process %d (pid %s) answers again", process.number, process.pid)
+            self._changed()
+
+    def silent(self) -> list[WorkerProcess]:
+        """Return those of which people are told."""
+        return [each for each in self._processes() if each.silence is not None and each.silence.by is not None]
+
+    def words(self) -> tuple[str, ...]:
+        """Return why no process answers, in words; nothing where all do."""
+        found = [_words(each) for each in self._processes() if not each.answers]
+        return ("; ".join(found[:MOST_TOLD]),) if found else ()
+
+
+def _tell(process: WorkerProcess, silence: Silence) -> None:
+    seen = Seen() if silence.look is None else silence.look.again()
+    silence.stopped, silence.look = seen.stopped, None
+    handlers = {number: handler_in(attempt.task) for number, attempt in process.attempts.items()}
+    silence.by = tuple(process.attempts[number] for number in blamed(seen, handlers))
+    log.warning("%s; it is given no run until it answers\n%s", _words(process), seen.stacks.strip() or NO_STACK)
+
+
+def _words(process: WorkerProcess) -> str:
+    silence, which = process.silence, f"worker process {process.number} (pid {process.pid})"
+    if silence is None or silence.by is None:
+        return f"{which} does not answer"
+    said = f"{which} has not answered for {TOLD} s"
+    if silence.stopped:
+        return f"{said}: it is stopped, `kill -CONT {process.pid}` lets it go on"
+    if not silence.by:
+        return f"{said}: something that is no run blocks it"
+    who = runs_of([attempt.task for attempt in silence.by])
+    return f"{said}: {who} blocks it" if len(silence.by) == 1 else f"{said}: one of these blocks it: {who}"
