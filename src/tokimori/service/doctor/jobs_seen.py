@@ -41,7 +41,8 @@ class Few(Struct):
 class JobsSeen(Struct):
     """Jobs as far as they were looked at. `places`: how many runs at a time those of `wanted` may have.
 
-    `lanes` are those of enabled jobs, `notifiers` what jobs name to be told. `more`: there are jobs behind them.
+    `lanes` are those of enabled jobs, `notifiers` what jobs name to be told. `ahead`: jobs that are ahead of the time.
+    `more`: there are jobs behind them.
     """
 
     wanted: Collection[JobId] = ()
@@ -52,6 +53,7 @@ class JobsSeen(Struct):
     lanes: dict[Lane, Few] = {}
     notifiers: dict[JobId, Few] = {}
     known_notifiers: set[JobId] = set()
+    ahead: list[JobId] = []
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Look at these jobs, too."""

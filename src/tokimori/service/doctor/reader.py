@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from tokimori.clock import Clock, Moment
-from tokimori.engine.rewind import jobs_ahead
+from tokimori.engine.rewind import MOST_NAMED, jobs_ahead
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
@@ -114,10 +114,12 @@ class Reader:
 
     async def _jobs(self, blocked: Sequence[Run]) -> JobsSeen:
         """Look at all jobs, some at a time by their ids, for at most `LONGEST`."""
-        began, after = self._clock.monotonic(), None
+        began, after, now = self._clock.monotonic(), None, await self._store.now()
         found = JobsSeen(wanted={run.job_id for run in blocked})
         while page := await self._store.list_jobs(after=after, limit=MOST_LISTED):
             found.add(page)
+            if len(found.ahead) < MOST_NAMED:
+                found.ahead += await jobs_ahead(self._store, page, now)
             after = page[-1].id
             if self._clock.monotonic() - began > LONGEST:
                 found.more = bool(await self._store.list_jobs(after=after, limit=1))
@@ -155,7 +157,7 @@ class Reader:
             lanes=(await store.survey(now)).lanes,
             jobs=jobs,
             lost_notifiers=await self._lost_notifiers(jobs),
-            ahead=tuple(await jobs_ahead(store, jobs, now)),
+            ahead=tuple(jobs.ahead),
             pauses=tuple(await store.list_pauses()),
             tokens=tuple(await self._tokens()),
             alarms=tuple(await self._alarms()),
