@@ -45,8 +45,8 @@ class SystemClock:
         return Moment(time.time_ns() // 1000)
 
     def monotonic(self) -> float:
-        """Seconds since boot, suspension included."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        """Seconds since boot, suspension included; without that where only clients run."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def to_datetime(moment: Moment) -> datetime:

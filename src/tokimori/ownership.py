@@ -1,6 +1,5 @@
 """Who but this process's user and root could change a file, or put another one in its place; files of ours alone."""
 
-import fcntl
 import os
 import stat
 import time
@@ -11,8 +10,12 @@ from tokimori.errors import StoreError
 PRIVATE = 0o600
 _PATIENCE = 3.0
 """Seconds; more than any transaction of ours takes."""
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _ONE_USER = "an SQLite store is for one user: run as that one, or let several share a server such as PostgreSQL"
+
+
+def user_id() -> int:
+    """The user as whom this process acts; -1 on a system that has no such numbers."""
+    return os.geteuid() if hasattr(os, "geteuid") else -1
 
 
 def others_reach(path: Path, *, most: int | None = None) -> str | None:
@@ -37,8 +40,8 @@ def others_add(folder: Path) -> str | None:
 
 
 def _reached(place: Path, found: os.stat_result) -> str | None:
-    if found.st_uid not in {0, os.geteuid()}:
-        them, us = owner_of(found.st_uid), owner_of(os.geteuid())
+    if found.st_uid not in {0, user_id()}:
+        them, us = owner_of(found.st_uid), owner_of(user_id())
         return f"{place} belongs to {them}: run this as {them}, or `chown {us} {place}`"
     if found.st_mode & stat.S_ISVTX and stat.S_ISDIR(found.st_mode):
         return None
@@ -72,10 +75,10 @@ def keep_private(path: str, *beside: str) -> None:
         except FileExistsError:
             pass
         owner = _mended(path)
-        if owner is not None and owner != os.geteuid() != 0:
+        if owner is not None and owner != user_id() != 0:
             raise StoreError(f"store {path} belongs to {owner_of(owner)}; {_ONE_USER}")
         for each in [path + suffix for suffix in beside]:
-            if _mended(each) not in {owner, os.geteuid(), 0, None}:
+            if _mended(each) not in {owner, user_id(), 0, None}:
                 raise StoreError(f"store: {each} is somebody else's: have it removed, or name another folder")
     except OSError:
         pass  # whoever opens it says so
@@ -89,7 +92,7 @@ def _mended(path: str) -> int | None:
         return None
     try:
         status = os.fstat(found)
-        if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
+        if status.st_uid == user_id() and stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
             Path(f"/proc/self/fd/{found}").chmod(PRIVATE)
         return status.st_uid
     finally:
@@ -104,7 +107,7 @@ def open_private(path: str, like: str) -> int:
     try:
         owner = os.stat(like).st_uid  # noqa: PTH116
         while True:
-            opened = os.open(path, _OPEN, PRIVATE)
+            opened = _opened(path)
             found = os.fstat(opened)
             if found.st_uid == owner and not found.st_mode & 0o077:
                 return opened
@@ -117,6 +120,10 @@ def open_private(path: str, like: str) -> int:
         raise StoreError(f"store: {path} can't be opened ({fault.strerror}): {mend}") from None
 
 
+def _opened(path: str, how: int = 0) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | how, PRIVATE)
+
+
 def _replace(path: str, old: int, owner: int) -> None:
     """Put a new, private file in place of this one at once: never is there none.
 
@@ -124,9 +131,9 @@ def _replace(path: str, old: int, owner: int) -> None:
     """
     _lock_for_a_while(old)
     fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    opened = os.open(fresh, _OPEN | os.O_EXCL, PRIVATE)
+    opened = _opened(fresh, os.O_EXCL)
     try:
-        if owner != os.geteuid():
+        if owner != user_id():
             os.fchown(opened, owner, -1)
         os.rename(fresh, path)  # noqa: PTH104
     except OSError:
@@ -138,6 +145,8 @@ def _replace(path: str, old: int, owner: int) -> None:
 
 def _lock_for_a_while(descriptor: int) -> None:
     """Lock it; but who keeps it for seconds is not one of ours."""
+    import fcntl  # noqa: PLC0415  clients on other systems have none
+
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         try:

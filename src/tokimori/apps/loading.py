@@ -14,7 +14,7 @@ from typing import cast
 from tokimori.apps.app import App
 from tokimori.apps.program import Begun, name_of_file
 from tokimori.errors import InvalidInput, Refused
-from tokimori.ownership import others_add
+from tokimori.ownership import others_add, user_id
 
 NO_APP = "stored-functions"
 """The name of the app of a node that runs stored functions alone."""
@@ -99,7 +99,7 @@ def _folder(said: str) -> str:
 def _foreign(folder: Path) -> str | None:
     """Why a module in this folder may be another user's, where that matters: to root."""
     try:
-        return others_add(folder) if os.geteuid() == 0 else None
+        return others_add(folder) if user_id() == 0 else None
     except OSError:
         return None  # there is no module either
 

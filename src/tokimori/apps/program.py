@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tokimori.apps.task import task_in_hand
+from tokimori.config.machine import check_linux
 from tokimori.errors import Refused
 
 _LOADER = "tokimori.apps.loading"
@@ -41,6 +42,7 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
     """
     if is_imported():
         return
+    check_linux("a node")
     said = place_of(app)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,7 +2,6 @@
 
 import codecs
 import ctypes
-import fcntl
 import io
 import logging
 import os
@@ -126,6 +125,8 @@ class Outputs:
         Descriptor 1 becomes a file in memory, not a pipe: who writes to that and lets no other thread run would wait
         for ever once it is full. What it was is descriptor 2 as well, which stays: who dies says why there.
         """
+        import fcntl  # noqa: PLC0415  programs on other systems have none, and come here for no worker process
+
         self._file = os.memfd_create("tokimori-output")
         fcntl.fcntl(self._file, fcntl.F_SETFL, os.O_APPEND)
         os.dup2(self._file, _STDOUT)

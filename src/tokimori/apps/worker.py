@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tokimori.apps.app import App
 from tokimori.apps.program import is_imported, place_of
+from tokimori.config.machine import check_linux
 from tokimori.config.settings import load_settings
 from tokimori.config.variables import PREFIX
 from tokimori.errors import InvalidConfig, TokimoriError
@@ -25,9 +26,11 @@ log = logging.getLogger(__name__)
 
 Config = Callable[[], Mapping[str, object]]
 """Gives settings by their names, such as `{"app.processes": 4}`; each that is missing is found as ever."""
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-RELOADS = (signal.SIGHUP, signal.SIGUSR1)
-REOPENS = (signal.SIGUSR2,)
+_OF = {each.name: each for each in signal.Signals}
+STOPS, RELOADS, REOPENS = (
+    tuple(_OF[name] for name in names if name in _OF)  # Windows has few of them
+    for names in (("SIGTERM", "SIGINT", "SIGQUIT"), ("SIGHUP", "SIGUSR1"), ("SIGUSR2",))
+)
 
 
 class _Said(NamedTuple):
@@ -63,6 +66,7 @@ class Worker:
         """
         if is_imported():
             return 0
+        check_linux("a worker")
         said = self._app if isinstance(self._app, str) else place_of(self._app)
         command = [sys.executable, "-P", "-m", "tokimori", "worker", said]
         environ = self._environ()

@@ -12,6 +12,7 @@ from tokimori.cli.daemon import detach
 from tokimori.cli.length import Length
 from tokimori.cli.output import STDOUT, announce, is_for_one_reader
 from tokimori.cli.session import Absent, in_service, load
+from tokimori.config.machine import check_linux
 
 if TYPE_CHECKING:
     from tokimori.config.settings import Loaded, Settings
@@ -61,6 +62,7 @@ def serve(
 
     TERM or INT (Ctrl-C) stops it; runs get time to finish. A second one ends them at once.
     """
+    check_linux("a node")
     read = partial(
         load,
         {

@@ -8,6 +8,7 @@ from tokimori.cli.command import Command
 from tokimori.cli.output import announce
 from tokimori.cli.serve import make_folders, run_node
 from tokimori.cli.session import load
+from tokimori.config.machine import check_linux
 
 
 @click.command(cls=Command)
@@ -37,6 +38,7 @@ def worker(
     The app is MODULE:NAME, or FILE.py:NAME. TERM, INT or QUIT stops it, and a second one ends its runs at once; USR1 or
     HUP lets new worker processes take over, with the code and the app.* settings of now; USR2 opens the log file anew.
     """
+    check_linux("a worker")
     read = partial(
         load,
         {

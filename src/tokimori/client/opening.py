@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tokimori.clock import Clock, SystemClock
+from tokimori.config.machine import check_linux
 from tokimori.config.settings import DEFAULT, Loaded, Settings, load_settings
 from tokimori.errors import StoreError
 from tokimori.locks.program import Program
@@ -56,7 +57,7 @@ def this_program(environment: Mapping[str, str]) -> Program:
 
     return Program(
         host=socket.gethostname(),
-        boot_id=BOOT_ID.read_text().strip(),
+        boot_id=BOOT_ID.read_text().strip() if BOOT_ID.exists() else "",
         pid=os.getpid(),
         version=version("tokimori"),
         run_id=RunId(run_id) if run_id else None,
@@ -66,7 +67,12 @@ def this_program(environment: Mapping[str, str]) -> Program:
 
 
 def stores_of(loaded: Loaded, clock: Clock) -> Stores:
-    """The stores, not yet connected. Makes the folder of the default store. Raises `InvalidInput` and `StoreError`."""
+    """The stores, not yet connected. Makes the folder of the default store.
+
+    Raises `InvalidInput`, `StoreError`, and `Refused` for a file on a system where it can't be shared.
+    """
+    if loaded.settings.job_store.lower().startswith("sqlite:"):
+        check_linux("an SQLite store")
     if loaded.origins["store"] == DEFAULT:
         make_state_dir(loaded.settings.state_dir)
     return Stores(open_store(loaded.settings.job_store, clock), semaphore_store_of(loaded.settings, clock))

@@ -4,8 +4,8 @@ Programs may change a lot: so many changes are recorded as a person can look at,
 that are asked for are not recorded: each is a row that says itself who has asked, and when.
 """
 
+import getpass
 import os
-import pwd
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -89,7 +89,11 @@ def recorded(
 def who(author: str | None) -> str:
     """Who changes something: the OS user as whom the program runs, and in whose name it says that it acts."""
     try:
+        import pwd  # noqa: PLC0415  Windows has none
+
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # as in some containers
         user = str(os.geteuid())
+    except ImportError:
+        user = getpass.getuser()
     return user if author in (None, user) else f"{author} ({user})"

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from tokimori.errors import InvalidConfig, NotFound
 from tokimori.model.words import check_word
+from tokimori.ownership import user_id
 
 FILE: Final = "contexts.json"
 _PRIVATE = 0o600
@@ -45,7 +46,7 @@ def read_contexts(file: Path) -> Contexts:
         return Contexts()
     except OSError as fault:
         raise InvalidConfig([f"{file}: can't be read: {fault.strerror}"]) from None
-    if owner not in {0, os.geteuid()}:
+    if owner not in {0, user_id()}:
         raise InvalidConfig([f"{file}: it belongs to another user, who could so send your orders elsewhere: remove it"])
     try:
         return msgspec.json.decode(text, type=Contexts)

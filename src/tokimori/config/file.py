@@ -1,6 +1,5 @@
 """The configuration file: which one, and what stands in it."""
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tokimori.config.machine import Machine
 from tokimori.config.variables import CONFIG_PATH, ENV
-from tokimori.ownership import others_reach
+from tokimori.ownership import others_reach, user_id
 
 FILE_NAME = "tokimori.toml"
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
@@ -103,7 +102,7 @@ def _named(path: Path, origin: str) -> Found:
 
 def _foreign(path: Path) -> str | None:
     """Why the file may be another user's doing, where that matters: to root. A link counts as its place and its end."""
-    if os.geteuid() != 0:
+    if user_id() != 0:
         return None
     try:
         return others_reach(path.parent) or others_reach(path)

@@ -1,11 +1,15 @@
 """What the defaults of settings depend on: the machine, and the user of this process."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from msgspec import Struct
+
+from tokimori.errors import Refused
+from tokimori.ownership import user_id
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -36,9 +40,9 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
     of_user, of_system = state_dirs(environ)
     return Machine(
         home=home,
-        state_dir=of_system if os.geteuid() == 0 else of_user,
+        state_dir=of_system if user_id() == 0 else of_user,
         config_files=(config_home / "tokimori" / "tokimori.toml", Path("/etc/tokimori/tokimori.toml")),
-        cores=len(os.sched_getaffinity(0)),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
     )
 
 
@@ -54,3 +58,13 @@ def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
     """The variable's directory; a relative one is ignored, as the specification says."""
     path = Path(environ.get(name, ""))
     return path if path.is_absolute() else default
+
+
+def check_linux(what: str) -> None:
+    """Refuse what only Linux can do, by what it has of processes and clocks. Raises `Refused`."""
+    system: str = sys.platform
+    if system != "linux":
+        raise Refused(
+            f"{what} needs Linux, and this is {system}",
+            allowed='a Linux machine, container or WSL; programs here ask its node: tokimori.open("http://HOST:8000")',
+        )
