@@ -24,43 +24,50 @@ _LOOKS, _BETWEEN = 10, 0.25
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """What is in the store now: its jobs, up to a thousand, and the schema that it has."""
+    """What is in the store now: its jobs, up to a thousand, the schema that it has, and the names of its tokens."""
 
     jobs: int
     schema: int | None
+    tokens: tuple[str, ...] = ()
 
 
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("--replace", is_flag=True, help="Put it in the place of all that the store holds now (SQLite).")
-def restore(file: Path, *, replace: bool) -> None:
+@click.option("--without-tokens", is_flag=True, help="Leave out the tokens: whoever had one gets in no more.")
+def restore(file: Path, *, replace: bool, without_tokens: bool) -> None:
     """Put what a backup holds into the store, which must be empty.
 
     No node may work on it. With --replace a store in an SQLite file may hold something: that is gone then, so make a
-    backup before. Runs that ran when the backup was made are taken over by the first node, as after a crash.
+    backup before. Runs that ran when the backup was made are taken over by the first node, as after a crash. The
+    tokens that come back are listed: some may have been revoked since.
     """
     from tokimori.client.opening import make_state_dir
-    from tokimori.client.snapshot import check_snapshot
+    from tokimori.client.snapshot import check_schema, check_snapshot
 
     loaded, source = load(), Path.cwd() / file
     if not source.is_file():
         raise Refused(f"file: there is no {source}", field="file", value=str(source), allowed="a backup")
     inside = check_snapshot(source)
+    check_schema(source, inside)  # and once more what was copied of it
     url = loaded.settings.job_store
     if url.lower().startswith("sqlite:"):
         make_state_dir(loaded.settings.state_dir)
         _check_alone(inside, url)
-        restored = _put(source, url, replace=replace)
+        restored = _put(source, url, inside, replace=replace, without_tokens=without_tokens)
     elif replace:
         message = "--replace: only an SQLite store is replaced: empty the database with its own tool, and restore then"
         raise Refused(message, field="replace", allowed="an empty store")
     else:
-        restored = _copy(source, url)
+        restored = _copy(source, url, inside, without_tokens=without_tokens)
     if options().as_json:
         print_json(restored)
     else:
         more = "or more " if restored.jobs == _MOST else ""
         print_lines(f"restored: {restored.jobs} {more}jobs, schema {restored.schema}; `tokimori doctor` looks at it")
+        if restored.tokens:
+            told = ", ".join(restored.tokens)
+            print_lines(f"tokens that let somebody in again: {told}; `tokimori token revoke NAME` ends one")
 
 
 def _check_alone(inside: frozenset[str], url: str) -> None:
@@ -82,9 +89,9 @@ def _named(installations: frozenset[str]) -> str:
     return ", ".join(f"?namespace={name}" if name else "without a namespace" for name in sorted(installations))
 
 
-def _put(source: Path, url: str, *, replace: bool) -> Restored:
+def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, without_tokens: bool) -> Restored:
     """Copy the file beside the store, look at the copy as a store, and put that in place."""
-    from tokimori.client.snapshot import put_snapshot, remove_database, write_snapshot
+    from tokimori.client.snapshot import check_schema, put_snapshot, remove_database, write_snapshot
     from tokimori.stores.open import file_of
 
     target, query = Path(file_of(url)), "".join(url.partition("?")[1:])
@@ -95,6 +102,9 @@ def _put(source: Path, url: str, *, replace: bool) -> Restored:
     tried = target.with_name(f".{target.name}.{os.getpid()}.restored")
     try:
         write_snapshot(source, tried, replace=True)
+        check_schema(tried, inside)
+        if without_tokens:
+            _leave_out_tokens(tried, inside)
         restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}{query}"))
         put_snapshot(tried, target)
     finally:
@@ -111,9 +121,33 @@ async def _looked_at(url: str) -> Restored:
     store = open_store(url, SystemClock())
     await open_prepared(store)
     try:
-        return Restored(jobs=len(await store.list_jobs(limit=_MOST)), schema=(await store.schema()).version)
+        jobs, tokens = len(await store.list_jobs(limit=_MOST)), await _tokens_of(store)
+        return Restored(jobs=jobs, schema=(await store.schema()).version, tokens=tokens)
     finally:
         await store.close()
+
+
+async def _tokens_of(store: "Store") -> tuple[str, ...]:
+    from tokimori.service.tokens import TOKENS
+
+    names: list[str] = []
+    while page := await store.list_documents(TOKENS.word, after=names[-1] if names else "", limit=_MOST):
+        names += [each.name for each in page]
+    return tuple(names)
+
+
+def _leave_out_tokens(file: Path, inside: frozenset[str]) -> None:
+    """Delete the tokens of all installations in the file, which nobody else has open."""
+    import sqlite3
+    from contextlib import closing
+
+    from tokimori.service.tokens import TOKENS
+    from tokimori.stores.namespace import Namespace
+
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        for name in inside:
+            db.execute(f"DELETE FROM {Namespace(name).prefix}documents WHERE kind = ?", (TOKENS.word,))
+        db.execute("VACUUM")  # their hashes are gone from the file, too
 
 
 async def _check_target(url: str, *, replace: bool) -> None:
@@ -160,14 +194,17 @@ async def _check_quiet(store: "Store") -> None:
                 raise Refused(message, field="store", value=node.id, allowed="a store without living nodes")
 
 
-def _copy(source: Path, url: str) -> Restored:
+def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: bool) -> Restored:
     """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
     from tokimori.cli.db import copied
-    from tokimori.client.snapshot import remove_database, write_snapshot
+    from tokimori.client.snapshot import check_schema, remove_database, write_snapshot
 
     copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
     try:
         write_snapshot(source, copy, replace=True)
+        check_schema(copy, inside)
+        if without_tokens:
+            _leave_out_tokens(copy, inside)
         with copying_bar() as tell:
             asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell))
     finally:

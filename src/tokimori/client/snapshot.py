@@ -5,15 +5,17 @@ SQLite's online backup sees what one reader sees: what the WAL holds is in the c
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
 from tokimori.ownership import PRIVATE, keep_private
-from tokimori.stores.namespace import PLAIN
+from tokimori.stores.migrations import LEDGER, Migration
+from tokimori.stores.namespace import PLAIN, Namespace
 from tokimori.stores.sqlite.file_lock import FileLock
+from tokimori.stores.sqlite.schema import known_migrations
 
 _BESIDE = ("-wal", "-shm", "-journal", "-lock", "-turn")
 """What SQLite, and we, put beside a file."""
@@ -65,6 +67,47 @@ def check_snapshot(file: Path) -> frozenset[str]:
     return frozenset(name.partition("__")[0] if "__" in name else "" for name in ours)
 
 
+def check_schema(file: Path, installations: Iterable[str]) -> None:
+    """Refuse a file whose schema is not, to the word, what some version up to this one has made: no row is read before.
+
+    A trigger, a view or a default value of a stranger would act in his name. Raises `StoreError`.
+    """
+    known, wrong = known_migrations(), dict[Part, str | None]()
+    try:
+        with _reading(file) as db:
+            found = _parts(db)
+    except (OSError, sqlite3.Error) as fault:
+        raise StoreError(f"{file} can't be read: {fault}", field="file", value=str(file)) from None
+    for name in installations:
+        made = [_made(known[:number], Namespace(name)) for number in range(1, len(known) + 1)]
+        ours = {part: text for part, text in found.items() if part in made[-1]}
+        wrong |= {} if ours in made else {part: text for part, text in made[-1].items() if ours.get(part) != text}
+        found = {part: text for part, text in found.items() if part not in ours}
+    for (kind, name), _ in sorted({**found, **wrong}.items()):
+        message = f"{file}: the {kind} {name!r} is not as Tokimori makes it; nothing was restored"
+        raise StoreError(
+            message, field="file", value=name, allowed="a file of `tokimori backup` of this version, or an older one"
+        )
+
+
+Part = tuple[str, str]
+"""What a part of a schema is, and its name."""
+
+
+def _parts(db: sqlite3.Connection) -> dict[Part, str | None]:
+    rows = db.execute("SELECT type, name, sql FROM sqlite_master")
+    own = ("sqlite_autoindex_", "sqlite_stat")
+    return {(kind, name): sql and " ".join(sql.split()) for kind, name, sql in rows if not name.startswith(own)}
+
+
+def _made(migrations: Sequence[Migration], namespace: Namespace) -> dict[Part, str | None]:
+    """What these migrations make."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        for text in (LEDGER, *(each.text for each in migrations)):
+            db.executescript(namespace.rendered(text))
+        return _parts(db)
+
+
 def put_snapshot(source: Path, target: Path) -> None:
     """Put all that `source` holds in the place of what `target` holds, in one transaction. Raises `StoreError`.
 
@@ -93,6 +136,7 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """A connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
     place = f"file://{quote(str(file.absolute()))}?mode=ro"
     with closing(sqlite3.connect(place, uri=True, isolation_level=None)) as db:
+        db.execute("PRAGMA trusted_schema = OFF")
         yield db
 
 

@@ -79,6 +79,48 @@ def test_what_can_not_be_backed_up_or_restored(program: Program) -> None:
     assert sorted(each.name for each in program.home.iterdir() if each.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON tokimori_runs BEGIN DELETE FROM tokimori_jobs; END",
+            "trigger 'evil'",
+        ),
+        ("CREATE VIEW tokimori_spy AS SELECT * FROM tokimori_jobs", "view 'tokimori_spy'"),
+        ("CREATE TABLE tokimori_x__jobs (id TEXT)", "'tokimori_x__"),
+        ("CREATE TABLE notes (text TEXT)", "table 'notes'"),
+        ("CREATE INDEX more ON tokimori_jobs (abs(created))", "index 'more'"),
+        ("ALTER TABLE tokimori_jobs ADD COLUMN more TEXT DEFAULT 'x'", "table 'tokimori_jobs'"),
+        ("DROP INDEX tokimori_jobs_queue", "index 'tokimori_jobs_queue'"),
+    ],
+)
+def test_a_schema_that_is_not_ours_is_refused(program: Program, tmp_path: Path, change: str, what: str) -> None:
+    """Before a row of it is believed, and nothing is left of it."""
+    program("job", "add", "j", "--noop")
+    program("backup", "b.db")
+    with closing(sqlite3.connect(program.home / "b.db")) as db:
+        db.execute(change)
+        db.commit()
+    other = Program(tmp_path / "other")
+    other.home.mkdir()
+    refused = other.error("restore", str(program.home / "b.db"), code=2)
+    assert refused["field"] == "file" and what in refused["message"]
+    assert not other.database.exists()
+
+
+def test_tokens_that_come_back_are_told(program: Program, tmp_path: Path) -> None:
+    """Also one that was revoked since; without them nobody gets in with one."""
+    program("job", "add", "j", "--noop")
+    program("token", "create", "ci", "--role", "read")
+    program("backup", "b.db")
+    program("token", "revoke", "ci")
+    assert "tokens that let somebody in again: ci;" in program("restore", "b.db", "--replace")
+    assert [each["name"] for each in program.json("token", "list")] == ["ci"]
+    assert "token" not in program("restore", "b.db", "--replace", "--without-tokens")
+    assert program.json("token", "list") == []
+    assert program.json("restore", "b.db", "--replace")["tokens"] == ["ci"]
+
+
 def test_installations_that_share_a_file(program: Program) -> None:
     """A backup of such a file has all of them: it takes the place of nobody else's, and goes to a file of its own."""
     one, two = (f"sqlite://{program.database}?namespace={name}" for name in ("one", "two"))
