@@ -28,6 +28,7 @@ _NOTES = (
 _FILES = (".json", ".toml")
 _OWN_FILE = "celerybeat-schedule"
 _APP = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Configured)\b")
 _LONGEST = 60
 """Seconds that the import of a program may take."""
 
@@ -105,7 +106,8 @@ def _conf_of(app: str, python: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as fault:
         raise InvalidFile(f"{app}: {python} could not import it: {fault}", field="source", value=app) from None
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        lines = done.stderr.strip().splitlines() or ["it ended without a word"]
+        why = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1])
         allowed = "MODULE:APP that this folder can import; --python names the interpreter that has Celery"
         raise InvalidFile(f"{app}: {python} could not import it: {why}", field="source", value=app, allowed=allowed)
     return done.stdout.splitlines()[-1]
