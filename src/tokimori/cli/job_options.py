@@ -41,6 +41,11 @@ _OPTIONS = (
     click.option("--url", metavar="URL", help="Send a request to this address; see --method, --header, --body."),
     click.option("--email", multiple=True, metavar="ADDRESS", help="Send an e-mail to it; see --smtp, --sender."),
     click.option("--build", metavar="TASK@DIGEST", help="Run this build of a task: `tokimori task builds`."),
+    click.option(
+        "--own-process/--no-own-process",
+        default=None,
+        help="Each run of the function gets a worker process for itself alone.",
+    ),
     click.option("--noop", is_flag=True, default=None, help="Run nothing: for tests."),
     click.option("--schedule", metavar="TEXT", help='Such as "0 3 * * *" or "every 90 seconds".'),
     click.option(
@@ -176,6 +181,7 @@ SECTIONS = {
         *(
             "command",
             "function",
+            "own_process",
             "build",
             "url",
             "email",

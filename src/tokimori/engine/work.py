@@ -358,6 +358,7 @@ def task_of(claimed: Claimed) -> Task | None:
         checkpoint=run.details.checkpoint,
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,
+        own_process=definition.own_process,
         traceparent=run.details.traceparent,
     )
 

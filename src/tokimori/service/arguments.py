@@ -119,6 +119,7 @@ class JobArguments(TypedDict, total=False):
     notify: Mapping[str, Sequence[str] | None] | None
     notifier: NotifierArguments | None
     auto_complete_success: bool | None
+    own_process: bool | None
     parents: Sequence[ParentArguments] | None
     join: str | None
     retention: str | timedelta | None

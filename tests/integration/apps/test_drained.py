@@ -62,6 +62,15 @@ def crashes() -> None:
     begins("crashes")
     os.kill(os.getpid(), 11)
 
+@app.job(own_process=True, max_running=0)
+def alone(ends: str = "") -> int:
+    begins("alone")
+    if ends:
+        os._exit(3)
+    while not (HOME / "end alone").exists():
+        time.sleep(0.05)
+    return os.getpid()
+
 @app.job()
 def last() -> None:
     begins("last")
@@ -156,3 +165,28 @@ def test_a_function_that_ends_its_process_fails_and_its_neighbours_name_it(till:
     finally:
         assert stop(node) == 0
     till.begun_once()
+
+
+@pytest.mark.parametrize("till", ["sqlite"], indirect=True)
+def test_a_run_with_a_process_of_its_own_shares_it_with_nobody(till: Till) -> None:
+    """It is started for it and ended afterwards, also where a definition says so; who ends it takes nobody along."""
+    till("job", "add", "told", "--function", "jobs.alone", "--own-process")
+    assert till.error("job", "add", "no", "--own-process", "--", "true")["field"] == "own_process"
+    node = till.open()
+    try:
+        (common,) = below(node.pid, "tokimori-worker")
+        runs = [till.json("job", "trigger", job)["id"] for job in ("alone", "alone", "told", "charge")]
+        for job in ("charge", "alone"):
+            until(lambda job=job: (till.home / job).exists())  # type: ignore[misc]
+        until(lambda: (till.home / "alone").read_text() == 3 * "begun\n")
+        assert len(below(node.pid, "tokimori-worker")) == 4
+        ended = till.outcome("alone", '{"ends": "so"}', code=1)
+        assert (ended["error"], ended["lost"]) == ("it ended its worker process: os._exit(3)", 0)
+        (till.home / "end alone").touch()
+        until(lambda: all(till.seen(run)["state"] == "succeeded" for run in runs[:3]))
+        pids = {till.seen(run)["result"] for run in runs[:3]}
+        assert len(pids - {str(common)}) == 3
+        until(lambda: below(node.pid, "tokimori-worker") == [common])
+        assert till.seen(runs[3])["state"] == "running"
+    finally:
+        assert stop(node) == 0

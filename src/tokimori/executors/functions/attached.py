@@ -78,7 +78,7 @@ class Attached:
         """The program, if it has room: it is one for all cells."""
         return self._process if self._process.has_room else None
 
-    def need(self, cell: int, pause: float) -> None:
+    def need(self, cell: int, pause: float, runs: int) -> None:
         """There is no other."""
 
     def flush(self) -> None:

@@ -13,7 +13,7 @@ from tokimori.executors.functions.attached import Attached
 from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, told_of
 from tokimori.executors.functions.early import Early
 from tokimori.executors.functions.endings import died_beside, killed_beside, outcome_of
-from tokimori.executors.functions.process import AppSettings, Attempt, WorkerProcess
+from tokimori.executors.functions.process import OWN, AppSettings, Attempt, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import runs_of, said_of
@@ -56,6 +56,7 @@ class FunctionExecutor:
         self._suspicion = Suspicion()
         self._early = Early()
         self._last = 0
+        self._has_own = False
         self._begun: list[Attempt] = []
         self._able: Callable[[], object] = _nobody_waits
         self._changed = changed or _nobody_told
@@ -121,6 +122,7 @@ class FunctionExecutor:
             self._last += 1
             attempt = Attempt(task, self._last)
             self._attempts[attempt.key] = attempt
+            self._has_own = self._has_own or task.own_process
             self._waiting.append(attempt)
         self._fill()
 
@@ -145,18 +147,20 @@ class FunctionExecutor:
         """
         processes, now = self._pool, boottime()
         waiting, self._waiting = self._waiting, deque()
-        full = set[int]()
+        full: dict[int, int] = {}
         while waiting:
             attempt = waiting.popleft()
-            cell = self._suspicion.cell_of(attempt.task.job_id)
+            cell = OWN if attempt.task.own_process else self._suspicion.cell_of(attempt.task.job_id)
             process = None if cell in full else processes.place(cell)
             if process is not None:
                 self._give(process, attempt, now)
                 continue
             self._waiting.append(attempt)
-            if cell not in full:
-                full.add(cell)
-                processes.need(cell, self._suspicion.pause_of(attempt.task.job_id))
+            full[cell] = full.get(cell, 0) + 1
+            if full[cell] == 1 and cell != OWN:
+                processes.need(cell, self._suspicion.pause_of(attempt.task.job_id), 1)
+        if self._has_own:
+            processes.need(OWN, 0.0, full.get(OWN, 0))
         processes.flush()
         if self._waiting and not processes.able:
             self._hand_back(now)

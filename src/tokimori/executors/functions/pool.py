@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tokimori.executors.functions.process import Phase, WorkerProcess
+from tokimori.executors.functions.process import OWN, Phase, WorkerProcess
 from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.suspicion import COMMON
@@ -14,6 +14,11 @@ class Pool(dict[int, WorkerProcess]):
     def alive(self, cell: int) -> Iterator[WorkerProcess]:
         """Yield those of the cell that work, or are on their way."""
         return (each for each in self.values() if each.cell == cell and each.phase in (Phase.STARTING, Phase.READY))
+
+    def idle_own(self, most: int) -> tuple[list[WorkerProcess], int]:
+        """Return the processes for one run each that have none yet, and how many more there may be."""
+        idle = [each for each in self.alive(OWN) if not each.has_worked]
+        return idle, most - sum(each.cell == OWN for each in self.values())
 
     def hangs(self) -> bool:
         """Return if processes are on their way, all of which were started long ago."""

@@ -12,6 +12,9 @@ from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Tell, ToWorker, frame
 from tokimori.ports.executor import Signal, StopReason, Task
 
+OWN = -1
+"""The cell of runs that have a worker process for themselves alone."""
+
 
 class AppSettings(Struct, frozen=True, kw_only=True):
     """The app of a node, and the processes that run it.
@@ -138,6 +141,8 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Whether it may be given one more."""
+        if self.cell == OWN and self.has_worked:
+            return False
         return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready and self.answers
 
     @property

@@ -12,24 +12,21 @@ from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.last_words import how_it_ended, last_words, said
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.pool import Pool
-from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.process import OWN, AppSettings, Attempt, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
-from tokimori.executors.functions.start import start_of
+from tokimori.executors.functions.start import keeper_of, start_of
 from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import how
 from tokimori.executors.keeper_post import KeeperPost
-from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.old_output import remove_old_logs
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
 log = logging.getLogger(__name__)
 
-OUTPUT_LIMIT = 2**20
-"""Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
 KEPT_LOGS = 7 * 24 * 3600
 """Seconds for which such a file is kept."""
 LEAVES_WITHIN = 1.0
@@ -57,9 +54,7 @@ class Processes:
         changed: Callable[[Hello], object],
     ) -> None:
         self._app = app
-        self._settings = KeeperSettings(
-            state_dir=app.state_dir / "keepers", runs_dir=app.runs_dir, output_limit=OUTPUT_LIMIT, pidfd=True
-        )
+        self._settings = keeper_of(app)
         self._heard = heard
         self._ready = ready
         self._died = died
@@ -137,9 +132,15 @@ class Processes:
         """The process of the cell that has room and the least to do. Those of suspects do not wait for a takeover."""
         return self._processes.place(cell, self._given_to if cell == COMMON else self._generation)
 
-    def need(self, cell: int, pause: float) -> None:
-        """A process of this cell is missing; those of suspects are started when they are needed."""
-        if cell != COMMON and not any(self._processes.alive(cell)):
+    def need(self, cell: int, pause: float, runs: int) -> None:
+        """So many runs wait for a process of this cell. Those of suspects, and of one run, are started when needed."""
+        if cell == OWN:
+            idle, room = self._processes.idle_own(self._app.concurrency)
+            for process in idle[runs:]:
+                self._retire(process)
+            for _ in range(min(runs - len(idle), room)):
+                self._start(OWN, self._backoff.pause)
+        elif cell != COMMON and not any(self._processes.alive(cell)):
             self._start(cell, max(pause, self._backoff.pause))
 
     def flush(self) -> None:
@@ -170,8 +171,7 @@ class Processes:
     def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
         """Let another process take its place, and end it, in which this attempt does not end, once that harms least."""
         self.drains.add(process, attempt, self._app.drain, self._app.processes)
-        if process.cell == COMMON:
-            self._replenish()
+        self._replenish()
         return True
 
     def renew(self, sent: float) -> None:

@@ -7,6 +7,16 @@ from pathlib import Path
 
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.keeper.wire import Start
+from tokimori.executors.keeper_process import KeeperSettings
+
+OUTPUT_LIMIT = 2**20
+"""Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
+
+
+def keeper_of(app: AppSettings) -> KeeperSettings:
+    """Return the settings of the keepers that start worker processes."""
+    keepers = app.state_dir / "keepers"
+    return KeeperSettings(state_dir=keepers, runs_dir=app.runs_dir, output_limit=OUTPUT_LIMIT, pidfd=True)
 
 
 def start_of(app: AppSettings, number: int, address: Path) -> Start:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import Connection
-from tokimori.executors.functions.process import AppSettings, Phase, WorkerProcess
+from tokimori.executors.functions.process import OWN, AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, Processes
 from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper import wire as keeper_wire
@@ -414,5 +414,28 @@ def test_a_large_process_is_replaced_once_it_has_worked(tmp_path: Path, monkeypa
             phases.append(process.phase)
         assert phases == [Phase.READY, Phase.LEAVING]
         assert pool.newest != process.number
+
+    run_virtually(scenario())
+
+
+def test_a_run_with_a_process_of_its_own_is_given_one_that_nobody_had(tmp_path: Path) -> None:
+    """As many are started as runs wait for one, within the bound; what nobody needs any more leaves."""
+
+    async def scenario() -> None:
+        pool = Pool(tmp_path, concurrency=3)
+        pool.says_hello()
+        pool.pool._posts[OWN] = cast(KeeperPost, pool.keeper)
+        pool.pool.need(OWN, 0.0, 2)
+        pool.pool.need(OWN, 0.0, 2)
+        assert len(pool.keeper.starts) == 3
+        first, second = pool.both_say_hello()
+        process = pool.pool.place(OWN)
+        assert process is not None
+        process.ended = 1
+        assert pool.given() not in (first, second)
+        pool.pool.need(OWN, 0.0, 9)
+        assert len(pool.keeper.starts) == 4
+        pool.pool.need(OWN, 0.0, 0)
+        assert pool.phases([first, second]) == {Phase.READY, Phase.LEAVING}
 
     run_virtually(scenario())
