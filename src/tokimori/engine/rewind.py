@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -14,9 +15,10 @@ from tokimori.errors import Conflict, NotFound, StoreError
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
 from tokimori.model.retention import day_of, first_id_at
-from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, is_ahead, rewound
+from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
 from tokimori.model.target import Unreadable
 from tokimori.model.timing import decidable
+from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
@@ -102,6 +104,28 @@ async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> li
     return found
 
 
+async def late_retries(store: Runs, now: Moment) -> set[JobId]:
+    """Return the jobs of runs that wait for another attempt since one that began after now."""
+    late: set[JobId] = set()
+    before = None
+    for _ in range(MOST_LOOKED_AT // 1_000):
+        asked = RunFilter(states=frozenset({RunState.WAITING}), before=before, limit=1_000, longest=0)
+        page = await store.list_runs(asked)
+        late |= {run.job_id for run in page if run.started is not None and run.started > now + MARGIN}
+        if len(page) < asked.limit:
+            break
+        before = page[-1].id
+    return late
+
+
+async def hasten(store: Jobs, job_id: JobId, now: Moment) -> None:
+    """Let retries of the job that a clock which was ahead has put off begin now. Raises `Conflict` and `NotFound`."""
+    job = await store.get_job(job_id)
+    newest = await store.skips(job_id, limit=1)
+    await store.replace_job(job, *hastened(job, newest[0] if newest else None, now))
+    log.warning("retries of the job %s were put off by a clock that was ahead: they begin now", job_id)
+
+
 class Rewinder:
     """Looks every half a minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
 
@@ -161,6 +185,10 @@ class Rewinder:
                 if job.fired_through > now and _is_readable(job):
                     await self._see_to(job, now)
                     yield
+            yield
+        for job_id in await late_retries(self._store, now):
+            with suppress(Conflict, NotFound):
+                await hasten(self._store, job_id, now)
             yield
 
     async def _see_to(self, job: Job, now: Moment) -> None:

@@ -73,6 +73,15 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
     return new, [_cut(skip, schedule, through) for skip in ahead.skips if skip.first <= through < skip.last]
 
 
+def hastened(job: Job, newest: Skip | None, now: Moment) -> tuple[Job, list[Skip]]:
+    """The job with its cursor back by next to nothing, and the skip that this costs: its retries go by now."""
+    through = Moment(job.fired_through - 1)
+    moments = sorted({*moments_in(job.definition.fired_ahead), job.fired_through})
+    definition = replace(job.definition, fired_ahead=tuple(rows_of(moments)))
+    new = replace(job, version=job.version + 1, definition=definition, updated=now, fired_through=through)
+    return new, [newest] if newest is not None and newest.first > through else []
+
+
 def without_passed(job: Job) -> Job | None:
     """The job without what the cursor has passed of `fired_ahead`; None where that is nothing."""
     rows = job.definition.fired_ahead

@@ -142,7 +142,8 @@ class Jobs(Protocol):
         """Put `new` in place of `old` if incarnation, version, state and `fired_through` still are those of `old`.
 
         Where the cursor goes back (`model.rewind`), skips that begin after it are gone before `skips` are written, and
-        ready runs that are due after `new.updated` wait again, but for children.
+        ready runs that are due after `new.updated` wait again, but for children. What waits for another attempt, and
+        began the last one after `new.updated`, is due then.
 
         When this returns, nothing of the old definition is claimed any more, though where the job has many runs some
         of them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their

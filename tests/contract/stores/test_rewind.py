@@ -9,10 +9,10 @@ from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, la
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.engine.fire import Schedules
-from tokimori.engine.rewind import rewind
+from tokimori.engine.rewind import hasten, late_retries, rewind
 from tokimori.errors import Conflict
 from tokimori.model.job import Job, JobState
-from tokimori.model.outcome import Failed
+from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import AnchoredOn, Misfire
 from tokimori.model.retention import expiry_of
 from tokimori.model.run import child_origin
@@ -221,6 +221,30 @@ async def test_a_cursor_that_somebody_wanted_ahead_stays(store: Store) -> None:
     await store.add_jobs([replace(a_job("weekly", schedule="0 0 * * 1"), fired_through=Moment(NOW + 6 * DAY))])
     assert await put_back(store, NOW) is None
     assert await put_back(store, NOW, "weekly") is None
+
+
+@pytest.mark.parametrize("schedule", [None, HOURLY])
+async def test_a_retry_that_was_put_off_by_a_clock_ahead_is_due(
+    store: Store, worker: Worker, schedule: str | None
+) -> None:
+    """Not one of the right time; and the moment at the cursor, which is decided, comes no second time."""
+    terms = {"schedule": schedule} if schedule else {}
+    job = a_job(next_due=Moment(NOW + HOUR) if schedule else None, max_running=0, **terms)
+    await store.add_jobs([job])
+    for due, now in ((NOW - 1, NOW), (NOW, Moment(NOW + TWO_DAYS))):
+        await store.add_run(a_request(job, due=Moment(due)), NOW)
+        (claimed,) = await worker.claim(1, now)
+        await worker.settle(claimed, RetryAt(Moment(now + HOUR)), now)
+    if schedule:
+        await go_on(store, NOW, Moment(NOW + HOUR))
+    now = Moment(NOW + MINUTE)
+    assert await late_retries(store, now) == {job.id}
+    await hasten(store, job.id, now)
+    waiting = await store.list_runs(RunFilter(states=frozenset({RunState.WAITING})))
+    assert sorted({run.due for run in waiting}) == [now, NOW + HOUR]
+    if schedule:
+        await go_on(store, NOW, Moment(NOW + 3 * HOUR))
+        await check_balance(store, job, Moment(NOW + 3 * HOUR))
 
 
 async def test_a_run_that_failed_ahead_was_made(store: Store, worker: Worker) -> None:

@@ -99,6 +99,9 @@ def _rewind(job: Job) -> Iterator[str]:
     put_off = """UPDATE tokimori_runs SET state = 'waiting'
         WHERE incarnation = %s AND state = 'ready' AND due > %s AND LEFT(origin, 2) <> 'c:'"""
     yield sql(put_off, job.incarnation, job.updated)
+    hasten = """UPDATE tokimori_runs SET due = LEAST(due, %s)
+        WHERE incarnation = %s AND state = 'waiting' AND started > %s"""
+    yield sql(hasten, job.updated, job.incarnation, job.updated)
 
 
 async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:
