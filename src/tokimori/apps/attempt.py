@@ -98,7 +98,7 @@ class Attempt:
                 else:
                     with self._span(self._tracer):
                         returned = self._act(self.task)
-                if returned is not None and inspect.isawaitable(returned):
+                if hasattr(returned, "__await__"):
                     self._act, self._begun = lambda _: returned, False
                     return None
                 end = self._said(returned)

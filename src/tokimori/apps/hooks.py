@@ -6,16 +6,17 @@ closes one that is broken or too old only between two requests: here that is bet
 
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 Hook = Callable[[], object]
 
 
 def hooks() -> tuple[Hook, ...]:
     """Return what is to be called now: a function may have loaded a library meanwhile."""
-    db: Any = sys.modules.get("django.db")
-    conf: Any = sys.modules.get("django.conf")
-    if db is None or conf is None or not conf.settings.configured:
+    if "django.db" not in sys.modules:
+        return ()
+    db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
+    if conf is None or not conf.settings.configured:
         return ()
     hook: Hook | None = getattr(db, "close_old_connections", None)  # none while it is being imported
     return () if hook is None else (hook,)

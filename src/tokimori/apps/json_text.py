@@ -20,6 +20,14 @@ TEXTS = (
 """Types that msgspec does not know: their values are texts, and made of these again."""
 
 
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""Made once: `json.loads` would make one for each text."""
+
+
 def text_of(value: object, what: str) -> str:
     """The value as JSON. Raises `InvalidInput` where it can't be."""
     try:
@@ -54,13 +62,9 @@ def clean(text: str) -> str:
 def value_of(payload: str) -> Any:
     """The JSON value of a payload; a text that is no JSON is itself."""
     try:
-        return json.loads(payload, parse_constant=_refuse)
+        return _DECODER.decode(payload)
     except (ValueError, RecursionError):
         return payload
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _check_finite(value: object) -> None:

@@ -8,20 +8,20 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tokimori.errors import InvalidInput
+from tokimori.service.given import Span, seconds_of
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def retry(
-    attempts: int = 3, delay: float = 0.0, backoff: float = 1.0
-) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+def retry(attempts: int = 3, delay: Span = 0.0, backoff: float = 1.0) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """A decorator: a call that raises is tried again, `attempts` times in all.
 
-    It waits `delay` seconds before the second try, and `backoff` times as long before each further one. The last
-    error is raised. Raises `InvalidInput`.
+    It waits for `delay` before the second try, and `backoff` times as long before each further one. The last error is
+    raised. Raises `InvalidInput`.
     """
-    for name, value, least in (("attempts", attempts, 1), ("delay", delay, 0), ("backoff", backoff, 1)):
+    seconds = seconds_of("delay", delay)
+    for name, value, least in (("attempts", attempts, 1), ("backoff", backoff, 1)):
         if value < least:
             raise InvalidInput(f"{name}: {value!r} is too small", field=name, value=value, allowed=f"from {least}")
 
@@ -32,7 +32,7 @@ def retry(
                 try:
                     return function(*args, **kwargs)
                 except Exception:
-                    time.sleep(delay * backoff**number)
+                    time.sleep(seconds * backoff**number)
             return function(*args, **kwargs)
 
         @wraps(function)
@@ -41,7 +41,7 @@ def retry(
                 try:
                     return await cast("Awaitable[Any]", function(*args, **kwargs))
                 except Exception:
-                    await asyncio.sleep(delay * backoff**number)
+                    await asyncio.sleep(seconds * backoff**number)
             return await cast("Awaitable[Any]", function(*args, **kwargs))
 
         return cast("Callable[_P, _R]", call_async) if inspect.iscoroutinefunction(function) else call

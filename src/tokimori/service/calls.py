@@ -167,7 +167,7 @@ def _plain(field: str, value: object) -> object:
         case bytes() | bytearray() | memoryview():  # it would go as a text
             raise _no_json(field, value)
         case _:
-            return _encodable(field, value)
+            return _encodable(field, str.__str__(value) if isinstance(value, str) else value)  # of a phrase the text
 
 
 def _key(field: str, key: object) -> str:

@@ -143,6 +143,9 @@ async def test_pause_and_resume(door: Asker) -> None:
 async def test_trigger(door: Asker) -> None:
     """A run is found where the answer says; the same key gives the same run."""
     await door.post(JOBS, HELLO)
+    terms = {"timeout": "5m", "retry": {"delay": "1m30s"}}
+    patched = await door.post(f"{JOBS}/hello", terms, method="PATCH")
+    assert (patched.status, patched.json["timeout"], patched.json["retry"]["delay"]) == (200, 300, 90)
     for payload, kept in (({"to": ["ann"]}, '{"to":["ann"]}'), ([1], "[1]")):
         asked = await door.post(f"{JOBS}/hello/trigger", {"payload": payload, "at": "2h"})
         assert (asked.status, asked.json["payload"], asked.json["state"]) == (201, kept, "waiting")

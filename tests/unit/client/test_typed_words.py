@@ -47,6 +47,7 @@ def test_a_job_says_lengths_as_texts(client: Client) -> None:
     assert {getattr(job.definition, name) for name in names} == {90.0}
     assert (job.definition.retry.delay, job.definition.retry.cap) == (60.0, 7200.0)
     assert job.definition.schedule == "every 10 seconds"
+    assert client.explain(every(10).seconds).sentence == client.explain("every 10 seconds").sentence
     client.update("one", schedule=on().friday.at("10:00PM"), timeout="5m", retention="7d")
     changed = client.get("one").definition
     assert (changed.schedule, changed.timeout, changed.retention) == ("on friday at 10:00PM", 300.0, "PT604800.000000S")
