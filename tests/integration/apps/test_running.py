@@ -16,6 +16,7 @@ from tokimori.apps.app import App
 from tokimori.apps.running import Running
 from tokimori.apps.task import current_task
 from tokimori.errors import InvalidConfig, Refused
+from tokimori.model.lanes import SILENT_LABEL
 
 
 @pytest.fixture
@@ -181,4 +182,26 @@ def test_a_child_of_the_program_ends_no_node(app: App) -> None:
             run = where.enqueue().id
             until(lambda run=run: state_of(app, run) == "succeeded")  # type: ignore[misc]
             assert app.client.get_run(run).run.result == str(os.getpid())
+    app.client.close()
+
+
+@pytest.mark.prove
+def test_a_coroutine_that_blocks_its_program_is_named(app: App) -> None:
+    """The program is given no run meanwhile, and others are shown which one is why."""
+
+    @app.job()
+    async def blocks() -> None:
+        time.sleep(9)  # noqa: ASYNC251  that is what is tried
+
+    @app.job()
+    def where() -> int:
+        return os.getpid()
+
+    with app.running():
+        run = blocks.enqueue().id
+        until(lambda: any(f" {run} " in node.labels.get(SILENT_LABEL, "") for node in app.client.nodes()))
+        waiting = where.enqueue().id
+        assert state_of(app, waiting) == "ready"
+        until(lambda: [state_of(app, each) for each in (run, waiting)] == ["succeeded"] * 2)
+        until(lambda: not any(SILENT_LABEL in node.labels for node in app.client.nodes()))
     app.client.close()

@@ -64,7 +64,7 @@ def begin(program: AppProgram) -> Iterator[Begin]:
     yield work
     for node in nodes:
         node.kill()
-        node.wait()
+        node.communicate()
 
 
 def trigger(program: AppProgram, job: str, payload: str = "{}") -> str:

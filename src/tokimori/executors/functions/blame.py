@@ -19,8 +19,9 @@ _BUSY = 5
 def blamed(seen: Seen, handlers: Mapping[int, str]) -> Sequence[int]:
     """Return the attempts one of which does not let the others go on; `handlers` are those of all in the process.
 
-    If the loop stands in a function it is a coroutine that is called so; otherwise it is the thread that uses the CPU,
-    or else any that runs one. None where the process is stopped.
+    If the loop stands in a function it is a coroutine that is called so, or else any, or one that is being begun, whose
+    module is imported for it. Otherwise it is the thread that uses the CPU, or else any that runs one. None where the
+    process is stopped.
     """
     if seen.stopped:
         return ()
@@ -28,7 +29,7 @@ def blamed(seen: Seen, handlers: Mapping[int, str]) -> Sequence[int]:
     if names := _on_the_loop(seen.stacks):
         there = [number for number, thread in begun.items() if thread == LOOP]
         called = [number for number in there if re.split(r"[.:]", handlers[number])[-1] in names]
-        return called or there
+        return called or there or [number for number in handlers if number not in begun]
     threads = [number for number, thread in begun.items() if thread != LOOP]
     most = max((seen.used.get(begun[number], 0) for number in threads), default=0)
     busy = [number for number in threads if seen.used.get(begun[number], 0) >= max(_BUSY, most / 2)]

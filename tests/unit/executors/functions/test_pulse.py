@@ -54,11 +54,12 @@ HANDLERS = {1: "a", 2: "jobs.b", 3: "jobs:c", 4: "d", 5: "b"}
         (Seen(stacks=WAITING, runs={2: LOOP, 9: 7}), [2]),
         (Seen(stacks=f"{WAITING.replace('run_forever', 'run')}\n\n{IN_B}", runs={1: 7, 2: LOOP, 3: LOOP}), [2]),
         (Seen(stacks=IN_ANOTHER, runs={1: 7, 2: LOOP, 3: LOOP}), [2, 3]),
-        (Seen(stacks=IN_ANOTHER, runs={1: 7}), []),
+        (Seen(stacks=IN_ANOTHER, runs={1: 7}), [2, 3, 4, 5]),
+        (Seen(stacks=IN_ANOTHER, runs=dict.fromkeys(HANDLERS, 7)), []),
     ],
 )
 def test_who_is_blamed(seen: Seen, found: list[int]) -> None:
-    """The coroutine in which the loop stands, or else the thread that is at work; never what has not begun."""
+    """The coroutine in which the loop stands, or else the thread that is at work; rarely what has not begun."""
     assert list(blamed(seen, HANDLERS)) == found
 
 
