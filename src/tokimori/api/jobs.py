@@ -248,9 +248,10 @@ class Jobs:
         try:
             return _tagged(await service.add(job_id, **body), 201)
         except AlreadyExists:
-            if key is None or not is_said(job := await service.get(str(job_id)), body, service.time_zone):
-                raise
-            return _tagged(job)
+            with suppress(NotFound):  # it may be one that the sender does not see
+                if key is not None and is_said(job := await service.get(str(job_id)), body, service.time_zone):
+                    return _tagged(job)
+            raise
 
     async def show(self, request: Request) -> Response:
         """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""

@@ -13,6 +13,7 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import site_of
 from tests.servers import mariadb, postgres, redis
+from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
 
 STORES = [
     pytest.param(lambda _: None, id="sqlite"),
@@ -52,7 +53,7 @@ class Shop:
     """A node with two queues and a token for each; the owner has the secret."""
 
     def __init__(self, program: Program, url: str, secret: str) -> None:
-        self.program, self.owner = program, Holder(url, secret)
+        self.program, self.url, self.owner = program, url, Holder(url, secret)
         self.qa, self.qb = (
             Holder(url, program("token", "create", name, "--role", "operate", "--queues", name).strip())
             for name in ("qa", "qb")
@@ -75,6 +76,8 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     program = Program(tmp_path)
     if (url := request.param(tmp_path)) is not None:
         program.environment = {**program.environment, "TOKIMORI_STORE": url}
+    program("secret", "key", str(tmp_path / "keys"))
+    program.environment = {**program.environment, "TOKIMORI_SECRETS_KEY_FILE": str(tmp_path / "keys")}
     with site_of(program) as site:
         yield Shop(program, site.url, site.secret)
 
@@ -121,3 +124,28 @@ def test_whoever_has_the_id_now(shop: Shop, became: Callable[[Shop], None]) -> N
     mine = shop.qa.ask("POST", "/jobs/payroll/trigger", {})[1]["id"]
     assert [each["id"] for each in shop.qa.ask("GET", "/runs?job_id=payroll")[1]] == [mine]
     assert [each["id"] for each in shop.qb.ask("GET", "/runs?job_id=payroll")[1]] == [run]
+
+
+def test_secrets_builds_and_keys(shop: Shop) -> None:
+    """A queue gives no secret, nobody changes a build that is whole, and the key of a request is its sender's."""
+    assert shop.owner.ask("PUT", "/secrets/PAY", {"value": SECRET, "jobs": ["pay-"]})[0] in (200, 201)
+    theirs = {"id": "pay-mine", "queue": "qa", "url": "https://example.org/?{{secret.PAY}}"}
+    assert shop.qa.ask("POST", "/jobs", theirs)[0] == 403
+    assert shop.qa.ask("GET", "/secrets")[1] == []
+    content = frozen({MAIN: b"print('hello')\n"}, Manifest(task="ping"))
+    digest, pieces = digest_of(content), pieces_of(content)
+    place = f"/tasks/ping/builds/{digest}/0"
+    assert shop.owner.ask("PUT", place, {"piece": pieces[0]})[0] == 200
+    said = {"digest": digest, "size": len(content), "pieces": 1}
+    assert shop.owner.ask("POST", "/tasks/ping/builds", said)[0] == 200
+    ops = Holder(shop.url, shop.program("token", "create", "ops", "--role", "operate").strip())
+    assert ops.ask("PUT", place, {"piece": "AAAA"})[0] == 409
+    assert ops.ask("PUT", f"/tasks/ghost/builds/{digest}/0", {"piece": "AAAA"})[0] in (200, 403)  # not by root
+    entries = [each["what"] for each in shop.owner.ask("GET", "/audit")[1]]
+    assert {"tasks.put_piece", "tasks.build"} <= set(entries)
+    put = {"noop": True, "queue": "qa"}
+    assert [ops.ask("PUT", "/jobs/new", put, **{"If-None-Match": "*"})[0] for _ in range(2)] == [201, 412]
+    key = {"Idempotency-Key": "17"}
+    runs = [who.ask("POST", "/jobs/new/trigger", {}, **key)[1]["id"] for who in (ops, ops, shop.qa)]
+    assert runs[0] == runs[1] != runs[2]
+    assert ops.ask("POST", "/jobs/new/trigger", {"payload": "1"}, **key)[0] == 422
