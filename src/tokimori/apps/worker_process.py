@@ -33,6 +33,7 @@ from tokimori.apps.routes import Act
 from tokimori.apps.streams import Outputs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
+from tokimori.apps.worker_title import WorkerTitle
 from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import (
     Begin,
@@ -106,6 +107,7 @@ class WorkerProcess(asyncio.Protocol):
         self._done = asyncio.Event()
         self._sent = asyncio.Event()
         self._sent.set()
+        self._title = WorkerTitle(f"{told.number} of {told.app}", self._attempts, self._loop)
         self._home, self._is_fork = threading.get_ident(), False
         tell_of_forks(self._forked)
 
@@ -138,6 +140,7 @@ class WorkerProcess(asyncio.Protocol):
             self._threads.begin_missing()
         else:
             self._threads.set_going(len(self._attempts))
+        self._title.touch()
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,6 +1,7 @@
 """`tokimori serve`"""
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -103,6 +104,7 @@ def make_folders(settings: "Settings") -> None:
 def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[], "Loaded"]) -> int:
     """Run a node until it is stopped; the exit code. `tell` tells a person one line, `read` reads settings anew."""
     from tokimori.clock import SystemClock
+    from tokimori.executors.keeper.kernel import Title, name_myself
     from tokimori.logs.rotation import Rotation
     from tokimori.logs.setup import STANDARD_ERROR, start_logging
     from tokimori.node.notify import starter_of
@@ -122,6 +124,8 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
         stderr=STANDARD_ERROR if said.stderr else None,
     )
     starter = starter_of(os.environ)
+    name_myself(b"tokimori")
+    Title().show(f"tokimori: server {' '.join(sys.argv[1:])}")
     try:
         with watched(warn) as (runner, begin):
 

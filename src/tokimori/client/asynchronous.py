@@ -41,7 +41,7 @@ from tokimori.service.schema import open_prepared
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.stores.open import open_store
-from tokimori.traces.ambient import ambient
+from tokimori.traces.ambient import ambient, run_in_hand
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class AsyncClient(Service, Locking[Lock]):
             random,
             time_zone=time_zone,
             author=author,
-            parent=program.run_id,
+            parent=run_in_hand(program.run_id),
             traceparent=ambient(os.environ),
             semaphore_store=stores.semaphore,
             cipher=cipher,

@@ -73,7 +73,7 @@ class Door:
         *,
         author: str | None,
         time_zone: str | None,
-        parent: str | None,
+        parent: Callable[[], str | None],
         traceparent: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.author = author
@@ -109,8 +109,9 @@ class Door:
         """What calls the methods of a part; of the service itself if it has no name."""
 
         async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-            if method.__name__ in ("ask", "trigger", "trigger_many") and not part and self._parent is not None:
-                kwargs.setdefault("parent", self._parent)
+            asks = not part and method.__name__ in ("ask", "trigger", "trigger_many")
+            if asks and (by := self._parent()) is not None:
+                kwargs.setdefault("parent", by)
             if method.__name__ in ("ask", "trigger") and not part and (at := self.traceparent()) is not None:
                 kwargs.setdefault("traceparent", at)
             body = written(method, args, kwargs, author=self.author, time_zone=self.time_zone)

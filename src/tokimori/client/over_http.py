@@ -37,7 +37,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
-from tokimori.traces.ambient import ambient
+from tokimori.traces.ambient import ambient, run_in_hand
 
 POLL = 0.25
 """Seconds between two looks at a run for which somebody waits."""
@@ -240,6 +240,6 @@ def new_door(url: str, time_zone: str | None, author: str | None) -> Callable[[]
     """A function that makes doors at this address, one for each process. Raises `InvalidInput` and `InvalidConfig`."""
     given = {} if time_zone is None else {"time_zone": check_zone(time_zone)}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
-    address, parent = address_of(url, loaded.settings.state_dir), this_program(os.environ).run_id
+    address, parent = address_of(url, loaded.settings.state_dir), run_in_hand(this_program(os.environ).run_id)
     place = ambient(os.environ)
     return lambda: Door(address, author=author, time_zone=time_zone, parent=parent, traceparent=place)

@@ -13,6 +13,7 @@ from tokimori.model.dependents import Edge, Join, On, Parent
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.notifier import Notifier, NotifyOn
 from tokimori.model.policies import (
+    DEFAULT_KEPT_RUNS,
     DEFAULT_RETENTION,
     LONGEST,
     MOST_KEPT_RUNS,
@@ -98,7 +99,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     parents: tuple[Parent, ...] = ()
     join: Join = Join.ANY
     retention: str = DEFAULT_RETENTION
-    keep_runs: Annotated[int, Meta(ge=0, le=MOST_KEPT_RUNS)] = 1000
+    keep_runs: Annotated[int, Meta(ge=0, le=MOST_KEPT_RUNS)] = DEFAULT_KEPT_RUNS
     expect_within: Within | None = None
     mailto: str | None = None
     semaphores: tuple[str, ...] = ()

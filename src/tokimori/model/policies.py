@@ -18,6 +18,7 @@ Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 Within = Annotated[float, Meta(ge=1, le=LONGEST)]
 """Seconds within which something is expected: nobody looks more often than every few seconds."""
 DEFAULT_RETENTION = "P30D"
+DEFAULT_KEPT_RUNS = 1_000
 MOST_KEPT_RUNS = 100_000
 """The most that `keep_runs` may be: pruning passes over so many index entries to find the oldest one that stays."""
 
@@ -104,9 +105,12 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 @lru_cache(maxsize=256)
 def retention_of(text: str) -> int:
-    """The microseconds of a retention; a month counts 31 days: nothing goes too early. Raises `InvalidInput`."""
+    """The microseconds of a retention; a month counts 31 days: nothing goes too early. 0: nothing is kept.
+
+    Raises `InvalidInput`.
+    """
     try:
-        duration = parse_duration(text, field="retention")
+        duration = parse_duration(text, field="retention", above_zero=False)
     except InvalidSchedule as fault:
         raise InvalidInput(fault.message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
     length = (duration.months * 31 + duration.days) * DAY + duration.exact

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import DAY, MILLISECOND, Moment
+from tokimori.clock import DAY, HOUR, MILLISECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, RunId, uuid7
 from tokimori.model.job import Job
-from tokimori.model.policies import DEFAULT_RETENTION, retention_of
+from tokimori.model.policies import DEFAULT_KEPT_RUNS, DEFAULT_RETENTION, retention_of
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import ENDS
 
@@ -17,6 +17,8 @@ MOST_COUNTED = 50_000
 """How many kept runs of a job, and how many of its skips, are counted: those of a month where it runs each minute."""
 KEYS_KEPT = 30 * DAY
 """How long at least the origins of requests, backfills and children are known after the end of their run. DESIGN §3."""
+ASKED_AGAIN = HOUR
+"""And of jobs that keep nothing: longer than anybody whose answer was lost asks again."""
 NODES_KEPT = 30 * DAY
 """How long a node that went is known: the attempts of its runs name it, and by it their host."""
 
@@ -103,21 +105,24 @@ def daily_counts(rows: Iterable[tuple[Moment, str, int, int, int]]) -> list[Dail
 def expiry_of(job: Job, now: Moment) -> Expiry | None:
     """What of the job may go; None where its definition can't be read: nobody here knows how long it stays.
 
-    Of a job without a schedule every run is a request or a child.
+    Of a job without a schedule every run is a request or a child. Of one whose retention is zero nothing is kept but
+    counts, unless it says `keep_runs` itself.
     """
     definition = job.definition
     if isinstance(definition.target, Unreadable):
         return None
-    before = Moment(now - retention_of(definition.retention))
-    keyed_before = Moment(min(before, now - KEYS_KEPT))
+    length = retention_of(definition.retention)
+    before = Moment(now - length)
+    keyed_before = Moment(min(before, now - KEYS_KEPT) if length else now - ASKED_AGAIN)
     if definition.schedule is None:
         before = keyed_before
+    forgets = not length and definition.keep_runs == DEFAULT_KEPT_RUNS
     return Expiry(
         job_id=job.id,
         incarnation=job.incarnation,
         before=before,
         keyed_before=keyed_before,
-        keep_runs=definition.keep_runs,
+        keep_runs=0 if forgets else definition.keep_runs,
         made_before=first_id_at(before),
     )
 

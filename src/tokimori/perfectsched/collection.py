@@ -1,8 +1,10 @@
 """The collection: schedules that are jobs of one queue, and the slots of all of them."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from logging.handlers import WatchedFileHandler
 from types import TracebackType
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -20,7 +22,10 @@ from tokimori.perfectsched.task import Schedule, ScheduleWithMetadata, Task
 from tokimori.service.arguments import RetryArguments
 from tokimori.service.given import Span
 
+log = logging.getLogger("tokimori.perfectsched")
 PAGE = 1_000
+LONGEST_WAIT = 60.0
+"""Seconds: what one poll may wait."""
 WITHOUT_END = 1_000_000
 """Attempts: at one a second it takes eleven days until they are used up."""
 
@@ -35,6 +40,7 @@ class ScheduleCollection:
         self.client = client
         self.config = config or Config(type=TYPE, url="", table=TABLE)
         self._worker = f"{socket.gethostname()}:{os.getpid()}"
+        self._log = None if self.config.log is None else _log_in(self.config.log)
 
     def __getitem__(self, key: str) -> Schedule:
         """The schedule of that key; nothing is asked of the store yet."""
@@ -130,11 +136,24 @@ class ScheduleCollection:
             alive_time=self.config.alive_time if alive_time is None else alive_time,
             worker=self._worker,
         )
-        return [Task.of_run(self, run) for run in runs]
+        found = [Task.of_run(self, run) for run in runs]
+        for task in found:
+            log.info("acquired the slot %d of %r", task.scheduled_time, task.key)
+        return found
+
+    def tasks(self, *, alive_time: Span | None = None) -> Iterator[Task]:
+        """Take one slot after the other, for ever. Where none is due, look again after `poll_interval` seconds."""
+        while True:
+            task = self.poll(alive_time=alive_time, wait=min(self.config.poll_interval, LONGEST_WAIT))
+            if task is not None:
+                yield task
 
     def close(self) -> None:
-        """Give back what is in hand, and close the store."""
+        """Give back what is in hand, and close the store and the log."""
         self.client.close()
+        if self._log is not None:
+            log.removeHandler(self._log)
+            self._log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -157,3 +176,15 @@ def open(config: str | Mapping[str, object]) -> ScheduleCollection:
         raise
     except InvalidInput as fault:
         raise InvalidConfig([fault.message]) from None
+
+
+def _log_in(file: str) -> logging.Handler:
+    """Write what becomes of tasks to this file, which may be moved away. Raises `InvalidConfig`."""
+    try:
+        handler = WatchedFileHandler(file, encoding="utf-8")
+    except OSError as fault:
+        raise InvalidConfig([f"log: {file!r} can't be written: {fault.strerror}"]) from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    return handler

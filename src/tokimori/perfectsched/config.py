@@ -17,7 +17,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """PerfectSched's keys. `table` is the queue of the collection's jobs; times are seconds.
 
     `timezone` is that of schedules which name none. A task that nobody speaks of for `alive_time` is given away again,
-    and so is one `retry_wait` after its `retry()`. `poll_interval`, `log` and `max_acquire` are read and not used.
+    and so is one `retry_wait` after its `retry()`. `tasks()` looks again after `poll_interval`; `log` is a file of what
+    becomes of tasks, and `max_acquire` how many `poll_multi` takes.
     """
 
     type: str
@@ -27,7 +28,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     alive_time: Annotated[float, msgspec.Meta(gt=0)] = 300
     retry_wait: Annotated[float, msgspec.Meta(ge=0)] = 300
     sslca: str | None = None
-    poll_interval: float = 1.0
+    poll_interval: Annotated[float, msgspec.Meta(ge=0)] = 1.0
     log: str | None = None
     max_acquire: int = 1
 

@@ -1,5 +1,6 @@
 """Schedules, and the tasks that their slots become."""
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from zoneinfo import ZoneInfo
@@ -17,6 +18,8 @@ from tokimori.service.jobs import schedule_for
 
 if TYPE_CHECKING:
     from tokimori.perfectsched.collection import ScheduleCollection
+
+log = logging.getLogger("tokimori.perfectsched")
 
 
 class Schedule:
@@ -135,11 +138,13 @@ class Task(ScheduleWithMetadata):
                 raise self._already_finished() from None
             raise
         self._finished = True
+        log.info("finished the slot %d of %r", self.scheduled_time, self.key)
 
     def retry(self, retry_wait: Span | None = None) -> None:
         """The same slot is to come again, after `retry_wait` (that of the configuration by default)."""
         after = self._collection.config.retry_wait if retry_wait is None else retry_wait
         self._collection.client.claims.retry(self._of.run_id, self._of.token, after=after)
+        log.info("the slot %d of %r is to come again", self.scheduled_time, self.key)
 
     def release(self) -> None:
         """Somebody else is to take it, at once."""

@@ -34,10 +34,10 @@ class Duration(Struct, frozen=True):
         return f"P{date}T{time}" if time else f"P{date}"
 
 
-def parse_duration(text: str, *, field: str = "period") -> Duration:
+def parse_duration(text: str, *, field: str = "period", above_zero: bool = True) -> Duration:
     """Read a duration. Hours, minutes and seconds may have fractions; digits beyond the microsecond are cut.
 
-    Raises `InvalidSchedule`, also for a length of zero.
+    Raises `InvalidSchedule`, for a length of zero too, unless that may be.
     """
     found = _DURATION.match(text)
     if found is None:
@@ -47,7 +47,7 @@ def parse_duration(text: str, *, field: str = "period") -> Duration:
         _exact(amount, unit, text, field) for amount, unit in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND))
     )
     duration = Duration(int(years or 0) * 12 + int(months or 0), int(weeks or 0) * 7 + int(days or 0), exact)
-    if duration == Duration(0, 0, 0):
+    if above_zero and duration == Duration(0, 0, 0):
         raise _invalid(text, field)
     return duration
 

@@ -63,7 +63,7 @@ class JobService(RunService):
         *,
         time_zone: str = "UTC",
         author: str | None = None,
-        parent: str | None = None,
+        parent: Callable[[], str | None] = lambda: None,
         traceparent: Callable[[], str | None] = lambda: None,
         semaphore_store: StoreOnDemand | None = None,
         now: Now | None = None,

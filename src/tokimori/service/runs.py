@@ -76,13 +76,13 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
 
 
 class RunService:
-    """The part of the service that concerns runs. `parent` is the parent of runs whose request does not name one.
+    """The part of the service that concerns runs. `parent` tells the parent of runs whose request does not name one.
 
     `traceparent` tells where the program stands in a trace right now.
     """
 
     _author: str | None
-    _parent: str | None
+    _parent: Callable[[], str | None]
     _traceparent: Callable[[], str | None]
 
     def __init__(
@@ -145,7 +145,7 @@ class RunService:
         runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
         that of those which name none. Raises what `trigger` does.
         """
-        checked_id, by = check_job_id(job_id), self._parent if parent is None else parent
+        checked_id, by = check_job_id(job_id), self._parent() if parent is None else parent
         wanted = read_many(requests, by, self._traceparent())
         answers: list[Run] = []
         for batch in batches(wanted):
@@ -169,7 +169,7 @@ class RunService:
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> tuple[Request, Job, Run]:
         """The request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
-        fields.setdefault("parent", self._parent)
+        fields.setdefault("parent", self._parent())
         fields.setdefault("traceparent", self._traceparent())
         request = read_request(key, payload, fields)
         now = await self._now()

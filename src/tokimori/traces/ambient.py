@@ -7,11 +7,22 @@ from contextvars import ContextVar
 from tokimori.model.trace import VARIABLE, traceparent_in
 
 _of_attempt: ContextVar[str | None] = ContextVar("tokimori_traceparent", default=None)
+_run: ContextVar[str | None] = ContextVar("tokimori_run", default=None)
 
 
 def go_on_from(traceparent: str | None) -> None:
     """In the calling context an attempt goes on that stands there."""
     _of_attempt.set(traceparent)
+
+
+def work_on(run_id: str) -> None:
+    """In the calling context an attempt of this run goes on."""
+    _run.set(run_id)
+
+
+def run_in_hand(otherwise: str | None) -> Callable[[], str | None]:
+    """Return what tells which run the caller works on: that of its function, else that which started this program."""
+    return lambda: _run.get() or otherwise
 
 
 def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:

@@ -36,7 +36,6 @@ _MOST_COLUMNS = 100
 """Far more than Kōjō has: a file may name one row of a million columns a million times."""
 _STEP_FROM = re.compile(r"(?<![-\w*])\d+/\d+")
 _MOST_PRIORITY = 100
-_SHORTEST = "PT1S"
 _WAITING = ("new", "waiting", "crashed")
 Row = tuple[str, Mapping[str, Any]]
 """Where a row stands, and its columns."""
@@ -77,7 +76,7 @@ def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]
 
 def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str) -> Entry:
     warnings = Warnings()
-    code, retention = filled_text_in(row, "type_code"), _retention(row, warnings)
+    code, retention = filled_text_in(row, "type_code"), _optional_text(row, "auto_delete_interval_duration")
     fields = {
         "name": _optional_text(row, "name") or (code if code != id_of(code) else None),
         **_target(row, command),
@@ -99,15 +98,6 @@ def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str)
 def _optional_text(row: Mapping[str, Any], name: str) -> str | None:
     value = row.get(name)
     return None if value in (None, "") else filled_text_in(row, name)
-
-
-def _retention(row: Mapping[str, Any], warnings: Warnings) -> str | None:
-    """How long what has ended is kept; here that is above zero."""
-    text = _optional_text(row, "auto_delete_interval_duration")
-    if text is None or re.search("[1-9]", text) or not text.startswith("P"):
-        return text
-    warnings.add("auto_delete_interval_duration", text, f"what has ended is kept for {_SHORTEST} at least")
-    return _SHORTEST
 
 
 def _flag(row: Mapping[str, Any], name: str, *, default: bool) -> bool:

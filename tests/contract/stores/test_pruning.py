@@ -188,6 +188,15 @@ async def test_a_key_is_known_for_a_month(store: Store, worker: Worker) -> None:
     assert (await store.add_run(anew, NOW)).id == anew.id
 
 
+async def test_a_retention_of_nothing_leaves_counts_alone(store: Store, worker: Worker) -> None:
+    """What the schedule brought goes as it ends, what was asked for an hour later: each is counted."""
+    past = [Past(0.001, "s"), Past(0.001, "m"), Past(0.1, "m")]
+    job, runs = await a_past(store, worker, past, retention="PT0S", schedule=EVERY_SECOND)
+    assert await prune(store, expiry(job)) >= 2
+    assert [run.id for run in await kept(store, job)] == [runs[1].id]
+    assert (await totals(store, job.id)).total() == 3
+
+
 async def test_the_newest_runs_stay(store: Store, worker: Worker) -> None:
     """So many runs as a job keeps are there whatever their age, and the newest skip is."""
     job, runs = await a_past(store, worker, [Past(100 - n) for n in range(10)], keep_runs=4)

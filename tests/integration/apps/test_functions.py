@@ -319,3 +319,34 @@ def test_what_a_killed_node_has_kept_goes_on_elsewhere(program: AppProgram) -> N
         assert stop(second) == 0
     ended = program.json("run", "show", run)
     assert (ended["result"], ended["attempt"], ended["lost"]) == ("[1,2]", 2, 1)
+
+
+def test_what_a_function_asks_for_by_a_client_has_its_run_as_parent(program: AppProgram) -> None:
+    """Whatever client it opens; and `ps` shows what each process does meanwhile."""
+    url = program.environment["TOKIMORI_STORE"]
+    program.app.write_text(
+        "import time, tokimori\napp = tokimori.App()\n@app.job\ndef asks():\n"
+        f"    with tokimori.open({url!r}) as client:\n"
+        "        client.trigger('asked')\n        client.trigger_many('asked', [{}])\n"
+        "    time.sleep(2)\n"
+        "@app.job\nasync def waits():\n"
+        f"    async with tokimori.open_async({url!r}) as client:\n        await client.trigger('asked')\n"
+    )
+    program("job", "add", "asked", "--noop")
+    node = program.work()
+    try:
+        run = program.json("job", "trigger", "asks")["id"]
+
+        def shown(pid: int) -> str:
+            return Path(f"/proc/{pid}/cmdline").read_text()
+
+        until(lambda: program.json("run", "show", run)["pid"] is not None)
+        pid = program.json("run", "show", run)["pid"]
+        until(lambda: shown(pid).startswith("tokimori: worker ") and f"asks {run}" in shown(pid))
+        assert shown(node.pid).startswith("tokimori: server ")
+        other = program.outcome("waits")
+        until(lambda: program.json("run", "show", run)["state"] == "succeeded")
+        parents = [each["parent_id"] for each in program.json("run", "list", "--job", "asked")]
+        assert sorted(parents) == sorted([run, run, other["id"]])
+    finally:
+        assert stop(node) == 0

@@ -12,9 +12,9 @@ from tokimori.model.policies import OnLostLease, Overlap, Retry
 from tokimori.model.target import Command, Noop
 
 
-@pytest.mark.parametrize("retention", ["", "30", "P", "P0D", "PT0S", "-P1D", "P1X", "P101Y", "P1D\0"])
+@pytest.mark.parametrize("retention", ["", "30", "P", "PT", "-P1D", "P1X", "P101Y", "P1D\0"])
 def test_a_retention_is_a_duration(retention: str) -> None:
-    """What is no ISO 8601 duration above zero, or longer than a hundred years, is refused by the name of its field."""
+    """What is no ISO 8601 duration, or longer than a hundred years, is refused by the name of its field."""
     with pytest.raises(InvalidInput) as refused:
         check_definition(a_definition(retention=retention))
     assert (refused.value.field, refused.value.value) == ("retention", retention)

@@ -68,3 +68,17 @@ def test_a_day_begins_at_midnight(moment: Moment) -> None:
     """A moment is in the day that began at most a day before."""
     assert 0 <= moment - day_of(moment) < DAY
     assert day_of(moment) % DAY == 0
+
+
+def test_a_retention_of_nothing_keeps_nothing() -> None:
+    """What was asked for stays for an hour, while somebody whose answer was lost may ask again."""
+    terms = {"retention": "PT0S", "schedule": "* * * * *"}
+    found = expiry_of(a_job(a_definition(**terms)), NEW_YEAR)
+    assert found is not None
+    assert (found.before, found.keyed_before, found.keep_runs) == (NEW_YEAR, NEW_YEAR - HOUR, 0)
+    asked = expiry_of(a_job(a_definition(schedule=None, retention="P0D")), NEW_YEAR)
+    assert asked is not None
+    assert asked.before == NEW_YEAR - HOUR
+    kept = expiry_of(a_job(a_definition(**terms, keep_runs=5)), NEW_YEAR)
+    assert kept is not None
+    assert kept.keep_runs == 5

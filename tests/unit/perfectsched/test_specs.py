@@ -5,6 +5,7 @@ cron and time zones `tests/unit/schedules/test_cron_vectors.py`. Of the MySQL dr
 stores tell nobody: `tests/contract/stores/`.
 """
 
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -231,3 +232,22 @@ def test_row_decoding(tmp_path: Path) -> None:
         "n.b": ("n", {"k": 2}, "UTC"),
         **{key: ("n", {}, "UTC") for key in ("n.c", "n.d", "n.e")},
     }
+
+
+def test_tasks_come_until_somebody_leaves(world: World, tmp_path: Path) -> None:
+    """Where none is due it looks again after the poll interval; the log is the file that is named."""
+    file = tmp_path / "sched.log"
+    schedules = world.collection(poll_interval=0, log=str(file))
+    add(schedules, "a", delay=0)
+    for task in schedules.tasks():
+        task.finish()
+        break
+    assert schedules._log is not None
+    logging.getLogger("tokimori.perfectsched").removeHandler(schedules._log)
+    schedules._log.close()
+    assert [line.split(" ", 3)[2:] for line in file.read_text().splitlines()] == [
+        ["INFO", f"acquired the slot {START} of 'a'"],
+        ["INFO", f"finished the slot {START} of 'a'"],
+    ]
+    with pytest.raises(perfectsched.ConfigError, match="log: "):
+        perfectsched.open({"type": "rdb_compat", "url": "memory:", "table": "t", "log": str(tmp_path)})

@@ -122,9 +122,8 @@ def test_what_has_no_equal_is_told() -> None:
         "colour": "red",
     }
     job = only(read_types([("here", {**TYPE, **changes})]))
-    assert (said(job)["priority"], said(job)["retention"]) == (100, "PT1S")
+    assert (said(job)["priority"], said(job)["retention"]) == (100, "PT0S")
     assert [warning.partition(": ")[0] for warning in sorted(job.warnings)] == [
-        "auto_delete_interval_duration",
         "colour",
         "default_importance",
         "schedule_limit_allowance",

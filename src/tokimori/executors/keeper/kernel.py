@@ -108,6 +108,26 @@ def name_myself(name: bytes) -> None:
     _prctl(PR_SET_NAME, ctypes.create_string_buffer(name))
 
 
+class Title:
+    """The command line of this process as `ps` shows it: a text in the memory of its arguments, cut to their length."""
+
+    def __init__(self) -> None:
+        self._start = self._size = 0
+        try:
+            fields = _told("/proc/self/stat").rpartition(b")")[2].split()
+            start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end, proc(5)
+            if 0 < start < end and ctypes.string_at(start, end - start) == _told("/proc/self/cmdline"):
+                self._start, self._size = start, end - start
+        except (OSError, ValueError, IndexError):
+            pass
+
+    def show(self, text: str) -> None:
+        """Show the text; nothing where the kernel does not tell where the arguments are."""
+        if self._size:
+            data = text.encode(errors="replace")[: self._size - 1].ljust(self._size, b"\0")
+            ctypes.memmove(self._start, data, self._size)
+
+
 def die_with_parent() -> None:
     """Have the kernel KILL this process as soon as its parent is dead."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

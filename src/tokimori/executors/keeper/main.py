@@ -15,7 +15,7 @@ from pathlib import Path
 from .channel import Channel
 from .complaint import complain
 from .keeper import Keeper
-from .kernel import adopt_orphans, name_myself
+from .kernel import Title, adopt_orphans, name_myself
 from .loop import Loop, exits_of
 from .notes import Note, end_what_dead_keepers_left
 from .surroundings import Surroundings
@@ -28,6 +28,7 @@ def main() -> None:
     state, runs, limit, way, stdin = sys.argv[2:]
     _heed_no_signals()
     name_myself(b"tokimori-keeper")
+    Title().show(f"tokimori: keeper of {os.getppid()} {state} {sys.argv[1]}")
     channel = Channel(socket.socket(fileno=0))  # every child has its own standard input
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     around = Surroundings(
