@@ -17,8 +17,8 @@ from tokimori.errors import InvalidInput
 _KINDS = inspect.Parameter
 
 
-class UnfitPayload(InvalidInput):
-    """A payload is none for the function: it would not be one at another try, either."""
+class UnfitPayload(Exception):
+    """A payload is none for the function, which its cause says: it would not be one at another try, either."""
 
 
 class Arguments:
@@ -68,7 +68,7 @@ class Arguments:
         try:
             return self.decode(task.payload)
         except InvalidInput as fault:
-            raise UnfitPayload(fault.message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
+            raise UnfitPayload from fault
 
     def decode(self, payload: str | None) -> dict[str, Any]:
         """The arguments that a payload says, by name. Raises `InvalidInput`."""

@@ -194,9 +194,10 @@ class Attempt:
     def _fallen(self, fault: BaseException) -> End:
         """What an exception means: an error, with its traceback in the output. What was said before it stays said."""
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
+        unfit = isinstance(fault, UnfitPayload)
+        fault = (fault.__cause__ if unfit else None) or fault
         if not interrupted:
             self.write(_traceback(fault))
-        unfit = isinstance(fault, UnfitPayload)
         return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault), final=unfit)
 
     # What it tells of itself
