@@ -85,11 +85,11 @@ def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absen
     import asyncio
 
     from tokimori.cli.remote import server
-    from tokimori.service.schema import open_prepared
+    from tokimori.service.schema import open_whole
 
     if (url := server()) is not None:
         return asyncio.run(_at_node(url, act))
-    return asyncio.run(_with_service(load(), open_prepared, act, absent))
+    return asyncio.run(_with_service(load(), open_whole, act, absent))
 
 
 def in_bare_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
@@ -107,9 +107,9 @@ def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
     """As `in_service`, on the store of the settings, whatever context is in use."""
     import asyncio
 
-    from tokimori.service.schema import open_prepared
+    from tokimori.service.schema import open_whole
 
-    return asyncio.run(_with_service(load(), open_prepared, act, Absent.REFUSED))
+    return asyncio.run(_with_service(load(), open_whole, act, Absent.REFUSED))
 
 
 async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:

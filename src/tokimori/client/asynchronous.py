@@ -37,7 +37,7 @@ from tokimori.service.claim_place import Place
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.given import check_author
-from tokimori.service.schema import open_prepared
+from tokimori.service.schema import open_whole
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.stores.open import open_store
@@ -195,7 +195,7 @@ class AsyncClient(Service, Locking[Lock]):
 
     async def __aenter__(self) -> Self:
         """Open the store. Raises `StoreError`, and `SchemaMismatch` if its tables are too old or too new."""
-        await open_prepared(self._store)
+        await open_whole(self._store)
         return self
 
     async def __aexit__(

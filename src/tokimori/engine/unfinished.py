@@ -1,5 +1,7 @@
 """Unfinished: a store that holds no more than a part of a copy says so, and no node works on it."""
 
+from contextlib import suppress
+
 from tokimori.errors import NotFound, StoreError
 from tokimori.model.document import Document
 from tokimori.ports.documents import Documents
@@ -10,11 +12,14 @@ UNFINISHED = Document(kind="copy", name="unfinished", text="", version=1)
 
 async def refuse_unfinished(store: Documents) -> None:
     """Raise `StoreError` where the store holds a part of a copy: its jobs would run here and there, or run twice."""
-    try:
+    with suppress(NotFound):
         await store.get_document(UNFINISHED.kind, UNFINISHED.name)
-    except NotFound:
-        return
-    raise StoreError(
+        raise unfinished()
+
+
+def unfinished() -> StoreError:
+    """Return the error for whoever works on, or writes into, a store that holds a part of a copy."""
+    return StoreError(
         "the store holds a part of a copy, which is under way or was interrupted: run the same `tokimori db copy` "
         "again, which goes on from there, or empty the store",
         field="store",

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from tokimori.clock import Moment
+from tokimori.errors import StoreError
 from tokimori.model.decide import Due
 from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
@@ -286,6 +287,18 @@ class Store(
         It is compared in the transaction of each method, and stays until that has ended. Raises `Overtaken` then. It is
         closed with this one.
         """
+        ...
+
+    def shut_while(self, document: Document, error: Callable[[], StoreError]) -> None:
+        """Raise this error from now on where something is to be changed while there is such a document.
+
+        It is noticed after `looks_every` seconds at the latest.
+        """
+        ...
+
+    @property
+    def looks_every(self) -> float:
+        """See `shut_while`."""
         ...
 
     def mark(self) -> object:

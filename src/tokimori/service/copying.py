@@ -5,14 +5,16 @@ again and goes on; no row is copied twice, and rows of other origin are never mi
 works on it: a document says so from before its first row.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 
 import msgspec
 
 from tokimori.engine.unfinished import UNFINISHED, refuse_unfinished
-from tokimori.errors import Conflict, FamilyChanged, Refused, StoreUnavailable
+from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -86,8 +88,7 @@ async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindC
     copied = {kind: await _copy_kind(source, target, kind, tell) for kind in Kind}
     await _check_idle(source, target)
     found = [await _verified(source, target, kind, copied[kind], tell) for kind in Kind]
-    whole = partial(target.delete_document, UNFINISHED.kind, UNFINISHED.name, UNFINISHED.version)
-    await retried(whole, StoreUnavailable)
+    await _unmark(target)
     return found
 
 
@@ -208,9 +209,24 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
 
 
 async def _mark(source: Store, target: Store) -> None:
-    """A node that joins meanwhile is seen here, or sees the mark."""
+    """A node that joins meanwhile is seen here, or sees the mark; so does who writes, after `looks_every`."""
+    with suppress(NotFound):
+        await retried(partial(target.get_document, UNFINISHED.kind, UNFINISHED.name), StoreUnavailable)
+        return
     await retried(partial(target.put_document, UNFINISHED, None), StoreUnavailable)
-    await _check_idle(source, target)
+    try:
+        await _check_idle(source, target)
+        await asyncio.sleep(2 * target.looks_every)
+        for kind in Kind:
+            await _compare_first(source, target, kind)
+    except (Conflict, Refused):
+        await _unmark(target)
+        raise
+
+
+async def _unmark(target: Store) -> None:
+    whole = partial(target.delete_document, UNFINISHED.kind, UNFINISHED.name, UNFINISHED.version)
+    await retried(whole, StoreUnavailable)
 
 
 async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tokimori.engine.unfinished import UNFINISHED, refuse_unfinished, unfinished
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import Schema, Store
 
@@ -18,7 +19,7 @@ class StoreOnDemand:
         """The open store. Raises `StoreError`; the next call tries again."""
         async with self._opening:
             if not self._is_open:
-                await open_prepared(self.store)
+                await open_whole(self.store)
                 self._is_open = True
         return self.store
 
@@ -60,6 +61,20 @@ async def open_prepared(store: Schema) -> None:
     await store.open()
     try:
         await prepare_schema(store)
+    except BaseException:
+        await store.close()
+        raise
+
+
+async def open_whole(store: Store) -> None:
+    """Do what `open_prepared` does for who may write, and is no node. Raises `StoreError` for a part of a copy, too.
+
+    That is also raised later on, where somebody begins to copy into the store.
+    """
+    await open_prepared(store)
+    try:
+        await refuse_unfinished(store)
+        store.shut_while(UNFINISHED, unfinished)
     except BaseException:
         await store.close()
         raise

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
@@ -14,30 +14,29 @@ from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.transitions import ENDS
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
+from tokimori.stores.guarded import Guarded
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Notices
 
 MOST_CONNECTIONS = 8
 """Of one store, besides one for beats, which wait for nothing else, and one for notices, where there are any."""
+LOOKS_EVERY = 0.25
+"""Seconds: see `Guarded`, where a look is a round trip."""
 MOST_FOR_DOORS = 4
 """For all who ask through doors; they are opened when they are needed."""
 
 
-class Closing(Protocol):
+class Connected(Guarded):
     """Connections with a server."""
 
-    def under(self, guard: Document) -> Self:
-        """See `Store.under`."""
-        ...
-
+    @abstractmethod
     async def close(self) -> None:
         """End all of them; those in use end with what they do."""
-        ...
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
-DB = TypeVar("DB", bound=Closing)
+DB = TypeVar("DB", bound=Connected)
 
 
 class ServerStore(Generic[DB]):
@@ -72,6 +71,13 @@ class ServerStore(Generic[DB]):
         guarded = copy(self)
         guarded._opened = self.db.under(guard), self.beats
         return guarded
+
+    def shut_while(self, document: Document, error: Callable[[], StoreError]) -> None:
+        self.db.shut_while(document, error)
+
+    @property
+    def looks_every(self) -> float:
+        return self.db.looks_every
 
     def mark(self) -> None:
         """The server would have to be asked."""

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, a_job
+from tests.contract.stores.actors import NOW, a_job, a_node, a_request
 from tests.contract.stores.test_documents import a_document
-from tokimori.errors import Overtaken
-from tokimori.model.ids import JobId
+from tokimori.engine.unfinished import UNFINISHED, unfinished
+from tokimori.errors import Overtaken, StoreError
+from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.pause import Pause
+from tokimori.ports.semaphores import Wish
 from tokimori.ports.store import Store
 
 GUARD = a_document("prod", "first", 2**62, kind="set")
@@ -91,3 +93,32 @@ async def test_whoever_has_changed_the_document_sees_all_that_happened_under_it(
     added = await asyncio.gather(*adding)
     assert [job.id for job in await store.list_jobs()] == seen
     assert sum(added) == len(seen) < 3000
+
+
+async def _asked(store: Store) -> None:
+    await store.add_run(a_request(await store.get_job(JobId("old"))), NOW)
+
+
+ID = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e53"
+WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
+    **CHANGES,
+    "add_run": _asked,
+    "register": lambda store: store.register(a_node(id=NodeId(ID))),
+    "acquire": lambda store: store.acquire(Wish(id=PermitId(ID), node=NodeId(ID), semaphore="s", rank=0), NOW),
+}
+
+
+@pytest.mark.parametrize("change", WRITES)
+async def test_nothing_changes_while_the_store_is_shut(store: Store, change: str) -> None:
+    """Whoever had it open before is refused, too, after a moment; when it is open again he goes on."""
+    await _filled(store)
+    plain, before = store.under(GUARD), await _all_in(store)
+    store.shut_while(UNFINISHED, unfinished)
+    await store.list_jobs()
+    await plain.put_document(UNFINISHED, None)
+    await asyncio.sleep(store.looks_every)
+    with pytest.raises(StoreError, match="a part of a copy"):
+        await WRITES[change](store)
+    assert await _all_in(plain) == before
+    await plain.delete_document(UNFINISHED.kind, UNFINISHED.name, UNFINISHED.version)
+    await WRITES[change](store)

@@ -11,13 +11,12 @@ from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.model.ids import ClaimId, NodeId
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claim, Claimed
-from tokimori.stores.guarded import Guarded
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.mysql.store import MysqlStore
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres.store import PostgresStore
 from tokimori.stores.redis.store import RedisStore
-from tokimori.stores.server_store import ServerStore, forwarded
+from tokimori.stores.server_store import Connected, ServerStore, forwarded
 from tokimori.stores.sqlite.store import SqliteStore
 
 METHODS = [name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")]
@@ -36,7 +35,7 @@ def parameters(kind: type[object], method: str) -> list[tuple[str, object, objec
     return [(each.name, each.kind, each.default) for each in others]
 
 
-class Counter(Guarded):
+class Counter(Connected):
     """Connections that know whether they are open."""
 
     def __init__(self, most: int) -> None:

@@ -13,7 +13,6 @@ from tokimori.stores.memory import copying, documents, jobs, nodes, pauses, plan
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import telling
-from tokimori.stores.rules.errors import overtaken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,8 +40,7 @@ class MemoryStore(Guarded):
 
     async def _turn(self) -> Tables:
         await asyncio.sleep(0)
-        if (guard := self.guard) is not None and self._tables.documents.get((guard.kind, guard.name)) != guard:
-            raise overtaken(guard)
+        self.check(lambda each: self._tables.documents.get((each.kind, each.name)) == each)
         return self._tables
 
     def tell(self) -> None:

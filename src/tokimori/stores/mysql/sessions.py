@@ -10,13 +10,13 @@ from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.model.document import Document
-from tokimori.stores.guarded import Guarded
 from tokimori.stores.mysql.address import Address, SslMode
 from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.reading import HELD
 from tokimori.stores.rules.errors import existing, overtaken
+from tokimori.stores.server_store import LOOKS_EVERY, Connected
 
 T = TypeVar("T")
 
@@ -173,18 +173,20 @@ class Transaction:
             await self._session.ask("ROLLBACK")
 
 
-class Sessions(Guarded):
+class Sessions(Connected):
     """At most `most` sessions, opened when they are needed and kept.
 
     A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
     """
+
+    looks_every = LOOKS_EVERY
 
     def __init__(self, address: Address, most: int) -> None:
         self.name = address.name
         self._address = address
         self._free: list[Session] = []
         self._places = asyncio.Semaphore(most)
-        self._closed = False
+        self._closed, self._looks_at = False, 0.0
 
     async def ask(self, *statements: str) -> list[Answer]:
         """Statements that each are a transaction, in one round trip. Raises `StoreError`."""
@@ -236,6 +238,7 @@ class Sessions(Guarded):
         known = False
         try:
             async with asyncio.timeout(patience):
+                await self._look(session)
                 done = await work(session)
             known = True
             return done
@@ -247,6 +250,14 @@ class Sessions(Guarded):
                 self._free.append(session)
             else:
                 session.cut()
+
+    async def _look(self, session: Session) -> None:
+        if (shut := self.shut) is not None and (now := asyncio.get_running_loop().time()) >= self._looks_at:
+            document = shut.document
+            (found,) = await session.ask(sql(HELD, document.kind, document.name, document.version))
+            if found.rows:
+                raise shut.error()
+            self._looks_at = now + self.looks_every
 
     async def _take(self) -> Session:
         while self._free:

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 
 from tokimori.errors import Overtaken, StoreError, StoreUnavailable
-from tokimori.stores.guarded import Guarded
 from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.address import Address
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
 from tokimori.stores.reading import HELD
-from tokimori.stores.rules.errors import existing, overtaken
+from tokimori.stores.server_store import LOOKS_EVERY, Connected
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -100,7 +99,7 @@ class _Session(NamedTuple):
     """The statements that it has carried out."""
 
 
-class Connections(Guarded):
+class Connections(Connected):
     """At most `most` sessions, opened when they are needed and kept.
 
     A statement goes to a session that has carried it out before, where one is free: its plan is there.
@@ -109,6 +108,8 @@ class Connections(Guarded):
     Statements call `functions`. Where the database lacks them, `make_functions` makes them, and the statement is
     carried out once more.
     """
+
+    looks_every = LOOKS_EVERY
 
     def __init__(
         self,
@@ -123,18 +124,21 @@ class Connections(Guarded):
         self._rendered = lru_cache(_STATEMENTS)(functions.rendered)
         self._free: list[_Session] = []
         self._places = asyncio.Semaphore(most)
-        self._closed = False
+        self._closed, self._looks_at = False, 0.0
 
     async def _carry_out(self, session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
         """Do the work. Behind a pooler only a transaction keeps one session of the server, and what was set there."""
-        if not self._address.pooled and self.guard is None:
+        shut, now = self.shut, asyncio.get_running_loop().time()
+        looked_for = [shut.document] if shut is not None and now >= self._looks_at else []
+        if not self._address.pooled and self.guard is None and not looked_for:
             return await work(session)
         async with session.transaction(isolation="read_committed"):
             if self._address.pooled:
                 await session.execute(_LOCAL_SETTINGS)
-            if (guard := self.guard) is not None:
-                held = await session.fetchval(_HELD, guard.kind, guard.name, guard.version)
-                existing(held, overtaken(guard))
+            wanted = [*looked_for, *([] if self.guard is None else [self.guard])]
+            found = [each for each in wanted if await session.fetchval(_HELD, each.kind, each.name, each.version)]
+            self.check(found.__contains__)
+            self._looks_at = now + self.looks_every if looked_for else self._looks_at
             return await work(session)
 
     async def rows(self, statement: str, *values: object) -> list[Row]:

@@ -12,14 +12,14 @@ import msgspec
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from tokimori.stores.guarded import Guarded
 from tokimori.stores.redis.address import Address
 from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
 from tokimori.stores.rules.errors import overtaken
+from tokimori.stores.server_store import Connected
 
 PATIENCE = 4.0
 """Seconds to wait for any answer: less than a lease."""
-_OVERTAKEN = "overtaken by another change"
+_OVERTAKEN, _SHUT = "overtaken by another change", "shut by a document"
 _METHOD = """
 local function method()
 {body}
@@ -95,7 +95,7 @@ async def _exchange(connection: AbstractConnection, *words: str | bytes, raw: bo
     return await connection.read_response(disable_decoding=raw)
 
 
-class Connections(Guarded):
+class Connections(Connected):
     """At most `most` connections, opened when they are needed and kept.
 
     A connection whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
@@ -111,8 +111,9 @@ class Connections(Guarded):
     async def run(self, script: str, **asked: object) -> Any:
         """Run a script, which is one transaction. Raises `StoreError`."""
         text, digest = self._scripts[script]
-        if (guard := self.guard) is not None:
-            asked["guard"] = document_key(guard.kind, guard.name), str(guard.version)
+        for name, document in (("guard", self.guard), ("shut", self.shut and self.shut.document)):
+            if document is not None:
+                asked[name] = document_key(document.kind, document.name), str(document.version)
         words = ("1", self.address.prefix, msgspec.msgpack.encode(asked))
 
         async def work(connection: AbstractConnection) -> Any:
@@ -140,6 +141,8 @@ class Connections(Guarded):
                 known = isinstance(fault, ResponseError)
                 if self.guard is not None and _OVERTAKEN in str(fault):
                     raise overtaken(self.guard) from None
+                if self.shut is not None and _SHUT in str(fault):
+                    raise self.shut.error() from None
                 raise store_error(fault, self.address.name) from None
             finally:
                 if known and not self._closed:

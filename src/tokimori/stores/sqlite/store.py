@@ -10,6 +10,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Self
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
+from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
 from tokimori.model.run import Skip
@@ -23,7 +24,6 @@ from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
 from tokimori.stores.reading import HELD, TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
-from tokimori.stores.rules.errors import existing, overtaken
 from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
 from tokimori.stores.sqlite import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
@@ -68,6 +68,10 @@ def writing(
         return await store._write(work, *args, **kwargs)
 
     return method
+
+
+def _holds(db: Connection) -> Callable[[Document], object]:
+    return lambda each: db.execute(HELD % (("?",) * 3), (each.kind, each.name, each.version)).fetchone()
 
 
 class SqliteStore(Guarded, TableReader):
@@ -147,9 +151,7 @@ class SqliteStore(Guarded, TableReader):
 
     async def _write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         def guarded(db: Connection) -> T:
-            if (guard := self.guard) is not None:
-                held = HELD % (("?",) * 3), (guard.kind, guard.name, guard.version)
-                existing(db.execute(*held).fetchone(), overtaken(guard))
+            self.check(_holds(db))
             return work(db, *args, **kwargs)
 
         while True:
@@ -205,6 +207,7 @@ class SqliteStore(Guarded, TableReader):
             wake()
 
     async def outside(self) -> Outside:
+        await self._read(lambda db: self.check(_holds(db)))
         named, here = self._namespace.rendered, (file.file_at(self._path),)
         add, known = named(OUTSIDE_ADD.format(marks(BIRTH))), named(OUTSIDE_KNOWN)
         return Outside(driver="sqlite", where="PRAGMA database_list", here=here, add=add, known=known)

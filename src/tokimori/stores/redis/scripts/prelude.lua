@@ -11,6 +11,9 @@ end
 if ask.guard and call('HGET', P .. 'document:' .. ask.guard[1], 'version') ~= ask.guard[2] then
     return redis.error_reply('GUARD overtaken by another change')
 end
+if ask.shut and call('HGET', P .. 'document:' .. ask.shut[1], 'version') == ask.shut[2] then
+    return redis.error_reply('GUARD shut by a document')
+end
 
 local ENDS = {succeeded = true, failed = true, cancelled = true, skipped = true}
 
