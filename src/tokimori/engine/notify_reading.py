@@ -143,10 +143,15 @@ class Reader:
         told of is remembered. Where that is more than a page nobody is told of anything before it is final.
         """
         bound, place = Moment(now - LATEST), Place(state.written, state.tie)
-        if place.written > now + LATEST:  # the clock was set back
-            place = Place(bound)
+        is_ahead = (
+            place.written > now + LATEST
+        )  # the clock was set back: some stores write ends by their old time still
+        if is_ahead:
+            near = await self._store.ended_since(Place(bound), 1)
+            if near.found and near.found[0].written <= now + LATEST:
+                is_ahead, place = False, Place(bound)
         ends = await self._store.ended_since(place, PAGE)
-        final = [each for each in ends.found if each.written < bound]
+        final = [each for each in ends.found if each.written < bound or is_ahead]
         is_all = ends.rest is None
         found = ends.found if is_all else final
         await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)

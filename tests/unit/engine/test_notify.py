@@ -13,7 +13,7 @@ from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
 from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
-from tokimori.engine.notify_reading import Known
+from tokimori.engine.notify_reading import PAGE, Known
 from tokimori.engine.notify_standing import EVERY
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
@@ -524,6 +524,25 @@ async def test_a_clock_that_was_set_back_stops_nobody(world: World) -> None:
     world.clock.jump(-3600)
     await world.end("bad")
     await world.step()
+    assert await world.events() == ["failure"]
+
+
+async def test_many_ends_of_a_clock_that_was_ahead_silence_nobody(world: World) -> None:
+    """A store that never lets an end seem older than the one before goes on where it was, until the time has come."""
+    await world.tell()
+    await world.add("bad", notify=ON_FAILURE)
+    await world.step()
+    world.clock.jump(3600)
+    await world.end("bad", RunState.SUCCEEDED)
+    await world.step()
+    world.clock.jump(-3600)
+    for _ in range(3):
+        for _ in range(PAGE // 2):
+            await world.end("bad", RunState.SUCCEEDED)
+        await world.step()
+    await world.end("bad")
+    for _ in range(3):
+        await world.step()
     assert await world.events() == ["failure"]
 
 
