@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
 from tokimori.ports.ends import LATEST, Place
 from tokimori.service.events.tail import Written
@@ -89,14 +89,14 @@ def position_at(place: Place) -> Position:
 
 
 def position_of(text: object, now: Moment, *, field: str = "after") -> Position:
-    """The position in the text. Raises `InvalidInput`, also for a moment to come that no feed has said.
+    """The position in the text. Raises `InvalidInput`, also for a moment that is over a week to come.
 
-    What a feed said may lie ahead: the store's clock was set back since, and who follows goes on.
+    What was said may lie ahead: the store's clock was set back since, and who follows goes on.
     """
     found = _POSITION.match(text) if isinstance(text, str) else None
     if found is None:
         raise InvalidInput(f"{field}: {text!r} is no position of an event", field=field, value=text, allowed=_ALLOWED)
     written, feed, number, tie = found.groups()
-    if feed is None and int(written) > now + 3600 * SECOND:
+    if feed is None and int(written) > now + 7 * DAY:
         raise InvalidInput(f"{field}: {text!r} is a moment to come", field=field, value=text, allowed=_ALLOWED)
     return Position(written=Moment(int(written)), feed=feed, number=int(number or 0), tie=tie)

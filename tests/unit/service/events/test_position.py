@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.service.events.test_tail import an_end
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
 from tokimori.ports.ends import LATEST, Place
 from tokimori.service.events.position import Position, behind_each, position_at, position_from, position_of
@@ -36,9 +36,11 @@ def test_what_is_none_is_refused(text: object) -> None:
 
 
 def test_the_future_is_refused() -> None:
-    """Who begins at a moment to come would be told of nothing for as long."""
+    """But for what a clock has said that was days ahead, whatever the kind of position: who follows then goes on."""
     with pytest.raises(InvalidInput):
-        position_of(str(NEW_YEAR + 7200 * SECOND), NEW_YEAR)
+        position_of(str(NEW_YEAR + 8 * DAY), NEW_YEAR)
+    for tie in ("", "~17", "~"):
+        assert position_of(f"{NEW_YEAR + 2 * DAY}{tie}", NEW_YEAR).written == NEW_YEAR + 2 * DAY
 
 
 def test_reading_begins_before_a_moment_and_at_a_place() -> None:
