@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 STEADY = 60.0
 """Seconds for which the store's time must have run as this machine's monotonic clock does: only then is it believed."""
-EVERY, PAUSE = 30.0, 0.05
+EVERY, PAUSE = 60.0, 0.05
 """Seconds from one question to the next, if there are runs of after now; and between two steps of a walk over jobs."""
 PAGE = 200
 MOST_NAMED = 20
@@ -127,7 +127,7 @@ async def hasten(store: Jobs, job_id: JobId, now: Moment) -> None:
 
 
 class Rewinder:
-    """Looks every half a minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
+    """Looks every minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
 
     `steady` says for how many seconds the store's time has run steadily, at a monotonic second.
     """
@@ -150,7 +150,7 @@ class Rewinder:
         """See `Duty`."""
         steady = self._steady(at)
         if steady < STEADY:
-            self._walk, self.next_at = None, at + STEADY - steady
+            self._walk, self.next_at = None, at + max(PAUSE, STEADY - steady)
             return False
         try:
             if self._walk is None and await self._is_suspect(now, at - steady):
