@@ -447,7 +447,7 @@ async def test_one_failing_duty_does_not_stop_the_others(world: World) -> None:
 
 
 async def test_an_idle_node_asks_little(world: World) -> None:
-    """A node with nothing to do calls the store once in two seconds, its beat; once a minute it asks for a run ahead."""
+    """A node with nothing to do calls the store once in two seconds, its beat; once a minute it asks a little more."""
     await world.add(schedule="at 2031-01-01T00:00:00Z")
     member = await world.join()
     await world.pass_time(2)
