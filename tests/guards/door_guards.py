@@ -87,7 +87,7 @@ DOOR_GUARDS = (
         NOBODY_IN,
         "who holds what a run waits for is told within the scope of a token",
         "service/access.py",
-        "return holder.job_id is not None and await self.sees_id(holder.job_id)",
+        "return holder.run_id is not None and await self.sees_run_id(holder.run_id)",
         "return True",
         "tests/unit/service/test_permitted.py::test_who_holds_units_is_told_within_the_scope",
     ),

@@ -1,6 +1,6 @@
-"""Guards of the secrets of jobs: nothing shows a value, and nobody uses one that is not for him."""
+"""Guards of secrets and scopes: nothing shows a value, and nobody uses or sees what is not for him."""
 
-from tests.guards.guard import SHOWN_NOWHERE, Guard
+from tests.guards.guard import NOBODY_IN, SHOWN_NOWHERE, Guard
 
 _REDACTION = "tests/unit/executors/keeper/test_redaction.py"
 _SITE = "tests/integration/http/test_secrets.py"
@@ -78,6 +78,54 @@ SECRET_GUARDS = (
         " if name != VARIABLE",
         "",
         "tests/unit/node/test_functions.py::test_functions_get_no_key_of_secrets",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a run is judged by its own queue, not by the job that has the id now",
+        "model/access_token.py",
+        "return self.has_id(job_id) and (not self.queues or queue in self.queues)",
+        "return self.has_id(job_id)",
+        "tests/unit/service/test_incarnations.py::test_what_was_of_another_queue_is_not_told",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a task is of the job that runs its builds",
+        "service/access.py",
+        "is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation",
+        "is_its_own = True",
+        "tests/unit/service/test_incarnations.py::test_a_task_is_of_the_job_that_runs_its_builds",
+    ),
+    Guard(
+        NOBODY_IN,
+        "who names a secret has a right of his own to it",
+        "service/judging.py",
+        "if strange and not await _is_kept(service, sight, job_id, definition):",
+        "if False:",
+        "tests/unit/service/test_secrets.py::test_a_token_of_a_queue_names_no_secret_of_others",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a build that is whole stays as it is",
+        "service/tasks.py",
+        "is_known = known is not None and any(each.digest == digest for each in known.builds)",
+        "is_known = False",
+        "tests/unit/service/test_tasks.py::test_a_build_that_is_whole_stays_as_it_is",
+    ),
+    Guard(
+        NOBODY_IN,
+        "a session that logged out is over wherever its cookie is",
+        "api/secret.py",
+        "await self._sessions.end(*found[1:])",
+        "pass",
+        "tests/unit/api/test_login.py::test_a_session_that_logged_out_is_over_everywhere",
+    ),
+    Guard(
+        NOBODY_IN,
+        "the key of a request is its sender's",
+        "service/idempotency.py",
+        "name = sha256(msgspec.json.encode([principal, key])).hexdigest()",
+        "name = sha256(msgspec.json.encode([key])).hexdigest()",
+        "tests/unit/api/test_job_edits.py::test_a_key_of_a_request_is_its_sender_s",
     ),
 )
 """What would be taken out, and the test that fails then."""
