@@ -31,7 +31,7 @@ def is_imported() -> bool:
     if frame is not None and len(modules) == 1:
         raise Begun(sys.modules[modules[0]])
     module = sys.modules.get(modules[0]) if modules else None
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+    return modules[:1] != ["__main__"] and getattr(module, "__spec__", None) is not None
 
 
 def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
