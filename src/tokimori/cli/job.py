@@ -13,7 +13,7 @@ job = Group(
         "copy": ("tokimori.cli.job_orders:copy", "Add a job with the definition of another one."),
         "rename": ("tokimori.cli.job_orders:rename", "Give a job another id."),
         "delete": ("tokimori.cli.job_delete:delete", "Delete a job, or all that match, or all of them."),
-        "import": ("tokimori.cli.job_import:import_jobs", "Read jobs from foreign files: crontab, Kubernetes."),
+        "import": ("tokimori.cli.job_import:import_jobs", "Import jobs of other schedulers: crontab, Kubernetes …"),
         "list": ("tokimori.cli.job_list:list_jobs", "List jobs by id, with their next moments."),
         "show": ("tokimori.cli.job_show:show", "Show a job, its next moments and what was skipped lately."),
         "next": ("tokimori.cli.job_next:next_moments", "Print the next moments of jobs, or of a schedule."),

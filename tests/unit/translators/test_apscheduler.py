@@ -122,6 +122,15 @@ def test_zones_of_each_library_and_protocol(kind: str, job_id: str, zone: str, s
     assert (fields["time_zone"], fields["schedule"]) == (zone, schedule)
 
 
+def test_times_that_clocks_show_twice_run_twice_as_there() -> None:
+    """In a zone whose clocks jump; in UTC nothing is said."""
+    folds = {
+        (kind, job_id): only(read_apscheduler([row(job_id, kind)], NOW)).definition.fold
+        for kind, job_id in ((ZONEINFO, "zi-cron"), (OLD, "patch-tuesday"), (ZONEINFO, "zi-interval"))
+    }
+    assert list(folds.values()) == ["both", "first", "first"]
+
+
 def test_a_paused_job_comes_in_paused() -> None:
     """A job without a next time was paused."""
     assert only(read_apscheduler([row("paused")], NOW)).start.paused_because == "paused in APScheduler"
