@@ -1,5 +1,6 @@
 """Turns at a set: of two who apply it at the same time one is refused, and what was left half done is taken over."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,10 @@ from tokimori.clock import SECOND, Moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.service.declared import Declared, declare
 from tokimori.service.documents import Documents
+from tokimori.service.schema import StoreOnDemand
+from tokimori.service.service import Service
 from tokimori.service.set_turns import LEASE, SETS
+from tokimori.stores.memory.store import MemoryStore
 
 Jobs = Mapping[str, Any]
 OLD: Jobs = {"old": {"noop": True}, "shared": {"noop": True}}
@@ -26,9 +30,9 @@ async def ids(world: World) -> set[str]:
     return {job.id for job in await world.service.list()}
 
 
-def before_next(world: World, method: str, act: Callable[[], Awaitable[object]]) -> None:
-    """Have this done once, just before the store carries out the next call of the method."""
-    real, kind = getattr(type(world.store), method), type(world.store)
+def before_next(store: MemoryStore, method: str, act: Callable[[], Awaitable[object]]) -> None:
+    """Have this done once, just before such a store carries out the next call of the method."""
+    real, kind = getattr(type(store), method), type(store)
 
     async def first(store: object, *args: object) -> None:
         setattr(kind, method, real)
@@ -41,7 +45,7 @@ def before_next(world: World, method: str, act: Callable[[], Awaitable[object]])
 async def test_who_planned_before_another_changed_the_set_is_refused(world: World) -> None:
     """He has changed nothing; asked again he sees what the other one did."""
     await world.service.apply("prod", OLD)
-    before_next(world, "put_document", lambda: world.service.apply("prod", NEW, prune=True))
+    before_next(world.store, "put_document", lambda: world.service.apply("prod", NEW, prune=True))
     with pytest.raises(Conflict, match="set prod: another apply was faster"):
         await world.service.apply("prod", {"third": {"noop": True}}, prune=True)
     assert await ids(world) == {*NEW}
@@ -61,7 +65,7 @@ async def test_while_one_is_at_work_others_are_refused(world: World) -> None:
         await other.apply("prod", NEW, dry_run=True)
         await other.apply("staging", {"theirs": {"noop": True}})
 
-    before_next(world, "add_jobs", while_at_work)
+    before_next(world.store, "add_jobs", while_at_work)
     await world.service.apply("prod", OLD)
     assert told == [
         "set prod: another apply is at work, by ada since 2030-01-01T00:00:00Z: try again when it has ended; what it "
@@ -78,7 +82,7 @@ async def test_who_stood_still_longer_than_his_lease_changes_nothing_any_more(wo
         wait(world, LEASE)
         await world.service.apply("prod", OLD, prune=True)
 
-    before_next(world, "delete_job", frozen)
+    before_next(world.store, "delete_job", frozen)
     with pytest.raises(Conflict, match="another apply was faster"):
         await world.service.apply("prod", {**NEW, "late": {"noop": True}}, prune=True)
     assert await ids(world) == {*OLD}
@@ -96,9 +100,9 @@ async def test_a_lease_is_renewed_while_the_work_goes_on(world: World) -> None:
             await world.service.acting_as("eve").apply("prod", {}, prune=True)
         looks.append("at work")
         if len(looks) < len(NEW):
-            before_next(world, "delete_job", slow)
+            before_next(world.store, "delete_job", slow)
 
-    before_next(world, "delete_job", slow)
+    before_next(world.store, "delete_job", slow)
     await world.service.apply("prod", {}, prune=True)
     assert (len(looks), await ids(world)) == (4, set())
 
@@ -110,7 +114,7 @@ async def test_what_broke_off_is_half_applied_and_the_next_one_goes_on(world: Wo
     async def gone() -> None:
         raise Conflict("the job is in use")
 
-    before_next(world, "delete_job", gone)
+    before_next(world.store, "delete_job", gone)
     with pytest.raises(Conflict, match="in use"):
         await world.service.apply("prod", NEW, prune=True)
     (found,) = await world.service.sets()
@@ -141,8 +145,25 @@ async def test_two_versions_of_an_app_do_not_delete_each_others_jobs(world: Worl
     both = {**OLD, **NEW}
     await declare(world.service, world.store, bytes, Declared(app="shop", jobs=both))
     old, new = (Declared(app="shop", jobs=jobs, vanished="delete") for jobs in (OLD, NEW))
-    before_next(world, "put_document", lambda: declare(world.service, world.store, bytes, old))
+    before_next(world.store, "put_document", lambda: declare(world.service, world.store, bytes, old))
     await declare(world.service, world.store, bytes, new)
     assert await ids(world) == {*NEW}
     (found,) = await world.service.sets("app/shop")
     assert (found.state, found.jobs) == ("whole", 4)
+
+
+async def test_semaphores_of_a_store_of_their_own_are_changed_in_turn(world: World) -> None:
+    """There the set has a version, too: who stood still gives no limit any more."""
+    apart = MemoryStore(world.clock)
+    service = Service(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(apart))
+
+    async def frozen() -> None:
+        wait(world, LEASE)
+        await service.apply("prod", {}, semaphores={"printer": {"limit": 3}}, take_over=True)
+
+    before_next(apart, "put_semaphore", frozen)
+    with pytest.raises(Conflict, match="another apply was faster"):
+        await service.apply("prod", {}, semaphores={"printer": {"limit": 2}})
+    assert (await apart.get_semaphore("printer")).limit == 3
+    versions = [SETS.decode((await store.get_document("set", "prod")).text) for store in (world.store, apart)]
+    assert [(each.version, each.until) for each in versions] == [(2, None), (2, None)]

@@ -39,8 +39,8 @@ def findings(reading: Reading) -> list[Finding]:
 
 def _looked_at(reading: Reading) -> Mapping[str, str]:
     """Say by check how much was looked at, where all is well."""
-    jobs = f" ({reading.jobs.count:,} looked at{', and there are more' if reading.jobs.more else ''})"
-    told = dict.fromkeys(("lanes", "jobs", "notifiers"), jobs)
+    jobs = f" ({reading.jobs.count:,} jobs looked at{', and there are more' if reading.jobs.more else ''})"
+    told = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
     for check, runs in (("running", reading.running), ("wakes", reading.blocked), ("held", reading.held)):
         if len(runs) >= reading.most_runs:
             told[check] = f" (of the newest {reading.most_runs})"

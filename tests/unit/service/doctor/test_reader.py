@@ -167,7 +167,7 @@ async def test_all_jobs_are_looked_at(world: World) -> None:
     assert await wrong(world) == {}
     told = await texts(world)
     for check in ("jobs", "lanes", "notifiers"):
-        assert told[check].endswith(" (1,999 looked at)")
+        assert told[check].endswith(" (1,999 jobs looked at)")
     await world.service.import_all([("zz-last", ON_DEMAND)], starts={"zz-last": Start(parked_because="it failed")})
     assert [each.text for each in (await wrong(world))["jobs"]] == ["parked by a failure: zz-last"]
     await world.service.add(id_of("gone"), noop=True, notifier={})
@@ -183,6 +183,6 @@ async def test_jobs_that_take_too_long_are_told(world: World, monkeypatch: pytes
     """It says how far it got, and that there are more."""
     monkeypatch.setattr("tokimori.service.doctor.reader.LONGEST", -1.0)
     await world.service.import_all([(f"job-{number:04}", ON_DEMAND) for number in range(1000)])
-    assert (await texts(world))["jobs"] == "no job is parked (1,000 looked at)"
+    assert (await texts(world))["jobs"] == "no job is parked (1,000 jobs looked at)"
     await world.service.add("zz", noop=True)
-    assert (await texts(world))["jobs"] == "no job is parked (1,000 looked at, and there are more)"
+    assert (await texts(world))["jobs"] == "no job is parked (1,000 jobs looked at, and there are more)"
