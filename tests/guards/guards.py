@@ -58,7 +58,7 @@ GUARDS: tuple[Guard, ...] = (
         LOST_REPLY,
         "runs that the store gives a node and that it does not know are handed back",
         "node/worker.py",
-        "await hand_back(self._source, unknown, self._membership.id, self._membership.now)",
+        "await hand_back(self._source, unknown, member.id, member.now, begun)",
         "()",
         "tests/unit/node/test_node_faults.py::test_a_lost_reply_to_a_claim_strands_nothing",
     ),

@@ -6,6 +6,7 @@ from tests.guards.guard import (
     LIVE,
     LOST_REPLY,
     MESSAGES,
+    NEVER,
     NOBODY,
     NOBODY_IN,
     NOT_OURS,
@@ -16,6 +17,30 @@ from tests.guards.guard import (
 )
 
 OTHERS_GUARDS = (
+    Guard(
+        NEVER,
+        "what its node takes from a run that may have begun is no release",
+        "model/settle.py",
+        "if begun and not outcome.asked and retry.once_begun:",
+        "if False:",
+        "tests/unit/model/test_settle.py::test_what_is_taken_from_such_a_run_is_its_reason",
+    ),
+    Guard(
+        NEVER,
+        "what the store took away and gives back counts as begun",
+        "engine/work.py",
+        "elif claimed is not None:",
+        "elif False:",
+        "tests/unit/engine/test_work.py::test_a_disowned_run_is_forgotten",
+    ),
+    Guard(
+        NEVER,
+        "what runs beside a function that does not end gets time",
+        "executors/functions/drains.py",
+        "elif len(overdue) == len(process.attempts):",
+        "else:",
+        "tests/unit/executors/functions/test_drains.py::test_what_runs_beside_gets_its_time",
+    ),
     Guard(
         NOT_OURS,
         "the log of a file that was moved does not stay beside another one",

@@ -130,6 +130,8 @@ def _run(evidence: Evidence, run: Run, cluster: Cluster) -> Iterator[str]:
     for execution in executions:
         row = rows.get(execution.task.token)
         yield from _execution(name, run, execution, row)
+        if retry.once_begun and execution.task.token < run.token and (row is None or row.outcome != "failed"):
+            yield f"{name} was begun again against its word, after {'nothing' if row is None else row.outcome}"
         if cluster.orders.jumps:
             continue
         if execution.at < run.nominal:

@@ -57,6 +57,9 @@ JOBS: Mapping[str, Definition] = {
     "fails": a_definition(
         schedule=every(1, 60), misfire=Misfire.ALL, max_running=0, retry=Retry(attempts=4, delay=0.2, jitter=1)
     ),
+    "never": a_definition(
+        schedule=every(2, 30), misfire=Misfire.ALL, max_running=0, retry=Retry(attempts=2, lost_attempts=0)
+    ),
     "skips": a_definition(schedule=every(2, 30)),
     "replaces": a_definition(schedule=every(3, 20), on_overlap=Overlap.REPLACE, max_running=1),
     "heavy": a_definition(schedule=every(5, 12), misfire=Misfire.ALL, max_running=0, semaphores=("units:2",)),
