@@ -23,6 +23,7 @@ from tokimori.errors import (
     NotFound,
     NotGranted,
     Outdated,
+    Overtaken,
     PermitLost,
     Refused,
     SchemaMismatch,
@@ -77,6 +78,7 @@ from tokimori.service.requests import Asked, Became
 from tokimori.service.resource_kinds import Resources
 from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
+from tokimori.service.set_turns import SetState
 from tokimori.service.sets import Applied
 from tokimori.service.shown import Shown
 from tokimori.service.why.reasons import Why
@@ -146,6 +148,7 @@ __all__ = [
     "NotifyOn",
     "Outdated",
     "Output",
+    "Overtaken",
     "Pause",
     "PermitLost",
     "PlainRequest",
@@ -165,6 +168,7 @@ __all__ = [
     "SchemaStatus",
     "SemaphoreArguments",
     "SemaphoreDetails",
+    "SetState",
     "Shown",
     "Skip",
     "SkipReason",
