@@ -102,7 +102,7 @@ class Membership:
         """Start a new life under a new id."""
         now, at = self._clock.now(), self._clock.monotonic()
         self.id = NodeId(uuid7(now, self._random))
-        self._timeline = Timeline(now, at)
+        self._timeline = Timeline(now, at, since=at)
         self._watch = Watch()
         self._lease = Lease(-inf)
         self._unbroken = False
@@ -118,6 +118,11 @@ class Membership:
     def trusts_its_time(self) -> bool:
         """Whether occurrences may be decided by it."""
         return self._timeline.trusted
+
+    @property
+    def steady_since(self) -> float:
+        """Since which monotonic second the store's time has run as this machine's monotonic clock does."""
+        return self._timeline.since
 
     @property
     def peers(self) -> Collection[NodeId]:

@@ -160,4 +160,5 @@ class RepeatingService(DeletingService):
 
 def _going_on(new: Job, old: Job) -> Job:
     """The new job, of which what the old one has decided is decided, and whose intervals go on."""
-    return kept_since(replace(new, anchor=old.anchor), Moment(old.fired_through + 1))
+    definition = replace(new.definition, fired_ahead=old.definition.fired_ahead)
+    return kept_since(replace(new, anchor=old.anchor, definition=definition), Moment(old.fired_through + 1))

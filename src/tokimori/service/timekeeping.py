@@ -8,6 +8,7 @@ from tokimori.engine.fire import FiringStore, Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
 from tokimori.engine.reap import Reaper, Reaping
+from tokimori.engine.rewind import Rewinder
 from tokimori.engine.rhythm import WHENEVER_DUE
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unfinished import refuse_unfinished
@@ -17,10 +18,11 @@ from tokimori.model.lease import TICK_IDLE
 from tokimori.ports.documents import Documents
 from tokimori.ports.meter import UNMETERED
 from tokimori.ports.nodes import Pulse
+from tokimori.ports.pruning import Pruning
 from tokimori.ports.work_source import WorkSource
 
 
-class TimekeepingStore(FiringStore, Reaping, Documents, WorkSource, Protocol):
+class TimekeepingStore(FiringStore, Reaping, Pruning, Documents, WorkSource, Protocol):
     """What keeping time asks of the store."""
 
 
@@ -32,11 +34,12 @@ class Timekeeper:
         self._clock = clock
         chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
         timed = Stopwatch(UNMETERED, clock)
+        schedules = Schedules()
         self.lookout = Lookout(store, TICK_IDLE, clock.monotonic())
         self._firing = Firing(
             store,
             self.lookout,
-            Schedules(),
+            schedules,
             random=random,
             rhythm=WHENEVER_DUE,
             now=clock.now(),
@@ -44,6 +47,8 @@ class Timekeeper:
             monotonic=clock.monotonic,
         )
         self._reaper = Reaper(store, chance)
+        self._since = clock.monotonic()
+        self._rewinder = Rewinder(store, self._since, schedules, lambda at: at - self._since)
         self._whole = False
 
     def hear(self, pulse: Pulse) -> None:
@@ -58,6 +63,10 @@ class Timekeeper:
         return await self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
 
     async def reap(self, member: Membership) -> bool:
-        """Settle what dead nodes and programs had in hand; whether there was any. Raises `StoreError`."""
-        at = self._clock.monotonic()
-        return self._reaper.next_at <= at and await self._reaper.step(member.id, member.now, at)
+        """Settle what dead nodes and programs had in hand, and put jobs back that are ahead; whether there was any.
+
+        Raises `StoreError`.
+        """
+        at, self._since = self._clock.monotonic(), member.steady_since
+        duties = [duty for duty in (self._reaper, self._rewinder) if duty.next_at <= at]
+        return any([await duty.step(member.id, member.now, at) for duty in duties])

@@ -7,10 +7,13 @@ from functools import wraps
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.simulation.virtual_time import LoopClock, let_pass, run_virtually
 from tests.unit.locks.world import a_store
 from tests.unit.virtual import Link
+from tokimori.clock import DAY, Moment
+from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import ClaimLost, Forbidden, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.locks.program import Program
 from tokimori.model.access_token import Role, Scope
@@ -24,6 +27,7 @@ from tokimori.service.access import Access, owner
 from tokimori.service.claim_place import MOST_WAITING
 from tokimori.service.claim_place import Place as ClaimPlace
 from tokimori.service.claims import Claims
+from tokimori.service.jobs import schedule_for
 from tokimori.service.permitted import permitted_claims
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
@@ -494,6 +498,21 @@ async def test_a_program_needs_no_node(place: Place) -> None:
     (again,) = await claims.claim(["resize"], wait=60)
     assert (again.run_id, again.attempt) == (run.run_id, 2)
     assert link.calls["settle"] == 1
+
+
+@virtually
+async def test_a_program_puts_back_what_is_ahead(place: Place) -> None:
+    """Where no node does: by a clock that was ahead the job would be silent for two days."""
+    job = await place.service.add("j", function="resize", schedule="* * * * *", max_running=0)
+    _, claims = place.another(keeps_time=True)
+    due = replace(await place.store.get_due(job.id), active=0)
+    ahead = Moment(await place.store.now() + 2 * DAY)
+    await decide_and_apply(place.store, [due], ahead, os.urandom, schedule_for)
+    for run in await place.store.list_runs(RunFilter()):
+        await place.service.cancel(run.id)
+    taken = [run for _ in range(3) for run in await claims.claim(["resize"], wait=60)]
+    assert taken != []
+    assert taken[0].nominal < ahead - DAY
 
 
 @pytest.mark.parametrize("phase", [0.1, 0.9, 1.7])

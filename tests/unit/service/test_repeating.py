@@ -5,7 +5,7 @@ from os import urandom
 import pytest
 
 from tests.unit.service.world import World
-from tokimori.clock import MINUTE
+from tokimori.clock import MINUTE, SECOND, Moment
 from tokimori.errors import AlreadyExists, Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.job import JobState
@@ -158,3 +158,18 @@ async def test_they_are_within_a_scope_and_recorded(world: World) -> None:
     log = {(each.entry.what, each.entry.of) for each in await world.service.audit.list() if each.entry.who == "boss"}
     assert log == {("copy_job", "job c"), ("rename_job", "job c"), ("retry_run", f"run {run.id}")}
     assert len(await world.service.list_runs(RunFilter(job_id=(await world.service.get("mail-a")).id))) == 2
+
+
+async def test_a_renamed_job_leaves_out_what_was_fired_ahead(world: World) -> None:
+    """A moment that has a run under the old id gets none under the new one."""
+    await world.add({"noop": True, "schedule": "* * * * *", "max_running": 0}, "old")
+    now = world.clock.now()
+    ahead = Moment(now + 3600 * SECOND)
+    world.clock.moment = ahead
+    await world.fire()
+    for run in await world.store.list_runs(RunFilter()):
+        await world.service.cancel(run.id)
+    world.clock.moment = now
+    before = await world.service.rewind("old")
+    assert before.definition.fired_ahead != ()
+    assert (await world.service.rename_job("old", "new")).definition.fired_ahead == before.definition.fired_ahead
