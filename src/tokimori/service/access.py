@@ -14,8 +14,8 @@ from tokimori.errors import Forbidden, NotFound
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
 from tokimori.model.ids import JobId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
-from tokimori.service.finding import sight_of_runs
 from tokimori.service.judge import Beside
+from tokimori.service.scoped import sight_of_runs
 from tokimori.service.service import Service
 from tokimori.service.why.reasons import HeldBy, Reason, Why
 

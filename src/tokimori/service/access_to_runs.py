@@ -21,6 +21,7 @@ from tokimori.service.finding import MOST_PAGES, find_runs, seen_runs
 from tokimori.service.given import many
 from tokimori.service.requests import Asked as Ask
 from tokimori.service.runs import RunDetails, RunSummary
+from tokimori.service.scoped import jobs_within
 from tokimori.service.why.reasons import Why
 
 _Summary = TypeVar("_Summary", bound=RunSummary)
@@ -73,10 +74,8 @@ async def _check_there(asked: Asked, job_id: str | None) -> None:
 
 async def found_runs(asked: Asked) -> Any:
     """Runs that are searched for. A job that is named has to be within the scope, or runs of it."""
-    longest = asked.argument("longest")
-    found = await find_runs(
-        asked.service.list_runs, asked.service.get, asked.first, asked.sight.sees_run, longest=longest
-    )
+    longest, job_of = asked.argument("longest"), jobs_within(asked.sight.scope, asked.service.get)
+    found = await find_runs(asked.service.list_runs, job_of, asked.first, asked.sight.sees_run, longest=longest)
     if not found.runs:
         await _check_there(asked, asked.first.job_id)
     return found

@@ -12,10 +12,8 @@ from msgspec import Struct, structs
 
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
-from tokimori.model.access_token import Scope
 from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import queue_of
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, is_brief
 from tokimori.model.transitions import ENDS, RunState
@@ -233,35 +231,6 @@ async def all_whole(list_runs: ListRuns, runs: Sequence[Run]) -> list[Run]:
                 allowed="fewer of them, fewer jobs at a time (`limit`), or `GET /api/v2/runs`, which has pages",
             )
     return found
-
-
-def sight_of_runs(scope: Scope, job_of: JobOf) -> SeesRun:
-    """Return the judge of runs by their own job ids and queues. It asks for a job only of a run without a lane."""
-    known: dict[JobId, Job | None] = {}
-
-    async def known_job(job_id: JobId) -> Job | None:
-        if job_id not in known:
-            known[job_id] = None
-            with suppress(NotFound):
-                known[job_id] = await job_of(job_id)
-        return known[job_id]
-
-    async def sees(run: Run | Ended) -> bool:
-        if run.lane is not None or not scope.queues or not scope.has_id(run.job_id):
-            return scope.has(run.job_id, None if run.lane is None else queue_of(run.lane))
-        job = await known_job(run.job_id)  # it is stopped, so that its runs have no lane
-        return job is not None and scope.has(run.job_id, _queue_without_lane(run, job))
-
-    return sees
-
-
-def _queue_without_lane(run: Run | Ended, job: Job) -> str | None:
-    """Return the queue of a run of a stopped job: that of the job, unless the run had ended in another one before."""
-    moved = job.definition.moved
-    is_of_it = run.incarnation == job.incarnation and (
-        moved is None or run.state not in ENDS or run.id >= first_id_at(moved)
-    )
-    return job.definition.queue if is_of_it else None
 
 
 class JobsOfRuns:

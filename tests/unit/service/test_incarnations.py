@@ -191,3 +191,15 @@ async def test_what_is_expected_elsewhere_is_in_no_queue(world: World) -> None:
         await service.ping("nas")
     with pytest.raises(Forbidden):
         await service.expectations.set("nas", 5)
+
+
+async def test_a_search_says_nothing_of_the_job_that_has_the_id_now(world: World) -> None:
+    """Runs of a queue are not found by what the job says since it is in another one."""
+    run = await a_past(world)
+    await moved(world)
+    await world.service.update("payroll", owner=SECRET, labels={"team": SECRET})
+    service, owner = of_queue(world, "qb"), world.service
+    for wanted in (RunSearch(owner=SECRET), RunSearch(label=(f"team={SECRET}",)), RunSearch(queue="qa")):
+        assert [each.id for each in (await owner.find_runs(wanted)).runs] == [run.id]
+        assert (await service.find_runs(wanted)).runs == []
+    assert [each.id for each in (await service.find_runs(RunSearch())).runs] == [run.id]

@@ -19,8 +19,9 @@ from tokimori.service.events.feed import Feed, Stops
 from tokimori.service.events.merging import Looked, Strand, look
 from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
-from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events, sight_of_runs
+from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.scoped import jobs_within, sight_of_runs
 from tokimori.service.store_time import Now
 
 LONGEST_WAIT = 60.0
@@ -209,7 +210,8 @@ class Events:
         wanted, seconds = _search(filters), min(LONGEST_WAIT, seconds_of("wait", wait))
         runs, changes = kind in _OF_RUNS, kind is not EventKind.RUNS
         strands: list[Strand] = []
-        jobs = JobsOfRuns(self._feed.job, wanted, None if scope.is_everything else sight_of_runs(scope, self._feed.job))
+        job_of = jobs_within(scope, self._feed.job)
+        jobs = JobsOfRuns(job_of, wanted, None if scope.is_everything else sight_of_runs(scope, self._feed.job))
 
         async def admits_run(run: Ended) -> bool:
             return _is_wanted(run, wanted) and await jobs.admit(run)
@@ -219,7 +221,7 @@ class Events:
                 (change.is_definition or of_audit)
                 and _is_of(change, wanted)
                 and self._is_seen(change, scope)
-                and await self._has_traits(change, wanted)
+                and await _has_traits(change, wanted, job_of)
             )
 
         strands += [Strand(self._feed, admits_run)] if runs else []
@@ -240,17 +242,6 @@ class Events:
             return is_known or change.kind in _EVERYBODYS
         return any(scope.has(change.job_id, queue) for queue in change.queues or (None,))
 
-    async def _has_traits(self, change: Changed, wanted: EventSearch) -> bool:
-        """Whether its job, as it is now, is as it is wanted."""
-        if not wanted.asks_for_jobs:
-            return True
-        if change.job_id is None:
-            return False
-        try:
-            return wanted.are_of(await self._feed.job(change.job_id))
-        except NotFound:
-            return False
-
 
 def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops) -> Events:
     """The events of a store: ends of runs, and changes."""
@@ -258,6 +249,18 @@ def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_
         Feed(store, clock, random, now=now, job_of=job_of, stops=stops),
         Feed(Trail(store), clock, random, now=now, job_of=job_of, stops=stops),
     )
+
+
+async def _has_traits(change: Changed, wanted: EventSearch, job_of: JobOf) -> bool:
+    """Whether its job, as it is now, is as it is wanted."""
+    if not wanted.asks_for_jobs:
+        return True
+    if change.job_id is None:
+        return False
+    try:
+        return wanted.are_of(await job_of(change.job_id))
+    except NotFound:
+        return False
 
 
 _OF_RUNS = (EventKind.RUNS, EventKind.ALL)
