@@ -63,9 +63,11 @@ class Running:
     def start(self) -> None:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
         check_linux("an app at work")
-        self._thread.start()
-        self._ready.result()
-        self._streams.enter_context(kept_streams())
+        with ExitStack() as streams:
+            streams.enter_context(kept_streams())
+            self._thread.start()
+            self._ready.result()
+            self._streams = streams.pop_all()
 
     def stop(self) -> None:
         """Let runs finish for the grace of the node, and end it. A child that this program has forked has none."""

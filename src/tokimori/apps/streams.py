@@ -161,13 +161,15 @@ class Outputs:
     def gather(self) -> None:
         """Hand on what was written to descriptor 1 since this was called last."""
         try:
-            if self._file is not None and os.lseek(self._file, 0, os.SEEK_END) != self._read:
-                self._read_on(self._file)
+            if self._file is not None and (size := os.lseek(self._file, 0, os.SEEK_END)) != self._read:
+                self._read_on(self._file, size)
         except OSError:  # the app has closed all that it did not open
             self._file = None
 
-    def _read_on(self, file: int) -> None:
+    def _read_on(self, file: int, size: int) -> None:
         with self._lock:
+            if size < self._read:  # a child has opened /dev/stdout anew, which empties a file
+                self._read = 0
             for _ in range(_MOST_READS):
                 data = os.pread(file, _MOST_READ, self._read)
                 self._read += len(data)

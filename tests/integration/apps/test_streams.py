@@ -42,6 +42,9 @@ def in_a_thread(number: int) -> None:
 def by_a_child(number: int) -> None:
     os.write(1, b"written\\n")
     subprocess.run(["echo", "echoed"])
+    if number > 2:
+        time.sleep(1.5)
+        subprocess.run("echo anew > /dev/stdout", shell=True)
 
 @app.job
 def much(number: int) -> None:
@@ -106,6 +109,7 @@ def test_what_no_function_claims_is_of_the_only_run(node: Node) -> None:
     assert said.endswith(b"mine: logged\n")
     assert node.ended("by_a_child", 1).head == b"written\nechoed\n"
     assert node.ended("much", 1).size == 3_000_000
+    assert node.ended("by_a_child", 3).head == b"written\nechoed\nanew\n"
     assert node.ended("by_a_child", 2).head == b"written\nechoed\n"
     assert node.leave() == 0
     assert node.printed() == ""
