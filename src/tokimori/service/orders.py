@@ -12,6 +12,7 @@ from tokimori.clock import format_moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.ids import NodeId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.model.job import Job
 from tokimori.model.order import (
     KIND,
     LARGEST_DATA,
@@ -90,10 +91,7 @@ class Orders:
 
     async def _restart(self, run_id: str, nodes: Sequence[NodeRecord]) -> Run:
         run = await self._running(run_id, nodes)
-        if (await self._service.get(run.job_id)).definition.retry.once_begun:
-            message = f"the run {run.id} is never begun again, as its job says (retry.lost_attempts = 0)"
-            allowed = f"`tokimori run cancel {run.id}`, then `tokimori job trigger {run.job_id}`"
-            raise Refused(message, field="run", value=run.id, allowed=allowed)
+        _check_again(await self._service.get(run.job_id), f"`tokimori run cancel {run.id}`")
         await self._give(RestartRun(run_id=run.id, token=run.token))
         return run
 
@@ -129,8 +127,12 @@ class Orders:
     # Jobs
 
     async def restart_job(self, job_id: str) -> Sequence[Run]:
-        """Restart all runs of a job that run on nodes; those runs, at most 1,000."""
+        """Restart all runs of a job that run on nodes; those runs, at most 1,000.
+
+        Raises `Refused` for a job that never lets a run begin again.
+        """
         job = await self._service.get(check_job_id(job_id))
+        _check_again(job, f"`tokimori job cancel {job.id}`")
         running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
         restarted = []
         runs, nodes = await self._store.list_runs(running), await self._store.list_nodes()
@@ -270,3 +272,9 @@ def _checked_data(text: str) -> str:
         allowed = f"at most {LARGEST_DATA} bytes of JSON"
         raise InvalidInput(f"data: it is too large, {size} bytes", field="data", value=size, allowed=allowed)
     return text
+
+
+def _check_again(job: Job, cancel: str) -> None:
+    if job.definition.retry.once_begun:
+        message = f"a run of {job.id} is never begun again, as its job says (retry.lost_attempts = 0)"
+        raise Refused(message, field="job", value=job.id, allowed=f"{cancel}, then `tokimori job trigger {job.id}`")

@@ -62,6 +62,8 @@ async def test_what_is_never_begun_again_is_not_restarted() -> None:
     with pytest.raises(Refused, match="never begun again") as refused:
         await service.orders.restart(run_id)
     assert f"tokimori run cancel {run_id}" in (refused.value.allowed or "")
+    with pytest.raises(Refused, match="never begun again"):
+        await service.orders.restart_job(run.job_id)
     await service.orders._give(RestartRun(run_id=run.id, token=run.token))
     await world.pass_time(1)
     member.executor.obey()
