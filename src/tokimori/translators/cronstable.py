@@ -7,6 +7,7 @@ are put one behind the other. A day of the month and a weekday must both match.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.env_file import read_env
 from tokimori.schedules.cron_fields import WEEKDAY
@@ -248,7 +249,8 @@ def _tell(warnings: Warnings, job: Plain) -> None:
         for name, each in inner.items():
             path = field if name is None else f"{field}.{name}"
             if path != "onFailure.retry" and (path, str(each).lower()) not in _AS_HERE:
-                warnings.add(path, each, _TOLD.get(field, "there is no such thing here, and it was left out"))
+                shown = each if isinstance(each, str) else MASK  # passwords and addresses of reports stand in there
+                warnings.add(path, shown, _TOLD.get(field, "there is no such thing here, and it was left out"))
 
 
 # When

@@ -40,7 +40,7 @@ jobs:
     failsWhen: {producesStdout: false, producesStderr: true, nonzeroReturn: true}
     onFailure:
       retry: {maximumRetries: -1}
-      report: {mail: {from: a@example.org, to: b@example.org}}
+      report: {mail: {from: a@example.org, to: b@example.org, password: {value: hunter2}}}
   - name: plain
     command: [echo, "a b"]
     schedule: {minute: 5, dayOfWeek: 7}
@@ -98,6 +98,7 @@ def test_a_whole_file() -> None:
 def test_what_has_no_equal_is_told() -> None:
     """With its path and its value, and nothing else is."""
     first, second = (each.warnings for each in read(WHOLE) if isinstance(each, Moved))
+    assert "hunter2" not in "".join(first)
     assert sorted(each.partition(":")[0] for each in first) == [
         "captureStderr",
         "failsWhen.producesStderr",
