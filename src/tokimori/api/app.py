@@ -56,7 +56,7 @@ from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.service.sessions import sessions_of
-from tokimori.service.tokens import holders_of
+from tokimori.service.tokens import Guests, holders_of, nobody
 from tokimori.service.variants import within
 
 log = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ def create_app(
     public_url: str | None = None,
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
+    guests: Guests = nobody,
     claims: Claims | None = None,
     formats: Formats | None = None,
     figures: Figures | None = None,
@@ -118,14 +119,13 @@ def create_app(
     may ask, `path_prefix` below which path others know it, `streams` how many streams of events may be open.
     """
     acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
-    claims_for = None if claims is None else acting.claims
-    told = [*_probes(health, unready), *operations(acting.service, claims_for, formats, streams)]
-    if figures is not None:
-        told += MetricsPath(acting.service, figures).operations()
+    own = None if claims is None else acting.claims
+    told = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
+    told += [] if figures is None else MetricsPath(acting.service, figures).operations()
     docs = Docs(told, lambda: health().version, path_prefix)
     handlers = {TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug}
     app = Starlette(exception_handlers=handlers)
-    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, claims_for).routes(), *pages])
+    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, own).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,
@@ -134,7 +134,7 @@ def create_app(
         host_name=host_name or socket.gethostname(),
         public_url=public_url,
         secret=secret,
-        holders=holders_of(service.tokens, clock),
+        holders=holders_of(service.tokens, clock, guests),
         sessions=sessions_of(service, clock),
         closed=closed,
         lenient=lenient,

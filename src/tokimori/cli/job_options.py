@@ -42,6 +42,11 @@ _OPTIONS = (
     click.option("--email", multiple=True, metavar="ADDRESS", help="Send an e-mail to it; see --smtp, --sender."),
     click.option("--build", metavar="TASK@DIGEST", help="Run this build of a task: `tokimori task builds`."),
     click.option(
+        "--client/--no-client",
+        default=None,
+        help="Give each run of the command its node's address, with a token for this job while it runs.",
+    ),
+    click.option(
         "--own-process/--no-own-process",
         default=None,
         help="Each run of the function gets a worker process for itself alone.",
@@ -183,6 +188,7 @@ SECTIONS = {
             "function",
             "own_process",
             "build",
+            "client",
             "url",
             "email",
             "noop",

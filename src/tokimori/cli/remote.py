@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tokimori.config.contexts import Context
 
 _STORE = "TOKIMORI_STORE"
+_SERVER = "TOKIMORI_SERVER"
+"""What a run finds whose job says `client`."""
 
 
 def contexts_file() -> Path:
@@ -35,7 +37,11 @@ def server() -> str | None:
         raise InvalidInput(message, field=named[0].removeprefix("--"), allowed="one of --server, --context, --store")
     if given.server is not None:
         return given.server
-    if given.store is not None or (given.context is None and os.environ.get(_STORE)):
+    if given.store is not None:
+        return None
+    if given.context is None and (of_the_run := os.environ.get(_SERVER)):
+        return of_the_run
+    if given.context is None and os.environ.get(_STORE):
         return None
     known = read_contexts(contexts_file())
     name = given.context or known.current

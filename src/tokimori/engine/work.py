@@ -347,10 +347,10 @@ def task_of(claimed: Claimed) -> Task | None:
         run.token,
         run.attempt,
         run.job_id,
-        target=definition.target,
-        nominal=run.nominal,
-        due=run.due,
-        timeout=definition.timeout,
+        definition.target,
+        run.nominal,
+        run.due,
+        definition.timeout,
         timeout_grace=definition.timeout_grace,
         kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         time_zone=definition.time_zone,
@@ -359,6 +359,7 @@ def task_of(claimed: Claimed) -> Task | None:
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,
         own_process=definition.own_process,
+        client=definition.queue if definition.client else None,
         traceparent=run.details.traceparent,
     )
 

@@ -73,6 +73,7 @@ def environment_of(
         "TOKIMORI_TOKEN": str(task.token),
         "TOKIMORI_NOMINAL_TIME": format_moment(task.nominal),
         "TOKIMORI_DUE_TIME": format_moment(task.due),
+        **({} if not task.server else {"TOKIMORI_SERVER": task.server}),
         **({} if not task.permits else {"TOKIMORI_PERMITS": task.permits}),
         **({} if task.parent_id is None else {"TOKIMORI_PARENT_RUN_ID": task.parent_id}),
         **({} if task.traceparent is None else {VARIABLE: task.traceparent}),

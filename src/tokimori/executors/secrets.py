@@ -95,7 +95,7 @@ class SecretExecutor:
         values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}
         hidden = needles_of(values.values())
         self._hide(hidden)
-        return replace(task, secrets=values, hidden=hidden)
+        return replace(task, secrets=values, hidden=(*task.hidden, *hidden))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
         """See `Executor.stop`. What still waits for its secrets has not begun."""

@@ -50,10 +50,14 @@ _INCLUDED: Final = MappingProxyType(
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):
-    """Of which jobs one may know: their ids begin with one of `jobs`, and they are in one of `queues`. Empty: any."""
+    """Of which jobs one may know: their ids begin with one of `jobs`, and they are in one of `queues`. Empty: any.
+
+    `exact`: `jobs` are whole ids.
+    """
 
     jobs: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
+    exact: bool = False
 
     @property
     def is_everything(self) -> bool:
@@ -62,7 +66,7 @@ class Scope(Struct, frozen=True, omit_defaults=True):
 
     def has_id(self, job_id: str) -> bool:
         """Whether the id of a job is within it, whatever its queue."""
-        return not self.jobs or job_id.startswith(self.jobs)
+        return not self.jobs or (job_id in self.jobs if self.exact else job_id.startswith(self.jobs))
 
     def has(self, job_id: str, queue: str | None) -> bool:
         """Check if what bears this id and this queue is within it; where queues are named, nothing without one is."""

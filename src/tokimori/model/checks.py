@@ -10,7 +10,7 @@ from tokimori.model.notifier import check_notify, check_terms
 from tokimori.model.payload import check_payload
 from tokimori.model.policies import Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted
-from tokimori.model.target import Function, kind_of
+from tokimori.model.target import Build, Command, Function, kind_of
 from tokimori.model.words import check_text, check_word, texts_in
 
 
@@ -50,6 +50,9 @@ def check_definition(definition: Definition) -> Definition:
         message = f"auto_complete_success: a {kind_of(definition.target)} can't say how it ended"
         allowed = f"true with {kind_of(definition.target)}"
         raise InvalidInput(message, field="auto_complete_success", value=False, allowed=allowed)
+    if definition.client and not isinstance(definition.target, Command | Build):
+        message = f"client: a {kind_of(definition.target)} has no environment that could hold it"
+        raise InvalidInput(message, field="client", value=True, allowed="true with a command or a build")
     if definition.own_process and not isinstance(definition.target, Function):
         message = f"own_process: a {kind_of(definition.target)} shares no process with other runs"
         raise InvalidInput(message, field="own_process", value=True, allowed="true with a function")

@@ -45,7 +45,8 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     up, and `on_failure_job` a job that then runs. `notify` names by event the notifiers that tell of it, and `notifier`
     makes the job one (`tokimori.model.notifier`). Without `auto_complete_success` an attempt has to report how it
     ended: exit code 0 alone is a failure. `own_process`: each run of a function gets a worker process in which nothing
-    else runs. `mailto` is that of a crontab.
+    else runs. `client`: each run of a command gets the address of its node, with a token for this job that dies as it
+    ends. `mailto` is that of a crontab.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
     is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
@@ -95,6 +96,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     notifier: Notifier | None = None
     auto_complete_success: bool = True
     own_process: bool = False
+    client: bool = False
     payload: str | None = None
     parents: tuple[Parent, ...] = ()
     join: Join = Join.ANY

@@ -90,6 +90,7 @@ async def http_door(
         host_name=node.identity.host,
         public_url=http.public_url,
         hear=callbacks.hear,
+        guests=callbacks.guests.bearer,
         claims=None if place is None else Claims(place, os.urandom),
         formats=formats(clock),
         figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken, node.identity.blocking),
@@ -102,6 +103,7 @@ async def http_door(
     door = door_of(AccessLog(app, clock) if http.access_log else app, http)
     await door.start()
     here = http.below_prefix(door.url)
+    callbacks.guests.open(here)
     callbacks.open(here if http.public_url is None else http.below_prefix(http.public_url), secret)
     try:
         with noted_door(settings.state_dir, here):

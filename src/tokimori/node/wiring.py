@@ -18,6 +18,7 @@ from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
 from tokimori.engine.trim import Kept
 from tokimori.errors import StoreUnavailable
+from tokimori.executors.client import ClientExecutor
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.begins import handlers_of
 from tokimori.executors.functions.executor import FunctionExecutor
@@ -187,7 +188,8 @@ def _executors(
     requests = HttpExecutor(clock, networks_of(settings.targets.private_addresses), callbacks)
     builds, tasks_dir = Builds(store, os.urandom), settings.tasks_dir
     inner = executors_of(clock, settings.state_dir, functions.executor, requests, builds=builds, tasks_dir=tasks_dir)
-    return traced(SecretExecutor(inner, Vault(service.secrets), clock, hide))
+    asking = ClientExecutor(SecretExecutor(inner, Vault(service.secrets), clock, hide), callbacks.guests, clock)
+    return traced(asking)
 
 
 def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, clock: Clock) -> Stock:

@@ -22,7 +22,8 @@ class Task(Struct, frozen=True, gc=False):
     other run is in the worker process of its function. `permits` are the units that it holds in another store, as
     `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of those that its target names;
     `hidden` is what of them is to be hidden in all that is told of the attempt. `traceparent` is where in a trace the
-    attempt goes on (`tokimori.model.trace`).
+    attempt goes on (`tokimori.model.trace`). `client` is the queue of a job whose attempts may ask their node, and
+    `server` the address, with a token, by which this one may.
     """
 
     run_id: RunId
@@ -41,6 +42,8 @@ class Task(Struct, frozen=True, gc=False):
     parent_id: RunId | None = None
     auto_complete_success: bool = True
     own_process: bool = False
+    client: str | None = None
+    server: str = ""
     permits: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()

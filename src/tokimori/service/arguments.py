@@ -120,6 +120,7 @@ class JobArguments(TypedDict, total=False):
     notifier: NotifierArguments | None
     auto_complete_success: bool | None
     own_process: bool | None
+    client: bool | None
     parents: Sequence[ParentArguments] | None
     join: str | None
     retention: str | timedelta | None

@@ -1,7 +1,7 @@
 """Tokens: they are created, listed and revoked here, and whoever brings one is looked up."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -106,7 +106,8 @@ class _Known(Struct, frozen=True):
 class Holders:
     """Who is who at a door. What the store says of a name is believed for `KNOWN_FOR` seconds."""
 
-    def __init__(self, documents: Documents[AccessToken], now: Now, clock: Clock) -> None:
+    def __init__(self, documents: Documents[AccessToken], now: Now, clock: Clock, guests: "Guests") -> None:
+        self._guests = guests
         self._documents = documents
         self._now = now
         self._clock = clock
@@ -114,6 +115,8 @@ class Holders:
 
     async def bearer(self, text: str) -> AccessToken | None:
         """The token of this text, which may be over; None if there is none. Raises `StoreError`."""
+        if (guest := self._guests(text)) is not None:
+            return guest
         name = name_in(text)
         token = None if name is None else await self.named(name)
         return token if token is not None and is_text_of(token, text) else None
@@ -144,9 +147,17 @@ class Holders:
             return None
 
 
-def holders_of(tokens: Tokens, clock: Clock) -> Holders:
-    """Who is who at a door of these tokens."""
-    return Holders(tokens._documents, tokens._now, clock)
+Guests = Callable[[str], AccessToken | None]
+"""Knows the tokens of attempts that run on this node."""
+
+
+def nobody(_: str) -> AccessToken | None:
+    """Where no attempts are."""
+
+
+def holders_of(tokens: Tokens, clock: Clock, guests: Guests = nobody) -> Holders:
+    """Who is who at a door of these tokens, and of those that no store knows."""
+    return Holders(tokens._documents, tokens._now, clock, guests)
 
 
 def _scope(jobs: Sequence[str], queues: Sequence[str]) -> Scope:

@@ -97,3 +97,10 @@ def test_what_can_not_be_in_a_header_is_no_name(name: object) -> None:
     """It is named in the error."""
     with pytest.raises(InvalidInput, match="is not the name of a token"):
         check_token_name(name)
+
+
+def test_a_scope_of_whole_ids_has_no_others() -> None:
+    """The token of a run is for its job alone, not for jobs whose ids begin so."""
+    scope = Scope(jobs=("pay",), queues=("q",), exact=True)
+    assert [scope.has(job, "q") for job in ("pay", "payroll", "pa")] == [True, False, False]
+    assert not scope.has("pay", "other")

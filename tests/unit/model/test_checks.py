@@ -77,6 +77,7 @@ def shell(text: str, **others: Any) -> Command:
         (a_definition(retry=Retry(backoff=float("inf"))), "retry.backoff", float("inf")),
         (a_definition(retry=Retry(lost_attempts=2**63)), "retry.lost_attempts", 2**63),
         (a_definition(own_process=True), "own_process", True),
+        (a_definition(target=Noop(), client=True), "client", True),
         (a_definition(retry=Retry(lost_attempts="many")), "retry.lost_attempts", "many"),  # type: ignore[arg-type]
         (a_definition(timeout=float("inf")), "timeout", float("inf")),
         (a_definition(misfire="never"), "misfire", "never"),

@@ -1,7 +1,7 @@
 """Tasks as code: a build runs when it was kept whole, one that is refused leaves nothing, earlier ones come back."""
 
 import base64
-from typing import Unpack
+from typing import Any, Unpack
 
 import pytest
 from msgspec.structs import replace
@@ -310,7 +310,7 @@ async def test_what_is_done_to_tasks_is_recorded(world: World) -> None:
     assert recorded == {"tasks.delete", "tasks.restart", "tasks.disable", "tasks.build", "tasks.put_piece"}
 
 
-def as_token(world: World, role: Role, allowed: Allowed = Allowed(), **scope: tuple[str, ...]) -> Service:  # noqa: B008
+def as_token(world: World, role: Role, allowed: Allowed = Allowed(), **scope: Any) -> Service:  # noqa: B008
     return permitted(world.service, Access(author="bob", role=role, scope=Scope(**scope)), allowed)
 
 

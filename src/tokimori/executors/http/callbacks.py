@@ -5,14 +5,16 @@ docs/decisions/0061 says what it lets in, and what not.
 
 import hashlib
 import hmac
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import StrEnum
 
 from tokimori.errors import Refused
+from tokimori.executors.client import RunTokens
 from tokimori.executors.http.request import Callback
 from tokimori.executors.reported import read_report
-from tokimori.model.ids import RunId, Token
+from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.outcome import Outcome
 
 PATH = "/callbacks/"
@@ -36,7 +38,8 @@ class Heard(StrEnum):
 class Callbacks:
     """The attempts that may be ended by a callback. Until `open` there is no door through which one could come."""
 
-    def __init__(self) -> None:
+    def __init__(self, random: RandomBytes = os.urandom) -> None:
+        self.guests = RunTokens(random)
         self._address: str | None = None
         self._key = b""
         self._waiting: dict[_Key, Callable[[Outcome], bool]] = {}

@@ -1,0 +1,99 @@
+"""Commands that may ask their node: each attempt gets its address and a token of its own, which dies as it ends."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from tokimori.clock import Clock, Moment
+from tokimori.model.access_token import AccessToken, Role, Scope, digest_of, is_text_of, new_text
+from tokimori.model.ids import RandomBytes, RunId, Token
+from tokimori.model.outcome import Failed
+from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+
+_NO_DOOR: Final = "client: this node does not answer over HTTP, and the job asks for it: start it without --no-http"
+
+
+class RunTokens:
+    """The tokens of attempts that run here: no store knows them, and no other node. Until `open` there is no door."""
+
+    def __init__(self, random: RandomBytes) -> None:
+        self._random = random
+        self._address: str | None = None
+        self._known: dict[str, tuple[AccessToken, tuple[RunId, Token]]] = {}
+
+    def open(self, address: str) -> None:
+        """From now on the node answers at this address."""
+        self._address = address
+
+    def admit(self, task: Task) -> tuple[str, str] | None:
+        """Return the address that lets the attempt in, and its secret; None without a door."""
+        if self._address is None or task.client is None:
+            return None
+        name = f"run-{task.run_id}"
+        text = new_text(name, self._random)
+        scope = Scope(jobs=(task.job_id,), queues=(task.client,), exact=True)
+        token = AccessToken(name=name, digest=digest_of(text), role=Role.OPERATE, scope=scope, created=task.due)
+        self._known[text] = token, (task.run_id, task.token)
+        return f"{self._address}?secret={quote(text)}", text
+
+    def forget(self, run_id: RunId, token: Token) -> None:
+        """Let nobody in any more who has the token of this attempt."""
+        for text in [text for text, each in self._known.items() if each[1] == (run_id, token)]:
+            del self._known[text]
+
+    def bearer(self, text: str) -> AccessToken | None:
+        """Return the token of this text; None if it is of no attempt that runs."""
+        found = self._known.get(text)
+        return found[0] if found is not None and is_text_of(found[0], text) else None
+
+
+class ClientExecutor:
+    """Stands between a node and its executor: attempts of jobs that ask for a client get one."""
+
+    def __init__(self, executor: Executor, tokens: RunTokens, clock: Clock) -> None:
+        self._executor, self._tokens, self._clock = executor, tokens, clock
+        self._report: Callable[[Report], None] = lambda _: None
+
+    async def open(self, report: Callable[[Report], None]) -> None:
+        """See `Executor.open`."""
+        self._report = report
+        await self._executor.open(self._hear)
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """See `Executor.start`."""
+        if any(task.client is not None for task in tasks):
+            tasks = [each for each in map(self._admitted, tasks) if each is not None]
+        self._executor.start(tasks)
+
+    def _admitted(self, task: Task) -> Task | None:
+        if task.client is None:
+            return task
+        found = self._tokens.admit(task)
+        if found is None:
+            fault = Failed(_NO_DOOR)
+            self._report(Ended(run_id=task.run_id, token=task.token, outcome=fault, at=self._clock.now()))
+            return None
+        return replace(task, server=found[0], hidden=(*task.hidden, found[1]))
+
+    def _hear(self, report: Report) -> None:
+        if isinstance(report, Ended):
+            self._tokens.forget(report.run_id, report.token)
+        self._report(report)
+
+    def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
+        """See `Executor.stop`."""
+        self._executor.stop(run_id, token, reason, grace=grace)
+
+    def renew(self, sent: float) -> None:
+        """See `Executor.renew`."""
+        self._executor.renew(sent)
+
+    def forget(self, before: Moment) -> None:
+        """See `Executor.forget`."""
+        self._executor.forget(before)
+
+    async def close(self) -> None:
+        """See `Executor.close`."""
+        await self._executor.close()
