@@ -50,6 +50,15 @@ def slow() -> None:
 def twice() -> None:
     waits("twice")
 
+@app.job(timeout_grace=60)
+def deaf() -> None:
+    begins("deaf")
+    while True:
+        try:
+            time.sleep(0.05)
+        except BaseException:
+            pass
+
 @app.job()
 def exits() -> None:
     begins("exits")
@@ -134,11 +143,14 @@ def test_what_still_runs_when_the_time_is_over_is_lost(till: Till) -> None:
 
 
 def test_a_node_that_stops_begins_nothing_again_beside_a_stuck_function(till: Till) -> None:
-    """At TERM, after its grace, what is ended with it and may not be lost is failed; nothing of it begins again."""
+    """At TERM, after its grace, what is ended with it is lost if it still ran, and fails if it may not be lost."""
     node = till.open()
-    runs = till.begin("charge", "stuck_in_c")
+    runs = till.begin("charge", "deaf", "stuck_in_c")
     assert stop(node) == 0
     till.failed(runs["charge"], "its node stopped it")
+    deaf = till.seen(runs["deaf"])
+    assert (deaf["state"], deaf["lost"]) == ("ready", 1)
+    assert f"because run {runs['stuck_in_c']} ignored the order to end" in deaf["error"]
     till.begun_once()
 
 

@@ -323,7 +323,10 @@ class FunctionExecutor:
                 otherwise = died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
-            self._end(attempt, _cut_off(attempt) or otherwise, boottime())
+            own = _cut_off(attempt)
+            if isinstance(own, Released) and process.killed and attempt.number not in process.overdue:
+                own = None  # its node had asked it to end, and its own grace was not over
+            self._end(attempt, own or otherwise, boottime())
         self._get_on()
 
     def _end(
