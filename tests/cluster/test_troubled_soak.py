@@ -14,8 +14,8 @@ SECONDS = 300
 @pytest.mark.parametrize("store", STORES)
 def test_a_soak_in_trouble_leaves_every_promise_whole(store: str, tmp_path: Path) -> None:
     """Nothing is missed, nothing begins again against its job's word, and no limit is exceeded."""
-    with placed(store, tmp_path) as fleet:
-        findings = soak(fleet, SECONDS, seed=13)
+    with placed(store, tmp_path) as (fleet, clock):
+        findings = soak(fleet, clock, SECONDS, seed=13)
     print(store, dict(findings.figures))
     assert findings.wrong == []
     assert findings.figures["succeeded"] > SECONDS

@@ -23,6 +23,7 @@ from tests.cluster.accounts import EVERY_SECOND, POLL, all_runs, live_runs
 from tests.cluster.fleet import ROOT, Fleet
 from tests.cluster.witnessed_app import FOLDER
 from tests.servers import mariadb, postgres, redis
+from tests.servers.wrong_clock import WrongClock
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
@@ -34,7 +35,7 @@ from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 
 NODES = 2
-TWO_DAYS = 2 * 86_400.0
+TWO_DAYS = 2 * 86_400
 FROZEN = 9.0
 """Seconds: beyond the lease of a node."""
 JUMPED = 25.0
@@ -76,10 +77,10 @@ class Findings:
     figures: Mapping[str, int]
 
 
-def soak(fleet: Fleet, seconds: float, seed: int) -> Findings:
-    """Let two nodes work for so long, and look at what is left."""
+def soak(fleet: Fleet, clock: WrongClock | None, seconds: float, seed: int) -> Findings:
+    """Let two nodes work for so long, and look at what is left. `clock` is the server's; None: that of the nodes."""
     asyncio.run(_prepare(fleet))
-    troubles = Troubles(fleet, random.Random(seed))
+    troubles = Troubles(fleet, clock, random.Random(seed))
     try:
         troubles.start_missing()
         fleet.wait_until_up()
@@ -98,8 +99,9 @@ def soak(fleet: Fleet, seconds: float, seed: int) -> Findings:
 class Troubles:
     """Troubles of a fleet, one every few seconds; one node at least stays awake."""
 
-    def __init__(self, fleet: Fleet, chance: random.Random) -> None:
+    def __init__(self, fleet: Fleet, clock: WrongClock | None, chance: random.Random) -> None:
         self._fleet = fleet
+        self._clock = clock
         self._chance = chance
         self._frozen: dict[int, float] = {}
         self._leaving: list[subprocess.Popen[bytes]] = []
@@ -123,7 +125,8 @@ class Troubles:
 
     def start_missing(self) -> None:
         """Start nodes in place of those that have ended."""
-        offsets = (TWO_DAYS, 0.0) if self._wrong else (0.0, TWO_DAYS, 0.0)
+        offsets: Sequence[float] = (TWO_DAYS, 0) if self._wrong else (0, TWO_DAYS, 0)
+        offsets = offsets if self._clock is None else (0,)
         for _ in range(NODES - len(self._living())):
             own = {"TOKIMORI_APP_LOAD": "tests.cluster.witnessed_app:app", FOLDER: str(self._fleet.folder)}
             own |= {"TOKIMORI_APP_INCLUDE": str(ROOT), "TOKIMORI_APP_PROCESSES": "2"}
@@ -137,7 +140,12 @@ class Troubles:
         return [node for node in self._living() if node.pid not in away]
 
     def _jump(self) -> None:
-        """Set the clocks of all nodes to their next offset. End those that are leaving: they do not answer."""
+        """Set the store's clock: the server's, or those of all nodes. Of these end who leaves: they do not answer."""
+        self._wrong = not self._wrong
+        self.done["jumps"] += 1
+        if self._clock is not None:
+            return self._clock.set(TWO_DAYS if self._wrong else 0)
+        self._wrong = not self._wrong  # nodes that are missing still begin with the clock of now
         self._thaw(now=float("inf"))
         for node in self._leaving:
             self._fleet.kill(node)
@@ -147,7 +155,7 @@ class Troubles:
             self._wait_until_up(node)
             self._fleet.jump(node)
         self._wrong = not self._wrong
-        self.done["jumps"] += 1
+        return None
 
     def _wait_until_up(self, node: subprocess.Popen[bytes]) -> None:
         log = self._fleet.folder / f"node{self._fleet.nodes.index(node)}.log"
@@ -278,23 +286,19 @@ def _broken_words(runs: Sequence[Run], lines: Sequence[Sequence[str]]) -> Iterat
 
 
 @contextmanager
-def placed(store: str, folder: Path) -> Iterator[Fleet]:
-    """Yield a fleet on a store of this kind, on a server of its own."""
-    match store:
-        case "sqlite":
-            yield Fleet(folder)
-        case "postgres" | "mariadb":
-            server = (postgres if store == "postgres" else mariadb).Server(durable=True)
-            try:
-                yield Fleet(folder, server.make("fleet"))
-            finally:
-                server.remove()
-        case _:
-            keys = redis.Server()
-            try:
-                yield Fleet(folder, keys.url())
-            finally:
-                keys.remove()
+def placed(store: str, folder: Path) -> Iterator[tuple[Fleet, WrongClock | None]]:
+    """Yield a fleet on a store of this kind, on a server of its own, and the clock of that."""
+    if store == "sqlite":
+        yield Fleet(folder), None
+        return
+    clock = WrongClock()
+    with clock.begun():
+        server = redis.Server() if store == "redis" else (postgres if store == "postgres" else mariadb).Server()
+    try:
+        yield Fleet(folder, server.url() if isinstance(server, redis.Server) else server.make("fleet")), clock
+    finally:
+        server.remove()
+        clock.remove()
 
 
 def main(seconds: float, stores: Sequence[str]) -> int:
@@ -302,8 +306,8 @@ def main(seconds: float, stores: Sequence[str]) -> int:
     failed = 0
     for store in stores:
         folder = Path(tempfile.mkdtemp(prefix="tokimori-soak-"))
-        with placed(store, folder) as fleet:
-            findings = soak(fleet, seconds, seed=random.randrange(2**32))
+        with placed(store, folder) as (fleet, clock):
+            findings = soak(fleet, clock, seconds, seed=random.randrange(2**32))
         if not findings.wrong:
             shutil.rmtree(folder)
         failed += bool(findings.wrong)

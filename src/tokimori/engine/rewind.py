@@ -11,14 +11,16 @@ from tokimori.clock import Moment, format_moment
 from tokimori.engine.appetite import Appetite
 from tokimori.engine.fire import Schedules
 from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.engine.steadiness import Steadiness
 from tokimori.errors import Conflict, NotFound, StoreError
-from tokimori.model.ids import JobId, NodeId
+from tokimori.model.ids import JobId, NodeId, RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.retention import day_of, first_id_at
 from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
 from tokimori.model.target import Unreadable
 from tokimori.model.timing import decidable
 from tokimori.model.transitions import RunState
+from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
@@ -43,7 +45,7 @@ class NamingStore(Jobs, Runs, Protocol):
     """What naming jobs that are ahead asks of the store."""
 
 
-class RewindStore(Jobs, Runs, Pruning, Protocol):
+class RewindStore(Jobs, Runs, Pruning, Documents, Protocol):
     """What rewinding asks of the store."""
 
 
@@ -129,15 +131,22 @@ async def hasten(store: Jobs, job_id: JobId, now: Moment) -> None:
 class Rewinder:
     """Looks every minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
 
-    `steady` says for how many seconds the store's time has run steadily, at a monotonic second.
+    `steady` says for how many seconds the store's time has run steadily, at a monotonic second. A node that has not
+    lived for so long believes what those before it have noted.
     """
 
     def __init__(
-        self, store: RewindStore, at: float, schedule_for: ScheduleFor, steady: Callable[[float], float]
+        self,
+        store: RewindStore,
+        at: float,
+        schedule_for: ScheduleFor,
+        steady: Callable[[float], float],
+        random: RandomBytes,
     ) -> None:
         self._store = store
         self._schedule_for = schedule_for
         self._steady = steady
+        self._seen_by_all = Steadiness(store, steady, random)
         self._walk: AsyncGenerator[None] | None = None
         self._since = -inf
         self._newest: str | None = None
@@ -166,10 +175,20 @@ class Rewinder:
             raise
         return False
 
+    async def _is_believed(self, now: Moment, at: float) -> bool:
+        """Return whether the store's time has run steadily for long, as far as that matters: while runs are ahead."""
+        if self._steady(at) >= STEADY:
+            return True
+        return await self._ahead(now) is not None and await self._seen_by_all.seconds(now, at) >= STEADY
+
+    async def _ahead(self, now: Moment) -> str | None:
+        """Return the id of the newest run if it was made after now."""
+        newest = [run.id for run in await self._store.list_runs(RunFilter(limit=1, longest=OCCURRENCES))]
+        return newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
+
     async def _is_suspect(self, now: Moment, since: float) -> bool:
         """Whether the time has leapt since the last walk while this node lived, or there is a new run of after now."""
-        newest = [run.id for run in await self._store.list_runs(RunFilter(limit=1, longest=OCCURRENCES))]
-        ahead = newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
+        ahead = await self._ahead(now)
         leapt = self._since != -inf and since > self._since + 1
         suspect = leapt or ahead not in (None, self._newest)
         self._since, self._newest = since, ahead

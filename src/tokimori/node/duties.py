@@ -40,6 +40,6 @@ def duties_of(
     return (
         Reaper(store, chance, meter),
         Reckoner(store, schedules),
-        Rewinder(store, at, schedules, steady),
+        Rewinder(store, at, schedules, steady, random),
         *(SureTime(duty, store, steady) for duty in deleting),
     )
