@@ -30,6 +30,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.transactions import outside_of
 from tokimori.clock import Moment
+from tokimori.config.machine import check_linux
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused, TokimoriError
 from tokimori.executors.functions.wire import Declared, Hello, language
 from tokimori.model.handlers import how_to_allow
@@ -194,6 +195,7 @@ class App:
 
         So many runs at a time; functions that wait share a loop of their own thread, others get a thread each.
         """
+        check_linux("an app at work")
         from tokimori.apps.running import Running  # noqa: PLC0415  worker processes need it not
 
         return Running(self, concurrency)

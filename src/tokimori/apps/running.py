@@ -22,7 +22,6 @@ from tokimori.apps.app import App
 from tokimori.apps.streams import kept_streams
 from tokimori.apps.worker_process import Told, WorkerProcess
 from tokimori.client.opening import load_store
-from tokimori.config.machine import check_linux
 from tokimori.errors import Refused
 from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import by_descriptor
@@ -62,7 +61,6 @@ class Running:
 
     def start(self) -> None:
         """Begin; returns when the node takes part. Raises `Refused` where it does not start."""
-        check_linux("an app at work")
         with ExitStack() as streams:
             streams.enter_context(kept_streams())
             self._thread.start()

@@ -59,7 +59,7 @@ from click.testing import CliRunner
 from tokimori.cli.serve import serve
 from tokimori.cli.worker import worker
 sys.platform = SYSTEM
-for run in (app.run, tokimori.Worker(app).run, app.running().start, lambda: tokimori.open("sqlite:////tmp/t.db").list()):
+for run in (app.run, tokimori.Worker(app).run, app.running, lambda: tokimori.open("sqlite:////tmp/t.db").list()):
     try:
         run()
     except tokimori.TokimoriError as fault:
