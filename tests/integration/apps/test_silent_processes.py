@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import tokimori
 from tests.integration.apps.conftest import AppProgram, until
 from tests.programs.forked import Started
 
@@ -36,6 +37,10 @@ def sleeps() -> None:
 @app.job(max_running=0)
 async def waits() -> int:
     return os.getpid()
+
+@app.job(max_running=0)
+def takes(text: str) -> int:
+    return len(text)
 
 @app.job(max_running=0)
 def where() -> int:
@@ -117,6 +122,21 @@ def test_a_process_that_is_stopped_is_told_so(program: AppProgram, begin: Begin)
         assert (show(program, run)["result"], show(program, run)["failures"]) == (str(pid), 0)
     assert "answers again" in program.log.read_text()
     assert not [each for each in program.json("node", "list") if "tokimori:silent" in each["labels"]]
+
+
+def test_what_a_process_has_not_taken_goes_back(program: AppProgram, begin: Begin) -> None:
+    """What was sent stays until the process is dead, as it may begin that; what still lies on the node does not."""
+    begin(1)
+    blocking = trigger(program, "blocks", '{"seconds": 12}')
+    until(lambda: show(program, blocking)["state"] == "running")
+    with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
+        runs = [client.trigger("takes", payload={"text": "x" * 300_000}).id for _ in range(6)]
+        until(lambda: any(client.get_run(run).run.state == "running" for run in runs))
+        until(lambda: f"run {blocking} of blocks blocks it" in program.log.read_text())
+        states = [client.get_run(run).run.state for run in runs]
+        assert {*states} == {"ready", "running"}
+        for run in runs:
+            assert (client.wait(run).state, client.get_run(run).run.failures) == ("succeeded", 0)
 
 
 def test_runs_go_to_the_process_that_answers(program: AppProgram, begin: Begin) -> None:

@@ -101,6 +101,7 @@ class Attached:
     def _greet(self, connection: Connection, hello: Hello) -> bool:
         if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:
             return False
+        connection.room = self._process.room
         self._process.connect(connection.transport, hello.pid, hello.stacks)
         self._hello.set_result(hello)
         self._ready()

@@ -137,6 +137,11 @@ class FunctionExecutor:
 
     def _get_on(self) -> None:
         """There is room, or there will be none for a while."""
+        for attempt in self._pool.pulse.withdrawn():
+            if attempt.reason is None:
+                self._waiting.appendleft(attempt)
+            else:
+                self._end(attempt, stopped(attempt.reason), boottime())
         self._fill()
         self._able()
 

@@ -61,10 +61,13 @@ class Connection(asyncio.Protocol):
         self._frames: Frames[Any] = Frames(FromWorker)
         self._number: int | None = None
         self.transport: asyncio.WriteTransport | None = None
+        self.room: Callable[[bool], None] = lambda _: None
+        """Told if the process takes more, when that changes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio. Whoever is not of our user is cut off: root of another name space, for one."""
         self.transport = cast("asyncio.WriteTransport", transport)
+        self.transport.set_write_buffer_limits(0)
         peer: socket.socket = transport.get_extra_info("socket")
         _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid():
@@ -75,6 +78,14 @@ class Connection(asyncio.Protocol):
         """Called by asyncio."""
         if self._number is not None:
             self._lost(self._number)
+
+    def pause_writing(self) -> None:
+        """Called by asyncio: it does not take what is sent."""
+        self.room(False)
+
+    def resume_writing(self) -> None:
+        """Called by asyncio: it has taken all."""
+        self.room(True)
 
     def data_received(self, data: bytes) -> None:
         """Called by asyncio. Until it is its turn no more is taken."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tokimori.executors.functions.stacks import Look
-from tokimori.executors.functions.wire import Begin, End, Leave, Tell, ToWorker, frame
+from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Tell, ToWorker, frame
 from tokimori.ports.executor import Signal, StopReason, Task
 
 OWN = -1
@@ -43,6 +43,8 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     drain: float = 30.0
 
 
+LARGE = 2**16
+"""Characters of payloads that are sent together: what lies on its line a process has, whether it takes it or not."""
 SILENT = 2
 """Seconds without an answer after which a process is given no run."""
 
@@ -127,6 +129,8 @@ class WorkerProcess:
         self._bound = 0
         self._transport: asyncio.WriteTransport | None = None
         self._unsent: list[ToWorker] = []
+        self._size = 0
+        self._full = False
 
     @property
     def load(self) -> int:
@@ -183,6 +187,8 @@ class WorkerProcess:
         self.attempts[attempt.number] = attempt
         self._bound += attempt.task.kill_on_lost_lease
         self._unsent.append(begin)
+        if begin.payload is not None:
+            self._size += len(begin.payload)
 
     def take(self, number: int) -> Attempt | None:
         """It no longer has this attempt."""
@@ -206,13 +212,34 @@ class WorkerProcess:
             self.phase = Phase.LEAVING
             self.send([Leave()])
 
+    def withdraw(self) -> list[Attempt]:
+        """Take back the attempts of which it was sent nothing, as it does not take what is sent."""
+        begins = {each.number for each in self._unsent if isinstance(each, Begin)}
+        self._unsent = [each for each in self._unsent if isinstance(each, Ping | Leave) or each.number not in begins]
+        self.ended -= len(begins & self.attempts.keys())
+        found = [attempt for number in begins if (attempt := self.take(number)) is not None]
+        for attempt in found:
+            attempt.silence()
+            attempt.process, attempt.began, attempt.timed_out = None, None, False
+        return found
+
+    def room(self, has: bool) -> None:
+        """It takes what is sent, or does not; then what is said later waits here."""
+        self._full = not has
+        self.flush()
+
     def flush(self) -> None:
-        """Send what waits, as one frame."""
-        unsent, self._unsent = self._unsent, []
-        if unsent:
+        """Send what waits as one frame; what is large one after the other, as long as it takes that."""
+        while self._unsent and not self._full:
+            most = 1 if self._size > LARGE else len(self._unsent)
+            unsent, self._unsent = self._unsent[:most], self._unsent[most:]
             self.send(unsent)
+        if not self._unsent:
+            self._size = 0
 
     def send(self, messages: Iterable[ToWorker]) -> None:
         """Never waits."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._full:
+            self._unsent += messages
+        elif self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(messages))

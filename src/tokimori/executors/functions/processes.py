@@ -55,9 +55,7 @@ class Processes:
     ) -> None:
         self._app = app
         self._settings = keeper_of(app)
-        self._heard = heard
-        self._ready = ready
-        self._died = died
+        self._heard, self._ready, self._died = heard, ready, died
         self._posts: dict[int, KeeperPost] = {}
         self._deaths_in_a_row = 0
         self._listener = Listener(
@@ -234,6 +232,7 @@ class Processes:
         process = self._processes.get(hello.number)
         if process is None or process.phase is not Phase.STARTING or connection.transport is None:
             return False
+        connection.room = process.room
         process.connect(connection.transport, hello.pid, hello.stacks)
         self._backoff.loaded()
         if self._hello is not None and not self._hello.done():

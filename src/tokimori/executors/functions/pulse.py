@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tokimori.executors.functions.begins import handler_in
 from tokimori.executors.functions.blame import blamed
-from tokimori.executors.functions.process import SILENT, Silence, WorkerProcess
+from tokimori.executors.functions.process import SILENT, Attempt, Silence, WorkerProcess
 from tokimori.executors.functions.stacks import Look, Seen
 from tokimori.executors.functions.wire import Ping
 from tokimori.executors.keeper.kernel import boottime
@@ -63,6 +63,10 @@ class Pulse:
             if silence.by is not None:
                 log.warning("worker process %d (pid %s) answers again", process.number, process.pid)
             self._changed()
+
+    def withdrawn(self) -> list[Attempt]:
+        """Take back what was not sent to processes that do not answer."""
+        return [attempt for each in self._processes() if not each.answers for attempt in each.withdraw()]
 
     def silent(self) -> list[WorkerProcess]:
         """Return those of which people are told."""

@@ -12,6 +12,7 @@ from tokimori.executors.functions import wire
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import WorkerProcess
 from tokimori.executors.functions.processes import Processes
+from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import Frames, Tell, ToWorker
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.order import MOST_SIGNALS
@@ -32,6 +33,7 @@ class OneProcess:
         self.sent: list[bytes] = []
         self.asked = 0
         self.process = WorkerProcess(1, 0, 1, places)
+        self.pulse = Pulse(lambda: [self.process], lambda: None)
 
     def get_ready(self) -> None:
         """It has said hello."""

@@ -1,16 +1,39 @@
 """Worker processes are asked whether they go on, and who blocks them is told."""
 
+import asyncio
 import os
 import subprocess
 import threading
+from typing import Any, cast
 
 import pytest
 
+from tests.unit.apps.orders import begin
+from tests.unit.examples import a_task
 from tests.unit.executors.functions.test_drains import busy
+from tokimori.executors.functions import wire
 from tokimori.executors.functions.blame import blamed
-from tokimori.executors.functions.process import SILENT
+from tokimori.executors.functions.process import SILENT, Attempt, WorkerProcess
 from tokimori.executors.functions.pulse import TOLD, Pulse
 from tokimori.executors.functions.stacks import LOOP, Look, Seen, Stacks
+from tokimori.model.ids import RunId
+from tokimori.model.target import Function
+
+
+class Taking:
+    """A line, and what was sent on it."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self._frames: wire.Frames[wire.ToWorker] = wire.Frames(wire.ToWorker)
+
+    def is_closing(self) -> bool:
+        """See `asyncio.WriteTransport`."""
+        return False
+
+    def write(self, data: bytes) -> None:
+        """See `asyncio.WriteTransport`."""
+        self.said += self._frames.feed(data)
 
 
 def test_a_process_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
@@ -29,6 +52,24 @@ def test_a_process_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> Non
     assert (pulse.words(), pulse.silent()) == ((said,), [process])
     pulse.answered(process)
     assert (changed, process.has_room, pulse.words(), pulse.silent()) == ([False, False, True], True, (), [])
+
+
+def test_what_a_process_does_not_take_comes_back() -> None:
+    """But nothing that was sent before, and nothing that was said of others is lost."""
+    line, process = Taking(), WorkerProcess(1, 0, 1, 9)
+    process.connect(cast(asyncio.WriteTransport, line), 7)
+    attempts = [Attempt(a_task(Function(name="f"), run_id=RunId(f"r{n}")), n) for n in range(3)]
+    for number, attempt in enumerate(attempts):
+        process.give(attempt, begin(number=number), 1.0)
+        process.flush()
+        process.room(False)
+    process.end(attempts[0], "it was cancelled", lost=False)
+    process.end(attempts[1], "it was cancelled", lost=False)
+    assert process.withdraw() == attempts[1:]
+    assert [(each.process, each.began) for each in attempts[1:]] == [(None, None)] * 2
+    assert (list(process.attempts), process.ended) == ([0], 0)
+    process.room(True)
+    assert [(type(each), each.number) for each in line.said] == [(wire.Begin, 0), (wire.End, 0)]
 
 
 def section(*frames: tuple[str, str]) -> str:
