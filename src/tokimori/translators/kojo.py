@@ -8,6 +8,7 @@ from typing import Any
 
 from tokimori.clock import FIRST, LAST, Moment, format_moment, from_datetime
 from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.model.policies import retention_of
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.imports import Start
@@ -77,6 +78,8 @@ def _one(translate: Callable[..., Entry], *arguments: object) -> Iterator[Entry]
 def _type(place: str, row: Mapping[str, Any], command: Sequence[str], zone: str) -> Entry:
     warnings = Warnings()
     code, retention = filled_text_in(row, "type_code"), _optional_text(row, "auto_delete_interval_duration")
+    if retention is not None:
+        retention_of(retention)  # PHP knows no other lengths
     fields = {
         "name": _optional_text(row, "name") or (code if code != id_of(code) else None),
         **_target(row, command),
