@@ -46,6 +46,8 @@ def crontab(job_ids: tuple[str, ...], system: bool, time_zone: str | None) -> No
         print_notice(f"note: {len(exported.left_out)} of {len(jobs)} jobs can't be run by cron: see the comments")
     if "\nCRON_TZ=" in exported.text:
         print_notice("note: CRON_TZ is known to cronie, but not to Debian's cron")
+    if "\\\\" in exported.text:
+        print_notice("note: \\\\ is one backslash to Debian's cron, for which this is written, and two to others")
 
 
 _of_set = click.option("--set", "name", metavar="NAME", help="Only what is of this set, for `tokimori apply`.")

@@ -83,8 +83,8 @@ def test_a_crontab_has_what_cron_can_do(full: Program) -> None:
     assert "2 of 3 jobs" in ended.stderr
     assert "Debian" in ended.stderr
     (full.home / "back").write_text(ended.stdout)
-    assert full.run("job", "import", "crontab", "back", "--timezone", "UTC").returncode == 0
-    (job,) = [job for job in full.json("job", "list") if job["id"].startswith("crontab-back-")]
+    assert full.run("job", "import", "crontab", "back", "--dialect", "debian").returncode == 0
+    job = full.json("job", "show", "make")
     assert (job["schedule"], job["time_zone"], job["command"]) == ("0 3 * * *", "Europe/Paris", "make report")
 
 
