@@ -48,7 +48,7 @@ class Timekeeper:
         )
         self._reaper = Reaper(store, chance)
         self._since = clock.monotonic()
-        self._rewinder = Rewinder(store, self._since, schedules, lambda at: at - self._since)
+        self._rewinder = Rewinder(store, self._since, schedules, lambda at: at - self._since, random)
         self._whole = False
 
     def hear(self, pulse: Pulse) -> None:
