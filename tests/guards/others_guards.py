@@ -149,7 +149,7 @@ OTHERS_GUARDS = (
         NOBODY_IN,
         "root imports nothing from a folder where others may put modules",
         "apps/loading.py",
-        "return others_add(folder) if os.geteuid() == 0 else None",
+        "return others_add(folder) if user_id() == 0 else None",
         "return None",
         "tests/integration/apps/test_foreign_folder.py::test_root_is_told_which_folder_others_may_write",
     ),
