@@ -18,7 +18,7 @@ from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.lease import TICK_IDLE
-from tokimori.model.policies import Misfire, Overlap, Retry
+from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
 from tokimori.model.run import Run, Skip
 from tokimori.model.timing import decidable
 from tokimori.model.transitions import ENDS, RunState
@@ -58,7 +58,11 @@ JOBS: Mapping[str, Definition] = {
         schedule=every(1, 60), misfire=Misfire.ALL, max_running=0, retry=Retry(attempts=4, delay=0.2, jitter=1)
     ),
     "never": a_definition(
-        schedule=every(2, 30), misfire=Misfire.ALL, max_running=0, retry=Retry(attempts=2, lost_attempts=0)
+        schedule=every(1, 60),
+        misfire=Misfire.ALL,
+        max_running=0,
+        on_lost_lease=OnLostLease.KILL,
+        retry=Retry(attempts=2, lost_attempts=0),
     ),
     "skips": a_definition(schedule=every(2, 30)),
     "replaces": a_definition(schedule=every(3, 20), on_overlap=Overlap.REPLACE, max_running=1),
