@@ -13,7 +13,7 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.progress import copying_bar
 from tokimori.cli.session import load
-from tokimori.errors import Refused
+from tokimori.errors import Refused, StoreError
 
 if TYPE_CHECKING:
     from tokimori.ports.store import Store
@@ -123,6 +123,8 @@ async def _looked_at(url: str) -> Restored:
     try:
         jobs, tokens = len(await store.list_jobs(limit=_MOST)), await _tokens_of(store)
         return Restored(jobs=jobs, schema=(await store.schema()).version, tokens=tokens)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise StoreError(f"file: a row of it can't be read ({fault!r}); nothing was restored", field="file") from fault
     finally:
         await store.close()
 

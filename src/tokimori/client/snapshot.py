@@ -94,10 +94,15 @@ Part = tuple[str, str]
 """What a part of a schema is, and its name."""
 
 
+_OWN = frozenset(
+    {None, "CREATE TABLE sqlite_stat1(tbl,idx,stat)", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"}
+)
+"""What SQLite adds by itself; a name such as its own says nothing: a trigger may bear one, too."""
+
+
 def _parts(db: sqlite3.Connection) -> dict[Part, str | None]:
     rows = db.execute("SELECT type, name, sql FROM sqlite_master")
-    own = ("sqlite_autoindex_", "sqlite_stat")
-    return {(kind, name): sql and " ".join(sql.split()) for kind, name, sql in rows if not name.startswith(own)}
+    return {(kind, name): sql for kind, name, sql in rows if sql not in _OWN}
 
 
 def _made(migrations: Sequence[Migration], namespace: Namespace) -> dict[Part, str | None]:

@@ -92,6 +92,21 @@ def test_what_can_not_be_backed_up_or_restored(program: Program) -> None:
         ("CREATE INDEX more ON tokimori_jobs (abs(created))", "index 'more'"),
         ("ALTER TABLE tokimori_jobs ADD COLUMN more TEXT DEFAULT 'x'", "table 'tokimori_jobs'"),
         ("DROP INDEX tokimori_jobs_queue", "index 'tokimori_jobs_queue'"),
+        (
+            "INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_stat_x', 'tokimori_jobs', 0,"
+            " 'CREATE TRIGGER sqlite_stat_x AFTER UPDATE ON tokimori_jobs BEGIN DELETE FROM tokimori_documents; END')",
+            "trigger 'sqlite_stat_x'",
+        ),
+        (
+            "INSERT INTO sqlite_master VALUES ('view', 'sqlite_autoindex_x', 'sqlite_autoindex_x', 0,"
+            " 'CREATE VIEW sqlite_autoindex_x AS SELECT 1')",
+            "view 'sqlite_autoindex_x'",
+        ),
+        (
+            "UPDATE sqlite_master SET sql = replace(sql, 'anchor INTEGER', 'anchor' || char(0x2003) || 'INTEGER')"
+            " WHERE name = 'tokimori_jobs'",
+            "'tokimori_jobs",
+        ),
     ],
 )
 def test_a_schema_that_is_not_ours_is_refused(program: Program, tmp_path: Path, change: str, what: str) -> None:
@@ -99,12 +114,26 @@ def test_a_schema_that_is_not_ours_is_refused(program: Program, tmp_path: Path, 
     program("job", "add", "j", "--noop")
     program("backup", "b.db")
     with closing(sqlite3.connect(program.home / "b.db")) as db:
+        db.execute("PRAGMA writable_schema = ON")
         db.execute(change)
         db.commit()
     other = Program(tmp_path / "other")
     other.home.mkdir()
     refused = other.error("restore", str(program.home / "b.db"), code=2)
     assert refused["field"] == "file" and what in refused["message"]
+    assert not other.database.exists()
+
+
+def test_a_row_that_cannot_be_read_is_refused(program: Program, tmp_path: Path) -> None:
+    """In words, and the store is left as it was."""
+    program("job", "add", "j", "--noop")
+    program("backup", "b.db")
+    with closing(sqlite3.connect(program.home / "b.db")) as db:
+        db.execute("UPDATE tokimori_jobs SET state = 'nothing'")
+        db.commit()
+    other = Program(tmp_path / "other")
+    other.home.mkdir()
+    assert "can't be read" in other.error("restore", str(program.home / "b.db"), code=2)["message"]
     assert not other.database.exists()
 
 
