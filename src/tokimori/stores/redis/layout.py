@@ -25,7 +25,7 @@ due                     zset    enabled jobs by next_due; the member is the inca
 reckoned                zset    the same jobs: by name, which is "tzdata incarnation", with the tzdata of next_due
                                 in: outdated, prelude
 skips:<inc>             zset    rows of the ledger by their first moment: "first last count reason"
-                                in: births, counts, export_rows, import_rows, prelude, prune, skips
+                                in: births, counts, export_rows, import_rows, prelude, prune, replace_job, skips
 moves                   hash    incarnation of a changed or deleted job -> how far its runs have followed it,
                                 MessagePack; in: add_run, claim, jobs.py, move_runs, moves, replace_job, tick
 deleted                 zset    jobs that are gone, whose rows are still to be pruned: by name, "incarnation id", padded
@@ -51,7 +51,7 @@ run:<id>                hash    a run: the columns of a row; settled_by, settled
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, births, cancel_run, claim, count_runs, ended_since, export_rows,
                                     hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves, orphans,
-                                    prelude, promote, prune, resume_run, runs.py, runs_of, settle, tick
+                                    prelude, promote, prune, replace_job, resume_run, runs.py, runs_of, settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
@@ -61,7 +61,8 @@ live                    zset    ids of those that have not ended: by name
 broken                  zset    ids of those that have ended, but not succeeded: by name
                                 in: import_rows, list_runs, prelude, prune
 ends                    stream  of each script that ended runs the ids, for a day; in: ended_since, prelude, prune_nodes
-live:<inc>              set     the same of one job's life; in: deleted_job, lines, moves, prelude, prune
+live:<inc>              set     the same of one job's life
+                                in: deleted_job, lines, moves, prelude, prune, replace_job
 scheduled:<inc>         set     those of them that its schedule made; in: apply, lines, prelude
 origins:<inc>           hash    origin -> run; scheduled ones until their run ends, then fired_through guards them
                                 in: add_run, import_rows, lines, prelude, prune, runs_of
@@ -74,7 +75,7 @@ output:<run>:<attempt>  hash    size, head, tail; settled: it came with the atte
 
 A live run stands in the index of its state:
 
-waiting                 zset    by due; in: lines, list_runs, prelude, promote
+waiting                 zset    by due; in: lines, list_runs, prelude, promote, replace_job
 ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
 lanes                   set     lanes that may have ready runs; in: lines, prelude
 blocked                 zset    ids of blocked runs: by name; in: lines, list_runs
