@@ -66,6 +66,8 @@ class DeclaredArguments(JobArguments, total=False):
     retry_jitter: float | None
     epsilon: Span | None
     lost_attempts: int | Literal["unlimited"] | None
+    asked_delay: Span | None
+    asked_retries: int | None
     retry_wait: Span | None
 
 

@@ -50,6 +50,7 @@ class Arguments:
         )
         kind = hints.get(self._others or "", Any)
         self._kind_of_others = get_args(kind)[0] if get_origin(kind) is Unpack else GenericAlias(dict, (str, kind))
+        self._check_types()
         self._is_closed = any(has_closed(each) for each in (*self._kinds.values(), self._kind_of_others))
         self._signature = inspect.Signature(self._parameters)
 
@@ -62,6 +63,21 @@ class Arguments:
                 value=self.name,
                 allowed="parameters that can be given by name",
             )
+
+    def _check_types(self) -> None:
+        """Raises `InvalidInput` for types that no payload could ever fit: it would not be seen before a run failed."""
+        for kind in (self._form, self._kind_of_others):
+            try:
+                msgspec.convert({}, kind, dec_hook=_from_json)
+            except msgspec.ValidationError:
+                continue
+            except TypeError as fault:
+                raise InvalidInput(
+                    f"function: {self.name} can't be a handler: {fault}",
+                    field="function",
+                    value=f"{self.name}{inspect.Signature(self._parameters)}"[:MOST_SHOWN],
+                    allowed="types that JSON tells apart: such as one of Path and str, not both",
+                ) from None
 
     def of(self, task: Task) -> dict[str, Any]:
         """The arguments that the payload of a run says. Raises `UnfitPayload`."""

@@ -1,17 +1,22 @@
 """What the types of arguments leave open: keys that a closed one does not have, and values that JSON would change."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 
 Found = tuple[Any, object, str]
 """A type, the value that stands for it, and where."""
-_BARE: Final[Mapping[Any, Any]] = MappingProxyType({dict: dict[Any, Any], list: list[Any], tuple: tuple[Any, ...]})
+_BARE: Final[Mapping[Any, Any]] = MappingProxyType(
+    {
+        **{dict: dict[Any, Any], list: list[Any], tuple: tuple[Any, ...]},
+        **{set: set[Any], frozenset: frozenset[Any]},
+    }
+)
 """What types say that do not say of what they are made."""
 
 
@@ -34,7 +39,7 @@ def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> t
     """The first value that nothing says the type of, and that JSON would make something else; None: there is none."""
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
-            is_open = kind in (Any, object) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
+            is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
             if is_open and not _is_json(each):
                 return path, each
     return None
@@ -73,8 +78,13 @@ def _keys_of_class(kind: type) -> Mapping[str, Any] | None:
 def _within(kind: Any, value: object, path: str) -> Iterator[Found]:
     """The type with its value, and all that they hold."""
     yield kind, value, path
-    for part in _parts(_bare(type(value) if kind in (Any, object) else kind), value, path):
+    for part in _parts(_bare(type(value) if _is_open(kind) else kind), value, path):
         yield from _within(*part)
+
+
+def _is_open(kind: Any) -> bool:
+    """Tell if the type says nothing of its values."""
+    return kind in (Any, object) or (isinstance(kind, TypeVar) and not (kind.__bound__ or kind.__constraints__))
 
 
 def _bare(kind: Any) -> Any:
@@ -91,12 +101,15 @@ def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
         if len(parts) == 2 and _is_a(kind, Mapping):
             yield from ((parts[1], each, f"{path}.{key}") for key, each in value.items())
             return
-    elif isinstance(value, list | tuple) and _is_a(kind, Sequence):
+    elif keys is not None and isinstance(value, kind):
+        yield from ((keys[key], getattr(value, key), f"{path}.{key}") for key in keys if hasattr(value, key))
+        return
+    elif isinstance(value, list | tuple | set | frozenset) and (_is_a(kind, Sequence) or _is_a(kind, Set)):
         of = parts if get_origin(kind) is tuple and parts[-1:] != (...,) else parts[:1] * len(value)
         yield from ((each, part, f"{path}[{n}]") for n, (each, part) in enumerate(zip(of, value, strict=False)))
         return
     if get_origin(kind) in (Union, UnionType, Annotated):
-        yield from ((each, value, path) for each in parts if each not in (Any, object))
+        yield from ((each, value, path) for each in parts)
 
 
 def _is_a(kind: Any, general: type) -> bool:

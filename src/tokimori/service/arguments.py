@@ -19,9 +19,15 @@ Path = str | PathLike[str]
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("cron", "crontab", "trigger", "interval", "run_every", "repeat"), "schedule"),
+        **dict.fromkeys(("every", "when", "seconds", "minutes", "hours", "days", "hour", "minute", "day"), "schedule"),
+        **dict.fromkeys(("cron_string", "schedule_interval", "periodic", "cron_expression"), "schedule"),
         **dict.fromkeys(("retries", "max_retries", "max_attempts", "max_tries", "retry_count"), "attempts"),
-        **dict.fromkeys(("default_retry_delay", "retry_interval", "retry_after", "backoff"), "retry_delay"),
-        **dict.fromkeys(("countdown", "eta", "run_at", "run_date", "delay_until", "schedule_at", "defer_until"), "at"),
+        **dict.fromkeys(("default_retry_delay", "retry_interval", "retry_after", "min_backoff"), "retry_delay"),
+        **dict.fromkeys(("backoff", "backoff_factor", "exponential_backoff"), "retry_backoff"),
+        **dict.fromkeys(("max_backoff", "retry_backoff_max", "max_retry_delay"), "retry_cap"),
+        **dict.fromkeys(
+            ("countdown", "eta", "at", "run_at", "run_date", "delay_until", "schedule_at", "defer_until"), "at"
+        ),
         **dict.fromkeys(("rate_limit", "max_instances", "concurrency", "max_concurrency", "limit"), "max_running"),
         **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_runtime", "run_timeout"), "timeout"),
         **dict.fromkeys(("misfire_grace_time", "expires", "starting_deadline"), "grace"),

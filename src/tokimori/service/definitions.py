@@ -91,6 +91,8 @@ OF_RETRY: Mapping[str, str] = MappingProxyType(
         "retry_jitter": "jitter",
         "epsilon": "epsilon",
         "lost_attempts": "lost_attempts",
+        "asked_delay": "asked_delay",
+        "asked_retries": "asked_retries",
         "retry_wait": "wait",
     }
 )
@@ -315,7 +317,8 @@ def _check_names(fields: Mapping[str, object]) -> None:
     known = JobFields.__struct_fields__
     for name in fields:
         if name not in known:
-            meant = nearest(ELSEWHERE.get(name, name), (*known, *OF_RETRY)) or ""
+            word = "schedule" if (word := ELSEWHERE.get(name, name)) == "at" else word
+            meant = nearest(word, (*known, *OF_RETRY)) or ""
             meant = f"retry.{OF_RETRY[meant]}" if meant in OF_RETRY else meant
             message = f"{name}: a job has no such field{meant and f'; did you mean {meant}?'}"
             allowed = f"one of {', '.join(sorted(known))}"

@@ -16,7 +16,13 @@ def test_a_function_is_declared_as_a_job() -> None:
     app = App("reports")
 
     @app.job(
-        "0 3 * * *", time_zone="Europe/Paris", attempts=3, retry_delay=5, retry_wait=300, lost_attempts="unlimited"
+        "0 3 * * *",
+        time_zone="Europe/Paris",
+        attempts=3,
+        retry_delay=5,
+        retry_wait=300,
+        lost_attempts="unlimited",
+        asked_delay="1m",
     )
     def nightly(day: int = 1) -> int:
         return day + 1
@@ -29,7 +35,10 @@ def test_a_function_is_declared_as_a_job() -> None:
                 "function": "reports.nightly",
                 "schedule": "0 3 * * *",
                 "time_zone": "Europe/Paris",
-                "retry": {"attempts": 3, "delay": 5.0, "lost_attempts": "unlimited", "wait": 300.0},
+                "retry": {
+                    **{"attempts": 3, "delay": 5.0, "lost_attempts": "unlimited"},
+                    **{"asked_delay": 60.0, "wait": 300.0},
+                },
             },
         )
     ]

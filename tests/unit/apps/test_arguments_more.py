@@ -1,19 +1,20 @@
 """Arguments of types that JSON does not have, and what is refused because it would change or vanish."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Annotated, Any, NamedTuple, Never, NotRequired, TypedDict, TypeVar, Unpack
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from tokimori.apps.app import App
 from tokimori.apps.arguments import Arguments
 from tokimori.errors import InvalidInput
 
@@ -195,3 +196,47 @@ def test_other_keywords_are_of_their_type(function: Callable[..., None], payload
         Arguments(function).decode(payload)
     assert Arguments(numbers).decode('{"one": 1, "two": 2}') == {"one": 1, "two": 2}
     assert Arguments(options).decode('{"level": 1}') == {"level": 1}
+
+
+@dataclass
+class Loose:
+    """It says nothing of what it holds."""
+
+    value: Any = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Loose, Loose(datetime(2030, 1, 1))),
+        (list[Loose], [Loose(1, {"deep": [Decimal(1)]})]),
+        (Any | None, date(2030, 1, 1)),
+        (set, {date(2030, 1, 1)}),
+        (frozenset[Any], frozenset({(1, 2)})),
+        (TypeVar("Anything"), Decimal(1)),
+    ],
+)
+def test_nothing_within_a_type_that_is_open_changes_silently(kind: Any, value: object) -> None:
+    """A dataclass, a set or a type variable says as little of a value as no annotation does."""
+    with pytest.raises(InvalidInput, match="JSON would make something else"):
+        takes(kind).encode([value], {})
+
+
+class Mixed(Enum):
+    """Values of two kinds."""
+
+    ONE = 1
+    TWO = "two"
+
+
+@pytest.mark.parametrize("kind", [str | date, Path | str, datetime | date, Mixed, list[bytes | str], Never])
+def test_types_that_no_payload_fits_are_refused_where_they_are_declared(kind: Any) -> None:
+    """Each run would fail, one without a payload, too."""
+
+    def function(value: object = None) -> None:
+        """Be declared."""
+
+    function.__annotations__["value"] = kind
+    with pytest.raises(InvalidInput, match=r"can't be a handler: .* not supported"):
+        App("a").job(function)

@@ -115,6 +115,12 @@ def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
         ("depends_on", "parents"),
         ("tags", "labels"),
         ("scedule", "schedule"),
+        ("seconds", "schedule"),
+        ("every", "schedule"),
+        ("at", "schedule"),
+        ("countdown", "schedule"),
+        ("backoff", "retry.backoff"),
+        ("max_backoff", "retry.cap"),
     ],
 )
 def test_words_of_other_schedulers_are_known(word: str, meant: str) -> None:
