@@ -42,15 +42,18 @@ def is_ahead(job: Job, schedule: Schedule, now: Moment) -> bool:
 
 
 def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Job, list[Skip]] | None:
-    """The job with its cursor at now, or right before what was decided first, and the skips that are cut there.
+    """The job with its cursor at now, and the skips that are cut there.
 
-    None: nothing was decided after now, and nobody has changed the job since then: who added it wanted it so.
+    A grid that nobody has changed since then begins right before what was decided first: who added it wanted it so.
+    None: nothing was decided.
     """
     through = decidable(job.definition, now)
     starts = [*ahead.fired, *(skip.first for skip in ahead.skips)]
-    if not starts and job.updated <= now + MARGIN:
+    is_unchanged = job.updated <= now + MARGIN
+    if not starts and is_unchanged:
         return None
-    through = Moment(max(through, min(starts, default=0) - 1))
+    if is_unchanged and job.definition.anchored_on is AnchoredOn.GRID:
+        through = Moment(max(through, min(starts) - 1))
     known = (*moments_in(job.definition.fired_ahead), *ahead.fired)
     kept = sorted({moment for moment in known if moment > through})[:MOST_FIRED]
     definition = replace(job.definition, fired_ahead=tuple(rows_of(kept)))

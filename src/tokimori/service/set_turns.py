@@ -35,6 +35,10 @@ class SetVersion(Struct, frozen=True, kw_only=True):
     begun: Moment
     until: Moment | None = None
 
+    def is_at_work(self, now: Moment) -> bool:
+        """Return whether its lease lasts; one far longer than a lease was taken by a clock that was ahead."""
+        return self.until is not None and now < self.until <= now + 2 * LEASE
+
 
 class SetState(Struct, frozen=True, kw_only=True):
     """A set, or `app/NAME`, as people see it: how it stands, who applied it last and when, and how many jobs it has.
@@ -61,8 +65,7 @@ def state_of_set(name: str, last: SetVersion | None, jobs: int, now: Moment) -> 
     """Return how a set stands; one that was applied before sets had versions is whole."""
     if last is None:
         return SetState(name=name, state="whole", version=0, jobs=jobs)
-    late = last.until is not None and last.until <= now
-    state: Literal["whole", "at_work", "half_applied"] = "half_applied" if late else "at_work"
+    state: Literal["whole", "at_work", "half_applied"] = "at_work" if last.is_at_work(now) else "half_applied"
     if last.until is None:
         state = "whole"
     return SetState(name=name, state=state, version=last.version, jobs=jobs, by=last.by, begun=last.begun)
@@ -87,7 +90,7 @@ class SetTurn:
         with suppress(NotFound):
             self._known = await self._documents.find(self._name)
         known = self._version()
-        if known is not None and known.until is not None and await self._now() < known.until:
+        if known is not None and known.until is not None and known.is_at_work(await self._now()):
             raise Conflict(
                 f"set {self._name}: another apply is at work, by {known.by or 'somebody'} since "
                 f"{format_moment(known.begun)}: try again when it has ended; what it left is free after "

@@ -187,6 +187,45 @@ async def test_an_interval_counts_from_no_moment_to_come(store: Store, anchored_
     assert rewound.created == now
 
 
+async def test_an_interval_from_the_last_run_goes_on_after_runs_ahead(store: Store) -> None:
+    """Between two of its runs nothing was decided: what was fired ahead first says nothing of now."""
+    await add(store, schedule="every 1 hour", anchored_on=AnchoredOn.LAST_RUN)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    await fire(store, Moment(NOW + TWO_DAYS + 2 * HOUR))
+    now = Moment(NOW + 2 * HOUR)
+    rewound = await put_back(store, now)
+    assert isinstance(rewound, Job)
+    assert (rewound.fired_through, rewound.next_due) == (now, now + HOUR)
+    assert await put_back(store, now) is None
+    await fire(store, Moment(now + HOUR))
+    assert (await store.get_job(rewound.id)).next_due == now + 2 * HOUR
+
+
+@pytest.mark.parametrize("anchored_on", AnchoredOn)
+async def test_a_job_that_was_made_ahead_and_has_run_goes_on_from_now(store: Store, anchored_on: AnchoredOn) -> None:
+    """Before its first run nothing was decided, as there was no such job."""
+    made = Moment(NOW + TWO_DAYS)
+    job = a_job(schedule="every 1 hour", anchored_on=anchored_on, max_running=0)
+    times = {"anchor": made, "created": made, "updated": made, "fired_through": made}
+    await store.add_jobs([replace(job, next_due=Moment(made + HOUR), **times)])
+    await fire(store, Moment(made + HOUR))
+    now = Moment(NOW + MINUTE)
+    rewound = await put_back(store, now)
+    assert isinstance(rewound, Job)
+    assert (rewound.fired_through, (rewound.next_due or 0) <= now + HOUR) == (now, True)
+    assert await put_back(store, now) is None
+
+
+async def test_a_start_that_somebody_wanted_later_stays_though_it_was_fired_ahead(store: Store) -> None:
+    """The cursor goes back to right before what was decided first."""
+    since = Moment(NOW + 30 * DAY)
+    await store.add_jobs([replace(a_job(schedule=HOURLY), fired_through=since, next_due=Moment(since + HOUR))])
+    await fire(store, Moment(since + HOUR))
+    rewound = await put_back(store, NOW)
+    assert isinstance(rewound, Job)
+    assert rewound.next_due == since + 2 * HOUR
+
+
 async def test_what_was_pruned_leaves_the_cursor_to_a_person(store: Store, worker: Worker) -> None:
     """Nobody can tell then which moments have run; forced, those that are known are left out."""
     job = await add(store, keep_runs=0, misfire=Misfire.ALL)

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.service.world import World
-from tokimori.clock import SECOND, Moment
+from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.service.declared import Declared, declare
 from tokimori.service.documents import Documents
@@ -138,6 +138,18 @@ async def test_who_changes_nothing_takes_no_turn(world: World) -> None:
     assert (found.state, found.version) == ("whole", 2)
     with pytest.raises(NotFound, match="there is no set 'other'"):
         await world.service.sets("other")
+
+
+async def test_a_lease_of_a_clock_that_was_ahead_keeps_nobody_away(world: World) -> None:
+    """Whoever was killed then has left the set half applied, as at any other time."""
+    await world.service.apply("prod", OLD)
+    documents = Documents(world.store, SETS, bytes)
+    known = await documents.find("prod")
+    ahead = Moment(world.clock.now() + 2 * DAY + LEASE)
+    await documents.replace(known, replace(documents.value_of(known), until=ahead))
+    assert [state.state for state in await world.service.sets("prod")] == ["half_applied"]
+    await world.service.apply("prod", NEW, prune=True)
+    assert await ids(world) == {*NEW}
 
 
 async def test_two_versions_of_an_app_do_not_delete_each_others_jobs(world: World) -> None:
