@@ -151,7 +151,8 @@ def _walk_beside_workers(koyomi: Koyomi) -> None:
     # add: cancelled by anything but y, refused with a bad time, and saved
     every = 'id = "hello"\ndescription = "greets"\ncommand = "echo hello; echo oops >&2"\n'
     rows = 'schedule = "*/*/* *:* (*); */*/* *:* (*); 2015/*/* 9:05 (7)"\n'
-    assert "nothing was added" in koyomi.type("job", "add", "-e", typed="n\n", editor=koyomi.editor(every + rows))
+    shown = koyomi.type("job", "add", "-e", typed="n\n", code=1, editor=koyomi.editor(every + rows))
+    assert "Nothing was changed" in shown
     editor = koyomi.editor(every + rows.replace("9:05", "25:05"), every + rows)
     shown = koyomi.type("job", "add", "-e", typed="y\n", editor=editor)
     assert ("25" in shown, "Add this job? [y/N]" in shown, "added hello" in shown) == (True, True, True)
@@ -178,8 +179,8 @@ def _walk_beside_workers(koyomi: Koyomi) -> None:
 
     # modify: the diff is shown, and nothing saved without a y
     changed = koyomi.editor(every.replace("hello;", "bye;") + 'schedule = "*/*/* 23:59 (*)"\n')
-    shown = koyomi.type("job", "modify", "hello", typed="\n", editor=changed)
-    assert ("+command = " in shown, "nothing was changed" in shown) == (True, True)
+    shown = koyomi.type("job", "modify", "hello", typed="\n", code=1, editor=changed)
+    assert ("+command = " in shown, "Nothing was changed" in shown) == (True, True)
     koyomi.type(
         "job", "modify", "hello", typed="y\n", editor=koyomi.editor((koyomi.program.home / "text.1").read_text())
     )
