@@ -42,6 +42,7 @@ _STEP = re.compile(r"\d{1,4}\Z", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@-]*\$?\Z", re.ASCII)
 _FIRST_WORD = re.compile(r"([^ \t]*)[ \t]*(.*)\Z")
 _COMMAND = re.compile(r"(?:[^%\\]|\\.|\\\Z)*")
+_OF_CRONEXPR = re.compile(r"(?:\?|LW?|\d{1,2}W|[A-Z0-9]{1,3}(?:L|#[1-5]))\Z", re.ASCII | re.IGNORECASE)
 _RANDOM = re.compile(r"(\d{0,2})~(\d{0,2})\Z", re.ASCII)
 
 _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9_]+")
@@ -49,17 +50,23 @@ _LONGEST_NAME = 100
 _PARTS = re.compile(r"&&|\|\||[;|\n]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BESIDE = frozenset(
-    ("cd", "test", "[", "[[", "export", "umask", "source", ".", "sleep", "set", "ulimit", "command", "true")
+    (
+        *("cd", "test", "[", "[[", "export", "umask", "source", ".", "sleep", "set", "ulimit", "command", "true"),
+        *("for", "case", "fi", "done", "esac"),
+    )
 )
 """Commands that only prepare what a line is for."""
 _BEFORE = {
-    **dict.fromkeys(
-        ("exec", "env", "nice", "ionice", "nohup", "time", "sudo", "chronic", "setsid", "if", "eval", "timeout"), 1
-    ),
+    **dict.fromkeys(("exec", "env", "nice", "ionice", "nohup", "time", "sudo", "chronic", "setsid", "eval"), 1),
+    **dict.fromkeys(("if", "then", "elif", "else", "while", "until", "do", "timeout", "doas", "run-one"), 1),
     "flock": 2,
 }
 """Words before the command that a line is for, and how many of them go with it."""
 _INTERPRETERS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "python", "perl", "ruby", "php", "node"))
+_AS_SOMEBODY = re.compile(r"\b(sudo|doas)\s+(?:-\S+\s+)*?-[ug]\s+\S+")
+_OF_A_SHELL = re.compile(r"""\b(?:(?:ba|da|z|k)?sh\s+(?:-\w+\s+)*?|su\s+(?:-\S*\s+)*\S+\s+)-[a-z]*c\s+['"]?""")
+_CODE = re.compile(r"""\b(python[\d.]*|perl|ruby|php|node)\s+(?:-\w+\s+)*?-\w*[cer]\s*('[^']*'|"[^"]*")""")
+"""What of a command names a user, hands a shell its line, or is the code of an interpreter."""
 
 
 class Dialect(StrEnum):
@@ -124,7 +131,8 @@ def _entries(line: str, place: str, settings: dict[str, str], crontab: Crontab, 
             settings[name] = value
         case _Entry() as entry:
             definition = _definition(entry, entry.user or crontab.owner, settings, crontab, place)
-            job_id = _job_id(crontab.prefix + program_of(entry.command), taken)
+            shell, _ = _translated(entry.command, crontab.dialect)
+            job_id = _job_id(crontab.prefix + program_of(shell), taken)
             told = tuple(_warnings(entry, crontab.dialect))
             yield checked(Moved(place=place, job_id=job_id, definition=definition, warnings=told))
         case None:
@@ -237,9 +245,11 @@ def _schedule(text: str, dialect: Dialect) -> str:
 
 
 def _term(kind: FieldKind, term: str, dialect: Dialect) -> str:
-    """Return the term; cronie's random `0~30` is `H(0-30)`."""
+    """Return the term; cronie's random `0~30` is `H(0-30)`, and supercronic's library knows `?`, L, W and #."""
     if dialect is Dialect.CRONIE and (found := _RANDOM.match(term)):
         return f"H({found[1] or kind.low}-{found[2] or kind.high})"
+    if dialect is Dialect.SUPERCRONIC and kind in (DAY, WEEKDAY) and _OF_CRONEXPR.match(term):
+        return term
     if not _is_allowed(kind, term):
         _refuse(kind, term)
     return term
@@ -345,7 +355,7 @@ def _warnings(entry: _Entry, dialect: Dialect) -> Iterator[str]:
 def program_of(command: str) -> str:
     """Return the name of the program that a command runs, as an id: `backup-sh` of `cd /srv && ./backup.sh -q`."""
     first = "job"
-    for part in _PARTS.split(command):
+    for part in _PARTS.split(_CODE.sub(r"\1", _OF_A_SHELL.sub("", _AS_SOMEBODY.sub(r"\1", command)))):
         words = [each for each in _words(part) if not (_ASSIGNMENT.match(each) or each[:1] in "-<>&{(!0123456789")]
         while words and PurePath(words[0]).name in _BEFORE:
             del words[: _BEFORE[PurePath(words[0]).name]]
@@ -354,7 +364,7 @@ def program_of(command: str) -> str:
             continue
         is_script = len(names) > 1 and names[0].rstrip("0123456789.") in _INTERPRETERS
         if found := _NOT_IN_AN_ID.sub("-", names[1 if is_script else 0]).strip("-")[:_LONGEST_NAME]:
-            if names[0] not in _BESIDE:
+            if names[0] not in _BESIDE and (len(names) > 1 or names[0] not in _INTERPRETERS):
                 return found
             first = found if first == "job" else first
     return first

@@ -156,6 +156,13 @@ def test_a_day_field_that_begins_with_a_star_is_no_alternative() -> None:
     assert len(days["*/2"]) < len(odd) < len(days["1-31/2"])
 
 
+@pytest.mark.parametrize("when", ["0 0 L * *", "0 0 ? * 5L", "0 0 15W * ?", "0 0 ? * FRI#2", "0 0 * * 5#3"])
+def test_days_of_supercronics_library_are_taken_of_it_alone(when: str) -> None:
+    """Its cronexpr knows `?`, L, W and #; no other cron does."""
+    assert only(f"{when} run", replace(OF_ALICE, dialect=Dialect.SUPERCRONIC))[0].schedule == when
+    assert "is not allowed in cron" in faults(f"{when} run")[0]
+
+
 # Ids
 
 
@@ -167,6 +174,13 @@ PROGRAMS = {
     "A=1 nice -n 10 php /var/www/artisan schedule:run": "artisan",
     "flock -n /tmp/lock timeout 10m /opt/sync.py -q": "sync-py",
     "python3 -m http.server": "http-server",
+    "sudo -u www-data php -f /var/www/cron.php": "cron-php",
+    "bash -lc 'cd /srv && ./run.sh -q'": "run-sh",
+    "su - postgres -c 'pg_dump shop'": "pg_dump",
+    "test -x /usr/bin/certbot && perl -e 'sleep int(rand(43200))' && certbot -q renew": "certbot",
+    "[ -x /a/sessionclean ] && if [ ! -d /run/x ]; then /a/sessionclean; fi": "sessionclean",
+    "for i in 1 2; do /bin/x.sh $i; done": "x-sh",
+    "perl -e 'print 1'": "perl",
     "date +%F": "date",
     "true": "true",
     "'open": "open",
@@ -461,3 +475,8 @@ def test_all_bad_lines_are_named_at_once() -> None:
     """One reading finds everything."""
     found = faults("61 * * * * x\n@daily fine\nCRON_TZ=Nowhere\n* 24 * * * x")
     assert [fault.split(": ")[0] for fault in found] == ["crontabs/alice:1", "crontabs/alice:3", "crontabs/alice:4"]
+
+
+def test_an_id_does_not_come_from_what_the_command_reads() -> None:
+    """A bare percent sign ends the command, and its program with it."""
+    assert ids("0 7 * * * cat%one%two") == ["cat"]
