@@ -119,7 +119,8 @@ import datetime, functools, importlib, json, sys
 def plain(said):
     if hasattr(said, "_orig_minute"):
         names = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")
-        return {"crontab": {name: str(getattr(said, "_orig_" + name)) for name in names}}
+        found = {name: getattr(said, "_orig_" + name) for name in names}
+        return {"crontab": {name: each if isinstance(each, (int, str)) else list(each) for name, each in found.items()}}
     every = getattr(said, "run_every", said)
     if isinstance(every, datetime.timedelta):
         return every.total_seconds()

@@ -257,6 +257,8 @@ def _crontab(row: Mapping[str, Any], default: str) -> dict[str, object]:
 
 def _values(name: str, text: object) -> set[int] | None:
     """The values of a field: `*`, numbers or names, ranges that may go over the end, lists, and steps."""
+    if isinstance(text, list) and all(type(each) is int for each in text):
+        text = ",".join(map(str, text))
     if isinstance(text, int) and not isinstance(text, bool):
         text = str(text)
     if not isinstance(text, str) or len(text) > 1000:

@@ -32,6 +32,7 @@ class conf:
     enable_utc = True
     beat_schedule = {
         "cron": {"task": "shop.send", "schedule": crontab(30, "2"), "args": (1,), "options": {"queue": "q"}},
+        "list": {"task": "shop.send", "schedule": crontab([0, 30], {2, 4})},
         "delta": {"task": "shop.send", "schedule": datetime.timedelta(seconds=30)},
         "number": {"task": "shop.send", "schedule": 10.0},
         "interval": {"task": "shop.send", "schedule": interval()},
@@ -75,11 +76,12 @@ def test_the_app_of_a_program_is_imported_in_a_process_of_its_own(program: Progr
     """Its schedules are what they are; the sun and what JSON can't hold are refused, each alone."""
     (program.home / "shop.py").write_text(APP)
     done = program.json("job", "import", "celery", "shop:app", "--skip-refused")
-    assert done["added"] == ["cron", "delta", "number", "interval"]
+    assert done["added"] == ["cron", "list", "delta", "number", "interval"]
     assert [each["place"] for each in done["refused"]] == ["shop:app, sun", "shop:app, object"]
     shown = {job["id"]: job for job in program.json("job", "list")}
     assert [shown[name]["schedule"] for name in done["added"]] == [
         "30 2 * * *",
+        "0,30 2,4 * * *",
         "every 30 seconds",
         "every 10 seconds",
         "every 300 seconds",
