@@ -270,12 +270,12 @@ class Jobs:
         """
         job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
         if _only_new(request):
-            return await _added(service, job_id, body, tags)
+            return await _added(service, job_id, body, is_known="if-match" in request.headers)
         for _ in range(MOST_TRIES):
             try:
                 return _tagged(await service.edit(job_id, body, whole=True, tags=tags))
             except NotFound:
-                if tags is not None:
+                if "if-match" in request.headers:  # `*`, too, names a job that is there
                     raise
             with suppress(AlreadyExists):  # somebody else has added it meanwhile
                 return _tagged(await service.add(job_id, **body), 201)
@@ -358,9 +358,9 @@ def _only_new(request: Request) -> bool:
     return bool(given)
 
 
-async def _added(service: Service, job_id: str, body: Fields, tags: frozenset[str] | None) -> Response:
+async def _added(service: Service, job_id: str, body: Fields, *, is_known: bool) -> Response:
     """The response to who wants to add a job, and to change none. Raises `Outdated` if there is one."""
-    if tags is not None:
+    if is_known:
         raise InvalidInput("If-Match: it can't be used beside If-None-Match", field="If-Match", allowed="one of them")
     try:
         return _tagged(await service.add(job_id, **body), 201)

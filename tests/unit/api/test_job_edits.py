@@ -118,8 +118,16 @@ async def test_a_job_is_put_only_where_there_is_none(door: Asker) -> None:
     second = await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true, "owner": "eve"}', if_none_match="*")
     assert (second.status, second.error["code"], second.error["field"]) == (412, "outdated", "If-None-Match")
     assert (await door.get("/api/v2/jobs/new")).json["owner"] is None
-    for wrong in ({"if_none_match": '"x"'}, {"if_none_match": "*", "if_match": '"x"'}):
+    for wrong in ({"if_none_match": '"x"'}, *({"if_none_match": "*", "if_match": tag} for tag in ('"x"', "*"))):
         assert (await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}', **wrong)).status == 422
+
+
+async def test_a_job_that_must_be_there_is_not_added(door: Asker) -> None:
+    """Whichever tag it is to have."""
+    for tag in ("*", '"1"'):
+        assert (await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}', if_match=tag)).status == 404
+    assert (await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}')).status == 201
+    assert (await send(door, "PUT", "/api/v2/jobs/new", b'{"noop": true}', if_match="*")).status == 200
 
 
 async def test_a_misspelt_name_gets_a_hint(door: Asker) -> None:
