@@ -220,7 +220,7 @@ class App:
         try:
             if connection is not None and self.client._run(lambda it: outside_of(it._store)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")
-            for each in self._with_parents(job_id):
+            for each in self._with_named(job_id).values():
                 with suppress(AlreadyExists):
                     self.client.add(each.id, **{"owner": self.name, **each.fields})
         except TokimoriError as fault:
@@ -232,14 +232,15 @@ class App:
             ) from None
         return ask(self.client)
 
-    def _with_parents(self, job_id: str) -> list[Declared]:
-        """The job, and before it those after which it runs, as they are declared."""
-        wanted = [job_id]
-        for each in wanted:  # which grows
-            known = self._jobs.get(each)
-            parents = () if known is None else known.fields.get("parents", ())
-            wanted += [parent["job"] for parent in parents if parent["job"] not in wanted]
-        return [job for job in self._jobs.values() if job.id in wanted]
+    def _with_named(self, job_id: str, below: tuple[str, ...] = ()) -> dict[str, Declared]:
+        """The job, and before it those which it names, as they are declared."""
+        known = self._jobs.get(job_id)
+        if known is None or job_id in below:
+            return {}
+        found: dict[str, Declared] = {}
+        for each in (*known.fields.get("parents", ()), {"job": known.fields.get("on_failure_job") or ""}):
+            found |= self._with_named(each["job"], (*below, job_id))
+        return found | {job_id: known}
 
     def allow_stored(self, patterns: Sequence[str]) -> None:
         """Let jobs name functions that nobody has declared, where one of these patterns fits (`app.stored`).

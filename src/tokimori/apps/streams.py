@@ -118,6 +118,7 @@ class Outputs:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._file: int | None = None
         self._otherwise = sys.stderr
+        self._held: tuple[TextIO, TextIO] | None = None
 
     def take_over(self) -> None:
         """Replace the streams of the process: whatever is imported from now on prints and logs to runs.
@@ -137,12 +138,19 @@ class Outputs:
         for name in ("stdout", "stderr"):
             if not isinstance(found := getattr(sys, name), RunStream):
                 setattr(sys, name, RunStream(found or self._otherwise, self))
+        self._held = sys.stdout, sys.stderr
         root = logging.getLogger()
         if not root.handlers:
             handler = logging.StreamHandler(sys.stderr)
             handler.setFormatter(logging.Formatter(FORMAT))
             root.addHandler(handler)
             root.setLevel(logging.INFO)
+
+    def begin(self, number: int, attempt: "Attempt") -> None:
+        """Expect output of this attempt. Where it is the only one, streams that others have put away are back."""
+        if self._held is not None and not self.attempts:
+            sys.stdout, sys.stderr = self._held
+        self.attempts[number] = attempt
 
     def write(self, text: str, otherwise: TextIO) -> None:
         """Write what no function claims, in lines where several may have."""

@@ -191,7 +191,7 @@ class WorkerProcess(asyncio.Protocol):
                 gather=self._outputs.gather,
                 tracer=self._tracer(),
             )
-            self._attempts[begin.number] = attempt  # before it prints, forks, or ends the process
+            self._outputs.begin(begin.number, attempt)  # before it prints, forks, or ends the process
             if waits:
                 self._begin_on_loop(attempt)
             else:

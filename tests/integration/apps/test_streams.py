@@ -47,6 +47,11 @@ def by_a_child(number: int) -> None:
         subprocess.run("echo anew > /dev/stdout", shell=True)
 
 @app.job
+def puts_away(number: int) -> None:
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    sys.stdout.close()
+
+@app.job
 def much(number: int) -> None:
     subprocess.run(["head", "-c", "3000000", "/dev/zero"])
 
@@ -113,6 +118,15 @@ def test_what_no_function_claims_is_of_the_only_run(node: Node) -> None:
     assert node.ended("by_a_child", 2).head == b"written\nechoed\n"
     assert node.leave() == 0
     assert node.printed() == ""
+
+
+def test_streams_that_a_function_puts_away_are_back_for_the_next_run(node: Node) -> None:
+    """A run that replaces or closes them costs no later one its output, or its life."""
+    node.begin(APP)
+    for number in (1, 2):
+        node.ended("puts_away", number)
+        assert node.ended("in_a_thread", 1).head.startswith(b"printed\n")
+    assert node.leave() == 0
 
 
 def test_of_several_runs_the_log_names_all(node: Node) -> None:

@@ -72,6 +72,25 @@ def test_what_is_asked_for_is_declared_first(url: str) -> None:
         each.app.client.close()
 
 
+def test_what_a_job_names_is_declared_before_it(url: str) -> None:
+    """Wherever the app declares it: whom it follows, and what runs when it fails."""
+    app = App("shop", url=url)
+
+    @app.job(parents=[{"job": "late"}], on_failure_job="alarm")
+    def early() -> None: ...
+
+    @app.job(on_failure_job="alarm")
+    def late() -> None: ...
+
+    @app.job
+    def alarm() -> None: ...
+
+    assert early.enqueue().state is RunState.READY
+    assert [job.id for job in app.client.list()] == ["alarm", "early", "late"]
+    assert app.client.get("late").definition.on_failure_job == "alarm"
+    app.client.close()
+
+
 def test_many_processes_may_ask_at_once(url: str) -> None:
     """Each gets its run, and the job is there once."""
     apps = [Shop(url) for _ in range(4)]

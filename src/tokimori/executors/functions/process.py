@@ -8,8 +8,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tokimori.executors.functions.last_words import said
 from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Tell, ToWorker, frame
+from tokimori.executors.keeper.wire import Grew, to_bytes
 from tokimori.ports.executor import Signal, StopReason, Task
 
 OWN = -1
@@ -126,6 +128,7 @@ class WorkerProcess:
         self.silence: Silence | None = None
         self.stacks = -1
         self._concurrency = concurrency
+        self._bytes_said = 0
         self._bound = 0
         self._transport: asyncio.WriteTransport | None = None
         self._unsent: list[ToWorker] = []
@@ -136,6 +139,11 @@ class WorkerProcess:
     def load(self) -> int:
         """How many attempts it has."""
         return len(self.attempts)
+
+    def said_since(self, notice: Grew) -> str:
+        """What it wrote itself since this was asked last, or the end of it."""
+        new, self._bytes_said = notice.size - self._bytes_said, notice.size
+        return said(to_bytes(notice.tail)[-new:])
 
     @property
     def is_ready(self) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 from tokimori.errors import Refused
 from tokimori.executors.functions.backoff import Backoff
 from tokimori.executors.functions.drains import Drains
-from tokimori.executors.functions.last_words import how_it_ended, last_words, said
+from tokimori.executors.functions.last_words import how_it_ended, last_words
 from tokimori.executors.functions.listener import Connection, Listener
 from tokimori.executors.functions.pool import Pool
 from tokimori.executors.functions.process import OWN, AppSettings, Attempt, Phase, WorkerProcess
@@ -290,8 +290,9 @@ class Processes:
 
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
-            case keeper_wire.Grew(number=number, tail=tail):
-                log.info("worker process %d: %s", number, said(keeper_wire.to_bytes(tail)))
+            case keeper_wire.Grew(number=number):
+                if (process := self._processes.get(number)) is not None:
+                    log.info("worker process %d: %s", number, process.said_since(notice))
             case keeper_wire.Ended():
                 process = self._processes.get(notice.number)
                 if process is not None:

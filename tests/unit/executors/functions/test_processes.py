@@ -439,3 +439,13 @@ def test_a_run_with_a_process_of_its_own_is_given_one_that_nobody_had(tmp_path: 
         assert pool.phases([first, second]) == {Phase.READY, Phase.LEAVING}
 
     run_virtually(scenario())
+
+
+def test_what_a_process_says_is_logged_once() -> None:
+    """Its keeper tells the end of all that it has written, each time that it writes more."""
+    process = WorkerProcess(1, CELL, 1, 1)
+    written = ""
+    for said in ("one\n", "two\n", "three\n" * 2000, "four\n"):
+        written += said
+        grew = keeper_wire.Grew(1, len(written), keeper_wire.to_text(written[-4096:].encode()))
+        assert process.said_since(grew) == said[-4000:].strip()
