@@ -58,10 +58,10 @@ def _of_the_store() -> "list[Finding]":
 
 
 def _print(finding: "Finding") -> None:
-    """On a terminal in colours, unless NO_COLOR says otherwise."""
+    """On a terminal in colours, unless --plain or NO_COLOR says otherwise."""
     mend = "" if finding.mend is None else f": {finding.mend}"
     level = finding.level.value
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+    if sys.stdout.isatty() and not (options().plain or os.environ.get("NO_COLOR")):
         click.secho(f"{level:<4}", fg=_COLOURS[level], nl=False)
     else:
         print_text(f"{level:<4}")

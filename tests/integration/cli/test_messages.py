@@ -168,6 +168,7 @@ def test_plain_is_text_alone(program: Program) -> None:
         ("queue", "list"),
         ("verify",),
         ("node", "list"),
+        ("doctor",),
         ("token", "list"),
     ):
         _, shown = at_a_terminal(program, *arguments, "--plain", columns=60)
