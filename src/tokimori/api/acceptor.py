@@ -105,7 +105,7 @@ class Acceptor:
         now = self._loop.time()
         if now >= self._told + _TOLD_EVERY:
             self._told = now
-            log.warning("the door can't take a connection, and tries again every second: %s", fault.strerror)
+            log.warning("the HTTP server can't take a connection, and tries again every second: %s", fault.strerror)
 
 
 def _end(accepted: socket.socket) -> None:

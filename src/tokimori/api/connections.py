@@ -174,8 +174,8 @@ class Connections:
         if now >= self._told + _TOLD_EVERY:
             self._told = now
             log.warning(
-                "the door has %d connections open, as many as it takes: those that wait longest for their client are "
-                "closed (ulimit -n allows %d files, and %d are the engine's)",
+                "the HTTP server has %d connections open, as many as it takes: those that wait longest for "
+                "their client are closed (ulimit -n allows %d files, and %d are the engine's)",
                 len(self._open),
                 resource.getrlimit(resource.RLIMIT_NOFILE)[0],
                 RESERVE,

@@ -47,7 +47,7 @@ program = Group(
         "apply": ("tokimori.cli.apply:apply", "Make the jobs of a set those that files declare, after a diff."),
         "set": ("tokimori.cli.set:sets", "Sets: list, show: who applied each last, and if that came to its end."),
         "export": ("tokimori.cli.export:export", "Write jobs as text: crontab, toml, json."),
-        "token": ("tokimori.cli.token:token", "Tokens: who may come through the doors. create, list, revoke."),
+        "token": ("tokimori.cli.token:token", "Tokens: who may ask nodes over HTTP. create, list, revoke."),
         "secret": ("tokimori.cli.secret:secret", "Secrets that jobs name: set, list, delete, rotate, key."),
         "audit": ("tokimori.cli.audit:audit", "The audit log: who has changed what. list."),
         "node": ("tokimori.cli.node:node", "Nodes: list, address, drain, resume, stop."),

@@ -52,7 +52,7 @@ def check_local(what: str) -> None:
     """Refuse what only a store itself can do, where a node is asked. Raises `Refused`."""
     if server() is not None:
         raise Refused(
-            f"{what}: a node's door does not offer this; name the store itself, with --store or TOKIMORI_STORE",
+            f"{what}: a node does not offer this over HTTP; name the store itself, with --store or TOKIMORI_STORE",
             field="server",
             allowed="a store",
         )

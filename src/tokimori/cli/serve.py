@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("-p", "--port", type=int, metavar="PORT", help="Listen on this port; an error if it is taken.")
 @click.option("-i", "--interface", metavar="ADDRESS", help="Listen on this address.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine, though there is no TLS.")
-@click.option("--tls-cert", metavar="FILE", help="The door's certificate, as PEM.")
+@click.option("--tls-cert", metavar="FILE", help="The certificate of the HTTP server, as PEM.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
 @click.option("--default-owner", metavar="OWNER", help="The owner of jobs that name none and come by Kala's API.")
 @click.option(

@@ -101,7 +101,7 @@ def restart(*, now: bool, timeout: float) -> int:
 @system.command()
 @click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 def status(*, watch: bool) -> int:
-    """Show the nodes of this state folder and their doors; exit code 3 if none runs."""
+    """Show the nodes of this state folder and their addresses; exit code 3 if none runs."""
     folder = load().settings.state_dir
     while True:
         found = list(services(folder))
@@ -155,7 +155,7 @@ def _print(found: Iterable[Service]) -> None:
 
 @system.command()
 @click.option("--scheduler", is_flag=True, help="Only what concerns the node itself.")
-@click.option("--bus", is_flag=True, help="Only what concerns its door: requests, if http.access_log says so.")
+@click.option("--bus", is_flag=True, help="Only what concerns its HTTP server: requests, if http.access_log says so.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @click.option("-n", "--lines", type=click.IntRange(0, 100_000), default=_LINES, show_default=True, help="How many.")
 @editor_options

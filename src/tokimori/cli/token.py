@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tokimori.service.service import Service
     from tokimori.service.tokens import NewToken
 
-token = Group("token", help="Tokens: who may come through the doors of the nodes, and as what.")
+token = Group("token", help="Tokens: who may ask nodes over HTTP, and as what.")
 
 _COLUMNS = ("NAME", "ROLE", "JOBS", "QUEUES", "CREATED", "BY", "EXPIRES")
 

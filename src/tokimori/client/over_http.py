@@ -62,7 +62,7 @@ def not_offered(
 def needs_the_store(what: str) -> Refused:
     """The answer to who asks for what no door offers."""
     return Refused(
-        f"{what}: a node's door does not offer this; open the store itself, by its URL",
+        f"{what}: a node does not offer this over HTTP; open the store itself, by its URL",
         field="url",
         allowed="the URL of a store, such as sqlite:///PATH or postgresql://HOST/NAME",
     )

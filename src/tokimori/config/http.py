@@ -30,20 +30,21 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
         bool, Meta(description="Whether it may listen without TLS on an address that other machines reach.")
     ] = False
     tls_cert: Annotated[
-        Path | None, Meta(description="A PEM file with the certificate of the door; with it and its key it speaks TLS.")
+        Path | None,
+        Meta(description="A PEM file with the certificate of the HTTP server; with it and its key it speaks TLS."),
     ] = None
     tls_key: Annotated[Path | None, Meta(description="A PEM file with the key of that certificate.")] = None
     public_url: Annotated[
         str | None,
         Meta(
-            description="The address by which others reach the door, through a proxy say: callbacks come there, and its"
+            description="The address by which others reach the node, through a proxy say: callbacks come there, and its"
             " name may be that of requests; none: where it listens."
         ),
     ] = None
     path_prefix: Annotated[
         str | None,
         Meta(
-            description="The path below which others reach the door through a proxy, such as /tokimori; none: it has a"
+            description="The path below which others reach the node through a proxy, such as /tokimori; none: it has a"
             " name of its own. Paths are answered with it and without."
         ),
     ] = None
@@ -114,7 +115,7 @@ def http_faults(http: HttpSettings) -> Iterator[str]:
     prefix = http.path_prefix
     if prefix is not None and (not _PREFIX.fullmatch(prefix) or prefix.split("/")[1] in OWN_PATHS):
         yield (
-            f"http.path_prefix: {prefix!r} can't be put before the paths of the door; allowed: one such as /tokimori or"
+            f"http.path_prefix: {prefix!r} can't be put before the paths of the API; allowed: one such as /tokimori or"
             f" /a/b, that ends without / and does not begin as those paths do ({', '.join(sorted(OWN_PATHS))})"
         )
     if http.rate is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NOTES = (
     "Kōjō still runs these jobs: stop it, or they run twice; those that have ended stay there",
-    "a function CLASS::METHOD waits for a worker that takes it at a node's door, as one in PHP can; --command runs it",
+    "a function CLASS::METHOD waits for a worker that takes it over HTTP, as one in PHP can; --command runs it",
 )
 _FILES = (".yml", ".yaml", ".php")
 

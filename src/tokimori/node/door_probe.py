@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import DecodeError, Struct, json
 
-READY, SILENT = "ready", "its door does not answer"
+READY, SILENT = "ready", "its HTTP server does not answer"
 _PATIENCE = 5.0
 """Seconds that a door has to answer."""
 

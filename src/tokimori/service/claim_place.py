@@ -146,7 +146,7 @@ class Place:
         """How many runs workers have in hand."""
         return len(self._hands)
 
-    async def close(self, reason: str = "the node of its worker's door stops") -> None:
+    async def close(self, reason: str = "the node that its worker asks stops") -> None:
         """Give out no more, hand back what is in hand, which counts for nothing, and leave."""
         self._closed, self._patient_until = True, self._clock.monotonic() + FAREWELL
         self.wake()
@@ -361,7 +361,7 @@ class Place:
 
     def gone(self) -> None:
         """See `Holder`."""
-        self._hands.drop_all("the store did not hear from the node of its worker's door for too long")
+        self._hands.drop_all("the store did not hear from the node that its worker asks for too long")
         self.wake()
 
     def _hear(self, pulse: Pulse) -> None:

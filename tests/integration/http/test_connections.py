@@ -243,7 +243,7 @@ async def test_no_file_descriptor_left(caplog: pytest.LogCaptureFixture) -> None
         for client in clients:
             client.close()
     assert [record.message for record in caplog.records] == [
-        "the door can't take a connection, and tries again every second: Too many open files"
+        "the HTTP server can't take a connection, and tries again every second: Too many open files"
     ]
 
 

@@ -38,6 +38,13 @@ def test_the_help_of_every_command_names_each_option_once() -> None:
         assert not (named and isinstance(command, click.Group)) or named == known, words
 
 
+def test_help_has_the_words_of_users() -> None:
+    """What answers over HTTP is no door, which is a word of the design."""
+    for words, command in commands_of(program):
+        context = click.Context(command, info_name=" ".join(words))
+        assert re.search(r"\bdoors?\b", command.get_help(context), re.IGNORECASE) is None, words
+
+
 def test_every_example_of_the_help_is_understood() -> None:
     """Each is a line that can be typed: its command and options are there, and its values are allowed."""
     examples = [line for _, command in commands_of(program) for line, _ in getattr(command, "_examples", ())]
