@@ -95,6 +95,8 @@ class Asking(Generic[_P]):
         self._ask = ask
         if (at := how.get("at")) is not None:
             moment_ahead("at", at, "UTC", Moment(0))
+        if "payload" in how:
+            raise InvalidInput("payload: the arguments are the payload", field="payload", allowed="enqueue(arguments)")
         self._how = how
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:

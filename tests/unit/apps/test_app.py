@@ -162,3 +162,13 @@ def test_what_is_no_app_is_named() -> None:
     ):
         with pytest.raises(InvalidInput, match=why):
             load_app(said)
+
+
+def counted(number: int = 1) -> None:
+    """Be a job."""
+
+
+def test_arguments_are_the_payload() -> None:
+    """It can't be said beside them."""
+    with pytest.raises(InvalidInput, match="payload: the arguments are the payload"):
+        App("a", url="memory:").job(counted).asked(payload="1")  # type: ignore[call-arg]
