@@ -37,7 +37,7 @@ from tokimori.model.handlers import how_to_allow
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
 from tokimori.model.words import check_word
-from tokimori.service.arguments import JobArguments, RetryArguments
+from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import OF_RETRY, definition_from, fields_of
 from tokimori.service.given import Span, job_fields
 
@@ -272,7 +272,10 @@ class App:
 
 def _spread(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields, those of `retry` gathered."""
-    retry = dict(cast("RetryArguments", fields.get("retry") or {}))
-    retry |= {OF_RETRY[name]: value for name, value in fields.items() if name in OF_RETRY}
+    said = fields.get("retry") or {}
+    if not isinstance(said, Mapping):
+        return {**fields}  # which is refused
+    retry = {**said, **{OF_RETRY[name]: value for name, value in fields.items() if name in OF_RETRY}}
+    retry = {name: value for name, value in retry.items() if value is not None}
     rest = {name: value for name, value in fields.items() if name not in OF_RETRY and name != "retry"}
     return {**rest, "retry": retry} if retry else rest

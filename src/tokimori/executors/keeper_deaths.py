@@ -24,8 +24,8 @@ def said_of(kind: str, name: str, how: str, tasks: Sequence[Task], judged: Judge
     if judged.culprit is not None:
         lines.append(f"only job {judged.culprit} ran when {name} died: look at what its runs end")
     elif judged.suspects:
-        names = some(judged.suspects)
-        lines.append(f"these jobs ran when several {kind}s died, and get {kind}s of their own: {names}")
+        names, kinds = some(judged.suspects), f"{kind}es" if kind.endswith("s") else f"{kind}s"
+        lines.append(f"these jobs ran when several {kinds} died, and get {kinds} of their own: {names}")
     return lines
 
 

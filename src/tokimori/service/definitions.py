@@ -15,12 +15,12 @@ from tokimori.model.checks import check_definition
 from tokimori.model.email import Email, Tls
 from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
-from tokimori.model.policies import Retry, Seconds
+from tokimori.model.policies import Seconds
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
 from tokimori.schedules.typed import seconds_in
 from tokimori.service.arguments import ELSEWHERE, JobArguments
 from tokimori.service.given import seconds_of
-from tokimori.spelling import nearest
+from tokimori.spelling import hint, nearest
 
 MOST_RUNS = 1_000_000_000
 """The most that `runs_remaining` may be."""
@@ -343,9 +343,11 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
         allowed = words
     elif said.startswith("Invalid enum value"):
         allowed = _number_or_word(path)
-    elif unknown := _UNKNOWN.search(said):  # of `retry`: the others have no fields of their own
-        path = f"{path}.{unknown[1]}"
-        value, allowed = _at(fields, path), f"one of {', '.join(Retry.__struct_fields__)}"
+    elif unknown := _UNKNOWN.search(said):
+        known = [each for kind in _kinds_at(path) for each in getattr(kind, "__struct_fields__", ())]
+        meant = hint(OF_RETRY.get(word := ELSEWHERE.get(unknown[1], unknown[1]), word), known)
+        message, path = f"{path}.{unknown[1]}: {path} has no such field{meant}", f"{path}.{unknown[1]}"
+        return InvalidInput(message, field=path, value=_at(fields, path), allowed=f"one of {', '.join(known)}")
     return InvalidInput(f"{path}: {value!r} is not allowed", field=path, value=value, allowed=allowed)
 
 

@@ -131,6 +131,26 @@ def test_words_of_other_schedulers_are_known(word: str, meant: str) -> None:
         client.add("one", **cast("Any", {word: 3}))
 
 
+@pytest.mark.parametrize(("word", "meant"), [("attemps", "attempts"), ("retries", "attempts"), ("backof", "backoff")])
+def test_fields_of_fields_are_known(word: str, meant: str) -> None:
+    """What is misspelt in `retry` is named, too, and what is no mapping at all is refused in words."""
+    for declare in (
+        lambda: App("a").job(id="x", retry=cast("Any", {word: 3}))(lambda: None),
+        lambda: open_client("memory:").add("one", noop=True, retry=cast("Any", {word: 3})),
+    ):
+        with pytest.raises(InvalidInput, match=f"retry.{word}: retry has no such field; did you mean {meant}\\?"):
+            declare()
+    with pytest.raises(InvalidInput, match="retry: 3 is not allowed"):
+        App("a").job(id="x", retry=cast("Any", 3))(lambda: None)
+
+
+def test_none_is_the_default_of_each_term() -> None:
+    """Of those of `retry`, too."""
+    app = App("a")
+    app.job(id="x", retry={"delay": None}, lost_attempts=None, retry_wait=None, timeout=None)(lambda: None)
+    assert "retry" not in app.hello(1, 2).jobs[0].fields
+
+
 @pytest.mark.parametrize(("word", "meant"), [("countdown", "at"), ("eta", "at"), ("priorty", "priority")])
 def test_words_of_other_requests_are_known(word: str, meant: str) -> None:
     """As those of jobs."""

@@ -48,5 +48,7 @@ def test_the_log_says_whom_to_look_at() -> None:
     """Who runs apart from now on, and in the end who did it."""
     _, line = said_of("keeper", "keeper 7", how(7, -9), tasks(2), judged(0, "j0", "j1"))
     assert line == "these jobs ran when several keepers died, and get keepers of their own: j0, j1"
+    _, line = said_of("worker process", "it", how(7, -9), tasks(2), judged(0, "j0", "j1"))
+    assert line == "these jobs ran when several worker processes died, and get worker processes of their own: j0, j1"
     _, line = said_of("keeper", "keeper 7", how(7, -9), tasks(1), judged(4, "j0", culprit="j0"))
     assert line == "only job j0 ran when keeper 7 died: look at what its runs end"
