@@ -112,7 +112,8 @@ def retention_of(text: str) -> int:
     try:
         duration = parse_duration(text, field="retention", above_zero=False)
     except InvalidSchedule as fault:
-        raise InvalidInput(fault.message, field=fault.field, value=fault.value, allowed=fault.allowed) from None
+        allowed = "a duration such as P7D, 12h or P1Y2M10DT2H30M; PT0S keeps nothing"
+        raise InvalidInput(fault.message, field=fault.field, value=fault.value, allowed=allowed) from None
     length = (duration.months * 31 + duration.days) * DAY + duration.exact
     if length > LONGEST * SECOND:
         allowed = "at most a hundred years"

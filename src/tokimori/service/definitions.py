@@ -123,7 +123,7 @@ def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, o
         elif isinstance(value, str) and path in LENGTHS:
             said[name] = seconds_of(path, value)
         elif isinstance(value, str) and path == "retention" and (seconds := seconds_in(value)) is not None:
-            said[name] = value if value[:1] in "Pp" else f"PT{seconds:f}S"
+            said[name] = value if value[:1] in "Pp" or seconds < 0 else f"PT{seconds:f}S"
     return said
 
 

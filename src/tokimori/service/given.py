@@ -151,7 +151,7 @@ def _plain(name: str, value: object) -> object:
             message = f"{name}: {', '.join(value.said)} beside a schedule are read in schedule.py of a task alone"
             raise InvalidInput(message, field=name, value=str(value), allowed="these terms as arguments of their own")
         case timedelta() if name == "retention":
-            return f"PT{value.total_seconds():f}S"
+            return str(value) if value < timedelta() else f"PT{value.total_seconds():f}S"
         case timedelta():
             return value.total_seconds()
         case datetime() if name in ("starts_at", "ends_at") and value.utcoffset() is not None:

@@ -14,6 +14,12 @@ from tests.integration.cli.test_terminal import editor
 
 FAULTS = [
     (
+        ("job", "add", "j", "--noop", "--retention", "-1"),
+        2,
+        "error: retention: '-1' is not a duration\n"
+        "allowed: a duration such as P7D, 12h or P1Y2M10DT2H30M; PT0S keeps nothing\n",
+    ),
+    (
         ("task", "get", "long"),
         3,
         "error: There is no task 'long'. Run `tokimori task build long` to build it from its source.\n"
