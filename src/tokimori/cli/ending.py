@@ -1,5 +1,6 @@
 """How the program ends: every error becomes a message and an exit code here, and nowhere else."""
 
+import errno
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from tokimori.cli.suggesting import usage_message
-from tokimori.errors import Bug, InvalidInput, Outdated, TokimoriError
+from tokimori.errors import Bug, InvalidInput, Outdated, Refused, TokimoriError
 from tokimori.logs.controls import visible, visible_json
 
 DONE = 0
@@ -22,6 +23,8 @@ BROKEN_PIPE = 141
 DEBUG = "TOKIMORI_DEBUG"
 _JSON = re.compile(r"(?:^| )(?:--json|(?:-o|--output)[ =]?jsonl?)(?: |$)")
 """How a line asks for JSON."""
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""Faults of the disk below what is written, which are no bugs."""
 
 
 class Declined(Exception):
@@ -62,6 +65,10 @@ def run(program: click.Command, arguments: list[str]) -> int:
     except TokimoriError as error:
         return _report(error, arguments)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the rest is tried at the exit
+            what = "what is printed" if error.filename is None else str(error.filename)
+            return _report(Refused(f"{what} can't be written: {error.strerror}", allowed="room for it"), arguments)
         return _report(Bug(f"{type(error).__name__}: {error}"), arguments, error)
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tests.integration.cli.terminal import Session, at_a_terminal
 from tests.integration.cli.test_terminal import editor
+from tests.programs.forked import PROGRAM
 
 FAULTS = [
     (
@@ -226,3 +228,16 @@ def test_a_log_opens_in_any_editor(program: Program) -> None:
         for arguments in (("system", "logs"), ("run", "logs", run), ("job", "logs", "j"), ("job", "edit", "j")):
             _, shown = at_a_terminal(program, *arguments, f"--{name}", more=path, columns=200)
             assert f"{name} opens /" in shown, (arguments, shown)
+
+
+@pytest.mark.parametrize("words", [("job", "list"), ("job", "list", "--json"), ("--help",), ("config", "show")])
+def test_a_full_disk_is_no_bug(program: Program, words: tuple[str, ...]) -> None:
+    """What is printed can't be written there, and it is told so."""
+    program("job", "add", "j", "--noop")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=program.environment, check=False
+        )
+    assert ended.returncode == 2
+    assert "what is printed can't be written: No space left on device" in ended.stderr
+    assert "bug" not in ended.stderr
