@@ -41,7 +41,7 @@ MOST_LOOKED_AT = 20_000
 ScheduleFor = Callable[[Job], Schedule]
 
 
-class NamingStore(Jobs, Runs, Protocol):
+class NamingStore(Jobs, Runs, Pruning, Protocol):
     """What naming jobs that are ahead asks of the store."""
 
 
@@ -65,9 +65,10 @@ async def read_ahead(store: RewindStore, job: Job, now: Moment) -> Ahead:
     later = [skip for skip in skips if skip.last > through]
     many = looked_at >= MOST_LOOKED_AT or len(fired) > MOST_FIRED or len(later) >= MOST_FIRED
     lost = f"over {MOST_FIRED:,} runs and skips of it are ahead" if many else None
-    if any(each.pruned and each.day >= day_of(now) for each in await store.counts(job.id)):
+    pruned = [each.day for each in await store.counts(job.id) if each.pruned]
+    if any(day >= day_of(now) for day in pruned):
         lost = "runs or skips of it that may be of then are pruned"
-    return Ahead(fired=sorted(fired), skips=later, lost=lost)
+    return Ahead(fired=sorted(fired), skips=later, lost=lost, pruned=any(day > now for day in pruned))
 
 
 async def rewind(
@@ -101,7 +102,8 @@ async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> li
     maybe = (job for job in jobs if job.fired_through > now + MARGIN and _is_readable(job))
     for job in islice((job for job in maybe if is_ahead(job, schedule_for(job), now)), MOST_NAMED):
         newest = await store.last_runs([job.id], 1, OCCURRENCES)
-        if (newest and newest[0].id > soon) or (await store.get_due(job.id)).tail is not None:
+        is_known = (newest and newest[0].id > soon) or (await store.get_due(job.id)).tail is not None
+        if is_known or any(each.pruned and each.day > now for each in await store.counts(job.id)):
             found.append(job.id)
     return found
 

@@ -27,12 +27,13 @@ MOST_FIRED = 10_000
 class Ahead(Struct, frozen=True, kw_only=True):
     """What is kept of a job after now: the nominal times of scheduled runs, and the skips that end there.
 
-    `lost`: why that is not all; None: it is.
+    `lost`: why that is not all; None: it is. `pruned`: some of it was of a day to come.
     """
 
     fired: Sequence[Moment] = ()
     skips: Sequence[Skip] = ()
     lost: str | None = None
+    pruned: bool = False
 
 
 def is_ahead(job: Job, schedule: Schedule, now: Moment) -> bool:
@@ -50,9 +51,9 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
     through = decidable(job.definition, now)
     starts = [*ahead.fired, *(skip.first for skip in ahead.skips)]
     is_unchanged = job.updated <= now + MARGIN
-    if not starts and is_unchanged:
+    if not starts and is_unchanged and not ahead.pruned:
         return None
-    if is_unchanged and job.definition.anchored_on is AnchoredOn.GRID:
+    if starts and is_unchanged and job.definition.anchored_on is AnchoredOn.GRID:
         through = Moment(max(through, min(starts) - 1))
     known = (*moments_in(job.definition.fired_ahead), *ahead.fired)
     kept = sorted({moment for moment in known if moment > through})[:MOST_FIRED]

@@ -9,7 +9,7 @@ from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, la
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.engine.fire import Schedules
-from tokimori.engine.rewind import hasten, late_retries, rewind
+from tokimori.engine.rewind import hasten, jobs_ahead, late_retries, rewind
 from tokimori.errors import Conflict
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, RetryAt
@@ -241,6 +241,25 @@ async def test_what_was_pruned_leaves_the_cursor_to_a_person(store: Store, worke
     assert "pruned" in stays
     assert await store.get_job(job.id) == before
     assert isinstance(await put_back(store, Moment(NOW + MINUTE), force=True), Job)
+
+
+async def test_a_job_all_of_whose_runs_ahead_are_pruned_is_named(store: Store, worker: Worker) -> None:
+    """A count of a day to come says that it has run then: nobody wanted its cursor there."""
+    job = await add(store, keep_runs=0, misfire=Misfire.ALL)
+    ahead = Moment(NOW + 2 * DAY)
+    await fire(store, ahead)
+    await work(worker, ahead)
+    expiry = expiry_of(replace(job, definition=replace(job.definition, retention="PT1S")), Moment(ahead + HOUR))
+    assert expiry is not None
+    await store.prune([expiry], 1000)
+    assert await store.list_runs(RunFilter(job_id=job.id)) == []
+    now = Moment(NOW + MINUTE)
+    assert await jobs_ahead(store, [await store.get_job(job.id)], now) == [job.id]
+    assert "pruned" in str(await put_back(store, now))
+    rewound = await put_back(store, now, force=True)
+    assert isinstance(rewound, Job)
+    assert rewound.next_due == NOW + HOUR
+    assert await jobs_ahead(store, [rewound], now) == []
 
 
 async def test_nobody_puts_back_what_was_changed_meanwhile(store: Store) -> None:

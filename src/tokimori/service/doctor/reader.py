@@ -15,6 +15,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
+from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphore, Semaphores
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus
 from tokimori.service.asking import MOST_LISTED
@@ -34,7 +35,7 @@ _FEW_ASKED = 20
 """So many holders of units, or jobs of runs, it asks for by themselves."""
 
 
-class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Protocol):
+class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Pruning, Protocol):
     """The part of the store that is asked."""
 
 

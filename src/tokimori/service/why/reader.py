@@ -19,6 +19,7 @@ from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
+from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Permit, Semaphore, Semaphores
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.drained import nodes_of
@@ -34,7 +35,7 @@ _MOST_SEMAPHORES = 10
 """So many semaphores of a job are looked at."""
 
 
-class ReadStore(Jobs, Runs, Nodes, Documents, Pausing, Protocol):
+class ReadStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, Protocol):
     """The part of the store that is asked."""
 
 
