@@ -3,13 +3,16 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import HOUR, Moment
+from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.model.ids import Lane, RunId
+from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
 from tokimori.model.transitions import Event, move, sources
 
 REMEMBERED = HOUR
 """How long it is known which run took over what a request asked for, for whoever lost the reply and asks again."""
+AHEAD = MINUTE
+"""A run that was made so long after now, or longer, was made by a clock that was ahead."""
 ID_LENGTH = 36
 """Of a UUID, with which the origins of runs that share a key end."""
 
@@ -17,8 +20,8 @@ ID_LENGTH = 36
 class Manner(Struct, frozen=True, kw_only=True):
     """How a run is asked for.
 
-    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at:
-    `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`: if it was made after
+    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at,
+    as of now (`ends_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`: if it was made after
     that moment it answers the request.
     """
 
@@ -45,9 +48,23 @@ def shared_prefix(run: Run) -> str:
     return run.origin[:-ID_LENGTH]
 
 
-def answers(newest: Run, manner: Manner) -> bool:
+def ends_of_key(run: Run) -> tuple[str, str]:
+    """Behind all origins of the key (ids are hexadecimal: `g` comes after them), and before those made by a clock ahead.
+
+    Where the newest run was made by such a clock, and neither answers nor is replaced, the newest before those counts.
+    """
+    prefix = shared_prefix(run)
+    return f"{prefix}g", f"{prefix}{first_id_at(Moment(run.created + AHEAD))}"
+
+
+def is_ahead(newest: Run, asked: Run) -> bool:
+    """Whether a clock that was ahead has made the newest run of the key."""
+    return newest.created >= asked.created + AHEAD
+
+
+def answers(newest: Run, asked: Run, manner: Manner) -> bool:
     """Whether the newest run of the key is younger than another one may be."""
-    return manner.since is not None and newest.created > manner.since
+    return manner.since is not None and newest.created > manner.since and not is_ahead(newest, asked)
 
 
 def never_started(run: Run) -> bool:

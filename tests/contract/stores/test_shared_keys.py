@@ -127,6 +127,27 @@ async def test_at_most_one_run_in_a_time(store: Store, worker: Worker) -> None:
     assert (await store.add_run(shared(job, now=later(11)), later(11), since(1))).id == second.id
 
 
+@pytest.mark.parametrize("manner", [REPLACES, since(-10)])
+async def test_what_a_clock_made_that_was_ahead_swallows_nothing(store: Store, worker: Worker, manner: Manner) -> None:
+    """Two days ahead a run of the key was made, and ended: from now on the newest one that was made since counts."""
+    job, ahead = await add_job(store), later(2 * 86_400)
+    await store.add_run(shared(job, now=ahead), ahead, manner)
+    (claimed,) = await worker.claim(now=ahead)
+    await worker.settle(claimed, now=ahead)
+    first = await store.add_run(shared(job, due=later(60)), NOW, manner)
+    assert first.id != claimed.run.id
+    assert (await store.add_run(shared(job, now=later(5), due=later(65)), later(5), manner)).id == first.id
+    assert len(await all_runs(store)) == 2
+
+
+async def test_what_a_clock_put_off_that_was_ahead_is_put_off_from_now(store: Store) -> None:
+    """Debounce: the run that waits for a moment in two days takes the next request over, and its moment."""
+    job, ahead = await add_job(store), later(2 * 86_400)
+    first = await store.add_run(shared(job, now=ahead, due=Moment(ahead + 60)), ahead, REPLACES)
+    run = await store.add_run(shared(job, due=later(60)), NOW, REPLACES)
+    assert (run.id, run.due) == (first.id, later(60))
+
+
 async def test_a_lost_reply_of_a_request_that_was_taken_over(store: Store, worker: Worker) -> None:
     """Asked again, even after that run has started, with others in between, it gets that run and changes nothing."""
     job = await add_job(store)

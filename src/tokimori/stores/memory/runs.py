@@ -10,7 +10,7 @@ from tokimori.errors import NotFound
 from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, ends_of_key, is_ahead, never_started, put_off, shared_prefix
 from tokimori.model.run import Attempt, Output, Run, brief
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.ends import Ends, Place
@@ -33,11 +33,14 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     lane = lane_for(job) or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(job.id, job.state)
-    newest = _newest(tables, run) if manner.shares_key else None
-    if newest is not None and answers(newest.run, manner):
-        return newest.run
-    if newest is not None and manner.replaces and never_started(newest.run):
-        return _put_off(tables, newest, run, lane, now)
+    for end in ends_of_key(run) if manner.shares_key else ():
+        newest = _newest(tables, run, end)
+        if newest is not None and answers(newest.run, run, manner):
+            return newest.run
+        if newest is not None and manner.replaces and never_started(newest.run):
+            return _put_off(tables, newest, run, lane, now)
+        if newest is None or not is_ahead(newest.run, run):
+            break
     if not tables.has_room(job, 1):
         raise full(job.id, most_active(job.definition))
     tables.add(replace(run, lane=lane))
@@ -60,10 +63,10 @@ def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> Run
     return tables.requests[run.id][0] if run.id in tables.requests else None
 
 
-def _newest(tables: Tables, run: Run) -> RunRow | None:
-    """The newest run that shares the key."""
-    prefix = shared_prefix(run)
-    origins = [origin for life, origin in tables.origins if life == run.incarnation and origin.startswith(prefix)]
+def _newest(tables: Tables, run: Run, end: str) -> RunRow | None:
+    """The newest run that shares the key, before this end of it."""
+    begin = shared_prefix(run)
+    origins = [origin for life, origin in tables.origins if life == run.incarnation and begin <= origin < end]
     return tables.row(tables.origins[run.incarnation, max(origins)]) if origins else None
 
 

@@ -4,7 +4,17 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane
-from tokimori.model.request import PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.request import (
+    PUT_OFF,
+    REMEMBERED,
+    Manner,
+    answers,
+    ends_of_key,
+    is_ahead,
+    never_started,
+    put_off,
+    shared_prefix,
+)
 from tokimori.model.run import Run
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.moves import check_moved
@@ -48,13 +58,16 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)
-    newest = await _newest(transaction, run) if manner.shares_key else None
-    if newest is not None and answers(newest, manner):
-        return newest
-    if newest is not None and manner.replaces and never_started(newest):
-        taken_over = await _put_off(transaction, newest, run, lane, now)
-        if taken_over is not None:
-            return taken_over
+    for end in ends_of_key(run) if manner.shares_key else ():
+        newest = await _newest(transaction, run, end)
+        if newest is not None and answers(newest, run, manner):
+            return newest
+        if newest is not None and manner.replaces and never_started(newest):
+            taken_over = await _put_off(transaction, newest, run, lane, now)
+            if taken_over is not None:
+                return taken_over
+        if newest is None or not is_ahead(newest, run):
+            break
     if limits.rooms_of(counted).get(run.incarnation, 1) < 1:
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
@@ -62,9 +75,8 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     return added
 
 
-async def _newest(transaction: Transaction, run: Run) -> Run | None:
-    prefix = shared_prefix(run)
-    place = (run.incarnation, prefix, f"{prefix}g")
+async def _newest(transaction: Transaction, run: Run, end: str) -> Run | None:
+    place = (run.incarnation, shared_prefix(run), end)
     (found,) = await transaction.ask(sql(_NEWEST, *place, *place))
     return run_of(found.rows[0]) if found.rows else None
 

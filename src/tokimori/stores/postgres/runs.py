@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, ends_of_key, shared_prefix
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
@@ -46,7 +46,7 @@ _ADDED, _ASKED = names_of(without(BIRTH, "lane")), names_of(BIRTH)
 _added, _asked = run_values(_ADDED), run_values(_ASKED)
 _ADDED_TYPES = [f"{type_}[]" for type_ in types_of(without(BIRTH, "lane"))]
 _ADD = f"SELECT added::text, added_lane FROM tokimori_add_runs({parameters(_ADDED_TYPES)})"
-_ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 6))})"
+_ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 7))})"
 
 
 async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
@@ -56,7 +56,14 @@ async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN
 async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
     born = replace(run, lane=run.lane if manner.forced else None)
     ((answer, answered_by),) = await db.rows(
-        _ASK, *_asked(born), shared_prefix(run), manner.since, manner.replaces, now - REMEMBERED, now
+        _ASK,
+        *_asked(born),
+        shared_prefix(run),
+        list(ends_of_key(run)),
+        manner.since,
+        manner.replaces,
+        now - REMEMBERED,
+        now,
     )
     if answered_by is not None:
         return await get_run(db, RunId(answered_by))

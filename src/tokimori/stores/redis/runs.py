@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tokimori.clock import MILLISECOND, Moment
 from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix
+from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import Ended, Ends, Place
@@ -42,6 +42,7 @@ async def _ask(db: Connections, runs: Sequence[Run], manner: Manner) -> list[Run
         runs=[born_map(replace(each, lane=None)) for each in runs],
         prefix=shared_prefix(run),
         since=manner.since,
+        ahead=run.created + AHEAD,
         replaces=manner.replaces,
         forced_lane=run.lane if manner.forced else None,
         nominal=run.nominal,

@@ -7,7 +7,18 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
-from tokimori.model.request import PLAIN, PUT_OFF, REMEMBERED, Manner, answers, never_started, put_off, shared_prefix
+from tokimori.model.request import (
+    PLAIN,
+    PUT_OFF,
+    REMEMBERED,
+    Manner,
+    answers,
+    ends_of_key,
+    is_ahead,
+    never_started,
+    put_off,
+    shared_prefix,
+)
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import listed
@@ -43,11 +54,14 @@ def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)
-    newest = _newest(db, run) if manner.shares_key else None
-    if newest is not None and answers(newest, manner):
-        return newest
-    if newest is not None and manner.replaces and never_started(newest):
-        return _put_off(db, newest, run, lane, now)
+    for end in ends_of_key(run) if manner.shares_key else ():
+        newest = _newest(db, run, end)
+        if newest is not None and answers(newest, run, manner):
+            return newest
+        if newest is not None and manner.replaces and never_started(newest):
+            return _put_off(db, newest, run, lane, now)
+        if newest is None or not is_ahead(newest, run):
+            break
     if most is not None and not has_room(lines.count_active(db, run.incarnation), 1, most):
         raise full(run.job_id, most)
     added = replace(run, lane=lane)
@@ -66,14 +80,14 @@ def _taken_over(db: Connection, run: Run) -> Run | None:
     return None
 
 
-def _newest(db: Connection, run: Run) -> Run | None:
-    """The newest run that shares the key. Ids are hexadecimal: `g` comes after all of them."""
-    prefix = shared_prefix(run)
+def _newest(db: Connection, run: Run, end: str) -> Run | None:
+    """The newest run that shares the key, before this end of it."""
+    begin = shared_prefix(run)
     found: list[Run] = []
     for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
         statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}
             ORDER BY origin DESC LIMIT 1"""
-        found += map(run_of, db.execute(statement, (run.incarnation, prefix, f"{prefix}g")))
+        found += map(run_of, db.execute(statement, (run.incarnation, begin, end)))
     return max(found, key=lambda each: each.origin, default=None)
 
 

@@ -3,15 +3,18 @@
 -- ('known') or has never started and `_replaces` ('replaced': what it had of turns in lines goes to the next). Or the
 -- answer is why there is none: 'unknown', 'full', 'moving' where not all runs have followed a change of the job, which a
 -- forced one can't be told from, or the state of the job. `_lane` is that of a forced run where the job has none. The
--- gate is held alone, so that of two requests of one key the second one sees what the first one did. Ids are
--- hexadecimal: 'g' comes after all of them.
+-- gate is held alone, so that of two requests of one key the second one sees what the first one did. The key ends before
+-- `_ends[1]`; from `_ends[2]` on are runs that a clock which was ahead has made: where these do not answer, the newest
+-- before them counts.
 CREATE OR REPLACE FUNCTION tokimori_ask_run(
-    {_BIRTH types}, _prefix text, _since bigint, _replaces boolean, _forget bigint, _now bigint,
+    {_BIRTH types}, _prefix text, _ends text[], _since bigint, _replaces boolean, _forget bigint, _now bigint,
     OUT answer text, OUT run uuid) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _job record;
     _newest uuid;
+    _ahead boolean;
+    _end text;
     _was record;
     _names text[];
 BEGIN
@@ -38,38 +41,41 @@ BEGIN
         answer := _job.state;
         RETURN;
     END IF;
-    IF _since IS NOT NULL OR _replaces THEN
-        SELECT id, CASE WHEN created > _since THEN id END INTO _newest, run FROM (
+    FOREACH _end IN ARRAY _ends LOOP
+        EXIT WHEN _since IS NULL AND NOT _replaces;
+        SELECT id, origin >= _ends[2], CASE WHEN created > _since AND origin < _ends[2] THEN id END
+        INTO _newest, _ahead, run FROM (
             (SELECT id, origin, created FROM tokimori_runs
-            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _prefix || 'g'
+            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _end
             ORDER BY origin DESC LIMIT 1)
             UNION ALL
             (SELECT id, origin, created FROM tokimori_history
-            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _prefix || 'g' AND origin NOT LIKE 's:%'
+            WHERE incarnation = _incarnation AND origin >= _prefix AND origin < _end AND origin NOT LIKE 's:%'
             ORDER BY origin DESC LIMIT 1)) n
         ORDER BY origin DESC LIMIT 1;
         IF run IS NOT NULL THEN
             answer := 'known';
             RETURN;
         END IF;
-    END IF;
-    IF _replaces THEN
-        _names := tokimori_lined(ARRAY[_incarnation]);
-        PERFORM tokimori_lock_semaphores(_names);
-        SELECT id, state, concurrency_key, blocked_on INTO _was FROM tokimori_runs
-        WHERE id = _newest AND attempt = 0 AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;
-        IF FOUND THEN
-            run := _was.id;
-            UPDATE tokimori_runs SET state = 'waiting', nominal = _nominal, due = _due, priority = _priority,
-                "rank" = _rank, payload = _payload, lane = _job.lane, blocked_on = NULL
-            WHERE id = run;
-            DELETE FROM tokimori_requests WHERE asked < _forget;
-            INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
-            PERFORM tokimori_pass_on(_incarnation, _was.state, _was.concurrency_key, _was.blocked_on, _names);
-            answer := 'replaced';
-            RETURN;
+        IF _replaces THEN
+            _names := tokimori_lined(ARRAY[_incarnation]);
+            PERFORM tokimori_lock_semaphores(_names);
+            SELECT id, state, concurrency_key, blocked_on INTO _was FROM tokimori_runs
+            WHERE id = _newest AND attempt = 0 AND state IN ('waiting', 'ready', 'blocked') FOR UPDATE;
+            IF FOUND THEN
+                run := _was.id;
+                UPDATE tokimori_runs SET state = 'waiting', nominal = _nominal, due = _due, priority = _priority,
+                    "rank" = _rank, payload = _payload, lane = _job.lane, blocked_on = NULL
+                WHERE id = run;
+                DELETE FROM tokimori_requests WHERE asked < _forget;
+                INSERT INTO tokimori_requests (id, run_id, asked) VALUES (_id, run, _now);
+                PERFORM tokimori_pass_on(_incarnation, _was.state, _was.concurrency_key, _was.blocked_on, _names);
+                answer := 'replaced';
+                RETURN;
+            END IF;
         END IF;
-    END IF;
+        EXIT WHEN _ahead IS NOT TRUE;
+    END LOOP;
     IF cardinality(tokimori_full(ARRAY[_incarnation])) > 0 THEN
         answer := 'full';
         RETURN;

@@ -43,12 +43,13 @@ local function put_off(id, was)
     serve()
 end
 
-local newest = (ask.since or ask.replaces) and call('HGET', P .. 'newest:' .. born.inc, ask.prefix)
+local newest, made_ahead = (ask.since or ask.replaces) and call('HGET', P .. 'newest:' .. born.inc, ask.prefix), false
 if newest then
     local key, was = P .. 'run:' .. newest, {}
     was.state, was.lane, was.attempt, was.created, was.constraint, was.key =
         unpack(call('HMGET', key, 'state', 'lane', 'attempt', 'created', 'blocked_on', 'concurrency_key'))
-    if was.state and ask.since and tonumber(was.created) > ask.since then
+    made_ahead = was.state and tonumber(was.created) >= ask.ahead
+    if was.state and ask.since and tonumber(was.created) > ask.since and not made_ahead then
         return {{row(key)}}
     end
     local waits = was.state == 'waiting' or was.state == 'ready' or was.state == 'blocked'
@@ -59,6 +60,9 @@ if newest then
 end
 if not has_room(born.inc, #new) then
     return {{false, 'full', tonumber(call('HGET', P .. 'job:' .. born.inc, 'most_active'))}}
+end
+if made_ahead then -- by a clock that was ahead: from now on the new one is the newest
+    call('HDEL', P .. 'newest:' .. born.inc, ask.prefix)
 end
 for _, n in ipairs(new) do
     local each = ask.runs[n]
