@@ -22,6 +22,7 @@ from tokimori.model.notifying import (
     Trouble,
     events_at_end,
     newest_of,
+    not_after,
     note_trouble,
 )
 from tokimori.model.quiet import quiet_until
@@ -156,7 +157,7 @@ class Reader:
         found = ends.found if is_all else final
         await self._known.ask({end.job_id for end in found if self._may_tell(end, state)}, at)
         happened: list[tuple[Occasion, Sequence[str]]] = []
-        told, troubles = dict(state.told), dict(state.troubles)
+        told, troubles = dict(state.told), {job: not_after(each, now) for job, each in state.troubles.items()}
         for end in found:
             if end.id not in told and (new := await self._occasions(end, troubles.get(end.job_id), at)):
                 happened += new

@@ -160,16 +160,21 @@ def gathered_with(
 def _join(
     gathered: dict[tuple[str, NotifyOn, str], Gathered], name: str, teller: Teller, occasion: Occasion, now: Moment
 ) -> None:
-    quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
-    bundle = Moment(now + round(teller.notifier.bundle * SECOND))
-    key = (name, occasion.event, cause_of(occasion, bundled=bundle > now or quiet is not None))
+    due = _latest(teller, now)
+    key = (name, occasion.event, cause_of(occasion, bundled=due > now))
     if key not in gathered and len(gathered) >= MOST_GATHERED:
         key = (name, occasion.event, OTHERS)
     known = gathered.get(key)
     if known is None:
-        gathered[key] = begun(name, occasion, key[2], max(bundle, quiet or bundle))
+        gathered[key] = begun(name, occasion, key[2], due)
     else:
         gathered[key] = joined(known, occasion)
+
+
+def _latest(teller: Teller, now: Moment) -> Moment:
+    """When what is gathered now is due. Only a clock that was ahead has put off for longer what was gathered before."""
+    quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
+    return max(Moment(now + round(teller.notifier.bundle * SECOND)), quiet or now)
 
 
 def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
@@ -184,6 +189,11 @@ def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
             troubles[occasion.job_id] = Trouble(at, occasion.event, parked)
         case _:
             pass
+
+
+def not_after(trouble: Trouble, now: Moment) -> Trouble:
+    """The trouble: by a clock that was ahead it seems to be yet to come, and nothing would end it."""
+    return trouble if trouble.at <= now else replace(trouble, at=now)
 
 
 def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
@@ -203,9 +213,10 @@ def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id:
         teller = tellers.get(each.notifier)
         if teller is None:
             continue
-        quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now) if each.due <= now else None
-        if each.due > now or quiet is not None or size > _MOST_SENT:
-            left.append(each if quiet is None else replace(each, due=quiet))
+        due = min(each.due, _latest(teller, now))
+        quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now) if due <= now else None
+        if due > now or quiet is not None or size > _MOST_SENT:
+            left.append(replace(each, due=quiet or due))
             continue
         notification = _notification(each, new_id(), teller.notifier)
         size += len(notification.payload.encode())

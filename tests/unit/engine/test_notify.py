@@ -527,6 +527,57 @@ async def test_a_clock_that_was_set_back_stops_nobody(world: World) -> None:
     assert await world.events() == ["failure"]
 
 
+@pytest.mark.parametrize("terms", [{"bundle": 60}, {"quiet": ("00:00-00:10",)}])
+async def test_what_a_clock_gathered_that_was_ahead_is_told_soon(world: World, terms: dict[str, Any]) -> None:
+    """As late as what is gathered now: after its bundle, or the quiet hours in which the test begins."""
+    await world.tell(**terms)
+    await world.add("bad", notify=ON_FAILURE)
+    world.clock.jump(2 * 86_400)
+    await world.end("bad")
+    await world.step()
+    world.clock.jump(-2 * 86_400)
+    for _ in range(65):
+        await world.step(10)
+    assert await world.events() == ["failure"]
+
+
+async def test_trouble_by_a_clock_that_was_ahead_ends(world: World) -> None:
+    """The job that is parked anew, once resolved, is told of, and a run that succeeds is a recovery."""
+    await world.tell()
+    job = await world.add("bad", notify=ALL, on_exhausted=OnExhausted.PARK)
+
+    async def resolve() -> None:
+        parked = await world.store.get_job(job.id)
+        await world.step(5)
+        resolved = replace(parked, state=JobState.ENABLED, version=parked.version + 1, updated=world.clock.now())
+        await world.store.replace_job(parked, resolved)
+
+    world.clock.jump(2 * 86_400)
+    await world.end("bad", parks=True)
+    await world.step()
+    world.clock.jump(-2 * 86_400)
+    await world.step(5)
+    await resolve()
+    await world.end("bad", parks=True)
+    await resolve()
+    await world.end("bad", RunState.SUCCEEDED)
+    await world.step(5)
+    assert sorted(await world.events()) == ["failure", "failure", "parked", "parked", "recovery", "success"]
+
+
+async def test_a_notifier_that_was_added_by_a_clock_ahead_tells(world: World) -> None:
+    """Of what ends after that."""
+    world.clock.jump(2 * 86_400)
+    await world.tell()
+    await world.add("bad", notify=ON_FAILURE)
+    world.clock.jump(-2 * 86_400)
+    for _ in range(3):
+        await world.step(5)
+        await world.end("bad")
+        await world.step(5)
+    assert await world.events() == ["failure"] * 3
+
+
 async def test_many_ends_of_a_clock_that_was_ahead_silence_nobody(world: World) -> None:
     """A store that never lets an end seem older than the one before goes on where it was, until the time has come."""
     await world.tell()

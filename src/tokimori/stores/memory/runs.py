@@ -10,7 +10,17 @@ from tokimori.errors import NotFound
 from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, ends_of_key, is_ahead, never_started, put_off, shared_prefix
+from tokimori.model.request import (
+    PLAIN,
+    REMEMBERED,
+    Manner,
+    answers,
+    ends_of_key,
+    is_ahead,
+    never_started,
+    put_off,
+    shared_prefix,
+)
 from tokimori.model.run import Attempt, Output, Run, brief
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.ends import Ends, Place
