@@ -20,9 +20,9 @@ ID_LENGTH = 36
 class Manner(Struct, frozen=True, kw_only=True):
     """How a run is asked for.
 
-    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at,
-    as of now (`ends_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`: if it was made after
-    that moment it answers the request.
+    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at, as of
+    now (`ends_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`:
+    if it was made after that moment it answers the request.
     """
 
     forced: bool = False
@@ -49,9 +49,10 @@ def shared_prefix(run: Run) -> str:
 
 
 def ends_of_key(run: Run) -> tuple[str, str]:
-    """Behind all origins of the key (ids are hexadecimal: `g` comes after them), and before those made by a clock ahead.
+    """Behind all origins of the key, and before those of runs that a clock which was ahead has made.
 
-    Where the newest run was made by such a clock, and neither answers nor is replaced, the newest before those counts.
+    Where the newest run is one of these, and is not replaced, the newest before them counts. Ids are hexadecimal: `g`
+    comes after all of them.
     """
     prefix = shared_prefix(run)
     return f"{prefix}g", f"{prefix}{first_id_at(Moment(run.created + AHEAD))}"

@@ -79,12 +79,13 @@ class World:
         """What the feed tells behind the position, until it has no more; the numbers of the ends."""
         found: list[Ended] = []
         feed = feed or self.feed
-        while True:
+        for _ in range(100):
             page = await feed.page(position)
             position = page.position
             if not page.found:
                 return [int(each.id.removeprefix("run-")) for each in found], position
             found += page.found
+        raise AssertionError("it comes to no end")
 
     async def pass_seconds(self, seconds: int) -> None:
         """Let time pass, with a look at the store each second."""
@@ -198,6 +199,24 @@ async def test_a_clock_that_is_set_back_hides_nothing(world: World) -> None:
     await world.pass_seconds(1)
     more, _ = await world.told(position_of(str(position), world.clock.now()))
     assert (told, more[-1]) == ([1], 2)
+
+
+async def test_many_ends_of_a_clock_that_was_ahead_stall_nobody(world: World) -> None:
+    """More than a page: who follows is told of them, and of what is written since, and nothing comes for ever."""
+    position = await world.begin()
+    world.clock.jump(2 * 86_400)
+    for number in range(2 * module.PAGE + 100):
+        world.write(number)
+    await world.pass_seconds(1)
+    world.clock.jump(-2 * 86_400)
+    await world.pass_seconds(2)
+    world.write(5_000)
+    await world.pass_seconds(LATEST // SECOND + 1)
+    told, position = await world.told(position)
+    assert 5_000 in told
+    world.write(5_001)
+    await world.pass_seconds(2)
+    assert (await world.told(position))[0] == [5_001]
 
 
 async def test_a_feed_that_nobody_heard_begins_anew(world: World) -> None:
