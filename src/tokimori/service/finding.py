@@ -14,6 +14,7 @@ from tokimori.clock import MILLISECOND, Moment
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.ids import Incarnation, JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
+from tokimori.model.request import AHEAD
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, is_brief
 from tokimori.model.transitions import ENDS, RunState
@@ -207,6 +208,13 @@ async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesRun) -> li
         field="job_id",
         allowed="the id of a job",
     )
+
+
+async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run], now: Moment) -> list[Run]:
+    """Return the newest runs; those that a clock made which was ahead come behind all others, which they would hide."""
+    soon = first_id_at(Moment(now + AHEAD))
+    ahead = [run for run in newest if run.id > soon]
+    return [*await list_runs(structs.replace(wanted, before=soon)), *ahead][: wanted.limit] if ahead else list(newest)
 
 
 async def whole(list_runs: ListRuns, run: Run) -> Run:

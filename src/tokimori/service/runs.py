@@ -28,6 +28,7 @@ from tokimori.service.definitions import check_readable
 from tokimori.service.events.events import events_of
 from tokimori.service.events.feed import Stops
 from tokimori.service.family import check_inherited
+from tokimori.service.finding import as_of_now
 from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
 from tokimori.service.many import after, batches, read_many, requested_runs
 from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
@@ -247,6 +248,10 @@ class RunService:
         for first in range(0, len(ids), _AT_ONCE):
             for run in await self._store.last_runs(ids[first : first + _AT_ONCE], limit, bound):
                 found[run.job_id].append(run)
+        now = await self._now()
+        for job_id, runs in found.items():
+            wanted = RunFilter(job_id=job_id, limit=limit, longest=bound)
+            found[job_id] = await as_of_now(self._store.list_runs, wanted, runs, now)
         return found
 
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:

@@ -37,7 +37,7 @@ from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.builds import Builds, Uploads, checked_place
 from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.finding import SeesRun
+from tokimori.service.finding import SeesRun, as_of_now
 from tokimori.service.given import flag_of
 from tokimori.service.outputs import whole
 from tokimori.service.store_time import Now
@@ -235,7 +235,9 @@ class Tasks:
     async def _newest(self, details: TaskDetails, states: frozenset[RunState]) -> Run | None:
         if details.job is None:
             return None
-        found = await self._jobs.list_runs(RunFilter(job_id=details.job.id, states=states, limit=1))
+        wanted = RunFilter(job_id=details.job.id, states=states, limit=1)
+        newest = await self._jobs.list_runs(wanted)
+        found = await as_of_now(self._jobs.list_runs, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
     async def disable(self, name: str) -> TaskDetails:

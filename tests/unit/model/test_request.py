@@ -52,7 +52,8 @@ def test_the_longest_key_fits() -> None:
 def test_what_was_asked_for_lately_answers(since: int | None, answered: bool) -> None:
     """A throttle is answered by a run made after its moment, and nothing else is."""
     manner = Manner(since=None if since is None else seconds(since))
-    assert answers(a_run(), manner) is answered
+    assert answers(a_run(), a_run(created=seconds(5)), manner) is answered
+    assert not answers(a_run(created=seconds(99)), a_run(), manner)
     assert manner.shares_key is (since is not None)
     assert Manner(replaces=True).shares_key
     assert not PLAIN.shares_key

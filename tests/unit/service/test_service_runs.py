@@ -45,6 +45,21 @@ async def test_a_lost_reply_to_a_trigger_makes_no_second_run(world: World) -> No
     assert await world.service.list_runs(RunFilter()) == [run]
 
 
+async def test_the_last_run_is_none_of_a_clock_that_was_ahead(world: World) -> None:
+    """As long as there is one that was made by now; those that were made ahead come behind it."""
+    await world.add(ON_DEMAND, "j")
+    await world.add(ON_DEMAND, "other")
+    world.pass_seconds(2 * 86_400)
+    ahead = [await world.service.trigger(name) for name in ("j", "other")]
+    world.pass_seconds(-2 * 86_400)
+    now = [await world.service.trigger("j")]
+    world.pass_seconds(1)
+    now.append(await world.service.trigger("j"))
+    last = await world.service.last_runs(["j", "other"], 3)
+    assert last == {"j": [*reversed(now), ahead[0]], "other": [ahead[1]]}
+    assert await world.service.last_runs(["j"]) == {"j": [now[1]]}
+
+
 @pytest.mark.parametrize("key", ["", "a\nb", "x" * 256])
 async def test_a_bad_key_is_refused(world: World, key: str) -> None:
     """Nothing runs."""
