@@ -32,7 +32,7 @@ JOBS = {
 class Machine:
     """A node, and the clock of its store: the server's, or where there is none the machine's."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, wrong_by: Sequence[int]) -> None:
         self.clock: WrongClock | None = None if name == "sqlite" else WrongClock()
         self._server: postgres.Server | mariadb.Server | redis.Server | None = None
         if self.clock is None:
@@ -43,9 +43,8 @@ class Machine:
             self._server = server
             self.url = server.url() if isinstance(server, redis.Server) else server.make("t")
         self._log = folder / "log"
-        self._offsets = [0]
         environment = {"HOME": str(folder), **BARE, "TOKIMORI_STORE": self.url, "TOKIMORI_STATE_DIR": str(folder / "s")}
-        offsets = map(str, OFFSETS if self.clock is None else [0])
+        offsets = map(str, wrong_by if self.clock is None else [0])
         with self._log.open("wb") as log:
             self._node = subprocess.Popen(
                 [sys.executable, "-m", "tests.cluster.shifted_node", *offsets],
@@ -73,7 +72,7 @@ class Machine:
             self.clock.remove()
 
 
-OFFSETS = (0, 2 * DAY, 0, DAY, 2 * DAY + 600)
+AHEAD, BEHIND = (0, 2 * DAY, 0, DAY, 2 * DAY + 600), (0, -2 * DAY, 0, 600)
 """Seconds by which the clock is wrong, one after the other; the machine's, of a node on SQLite."""
 
 
@@ -91,45 +90,65 @@ def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
     return client.list_runs(RunFilter(job_id=JobId(name), limit=most))
 
 
-@pytest.fixture(params=["sqlite", "postgres", "mariadb", "redis"])
-def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]:
-    """A node on each store."""
-    found = Machine(request.param, tmp_path)
-    yield found
+STORES = ("sqlite", "postgres", "mariadb", "redis")
+
+
+def _named(case: object) -> str | None:
+    match case:
+        case (str(name), (_, int(jump), *_)):
+            return f"{name}-{'ahead' if jump > 0 else 'behind'}"
+        case _:
+            return None
+
+
+def now(offset: int) -> Moment:
+    """The time by a clock that is so many seconds wrong."""
+    return Moment(round((time.time() + offset) * SECOND))
+
+
+def fires(client: tokimori.Client, offset: int, patience: float) -> float:
+    """Wait for a run that is made for a moment soon after now."""
+    since = now(offset)
+    soon = Moment(since + 600 * SECOND)
+    return until(lambda: any(since <= run.nominal <= soon for run in runs_of(client, "often", 50)), patience)
+
+
+def check_once(client: tokimori.Client, offset: int) -> None:
+    """Fail unless every moment of each job comes once, up to now."""
+    for name in JOBS:
+        moments = Counter(run.nominal for run in runs_of(client, name, 1000))
+        assert max(moments.values(), default=1) == 1
+        verified = client.verify(name, last=Moment(now(offset) - 15 * SECOND))
+        assert (verified.wrong, verified.fates.get("run", 0) > 0 or name != "often") == (0, True), verified
+
+
+@pytest.fixture(params=[(name, offsets) for offsets in (AHEAD, BEHIND) for name in STORES], ids=_named)
+def wrong(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Machine, Sequence[int]]]:
+    """A node on each store, and by how much its clock is wrong, one after the other."""
+    name, offsets = request.param
+    found = Machine(name, tmp_path, offsets)
+    yield found, offsets
     found.close()
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_two_days_ahead_leave_nothing_behind(machine: Machine) -> None:
-    """Jobs fire on within two minutes, and every moment of the once-future stretch comes once."""
-
-    def now(offset: int) -> Moment:
-        return Moment(round((time.time() + offset) * SECOND))
-
+def test_two_days_leave_nothing_behind(wrong: tuple[Machine, Sequence[int]]) -> None:
+    """Jobs fire on within two minutes, and every moment of the stretch that was decided by them comes once."""
+    machine, (_, jump, right, *later) = wrong
     with tokimori.open(machine.url) as client:
         until(lambda: any(node.runs_jobs for node in client.nodes()), 60)
         for name, terms in JOBS.items():
             client.add(name, noop=True, max_running=0, **terms)  # type: ignore[arg-type]
-
-        def fires(since: Moment, patience: float) -> float:
-            """Wait for a run that is made for a moment soon after this one."""
-            soon = Moment(since + 600 * SECOND)
-            return until(lambda: any(since <= run.nominal <= soon for run in runs_of(client, "often", 50)), patience)
-
-        fires(now(0), 60)
-        machine.go_to(OFFSETS[1])
-        fires(now(OFFSETS[1]), 60)
-        time.sleep(40)
-        machine.go_to(0)
-        took = fires(now(0), 150)
-        assert took < 120
+        fires(client, 0, 60)
+        machine.go_to(jump)
+        if jump > 0:
+            fires(client, jump, 60)
+        time.sleep(40 if jump > 0 else 75)
+        machine.go_to(right)
+        assert fires(client, right, 150) < 120
         assert (client.get("minutely").next_due or 0) <= now(120)
-        for offset in OFFSETS[3:]:
+        for offset in later:
             machine.go_to(offset)
-            fires(now(offset), 90)
-            for name in JOBS:
-                moments = Counter(run.nominal for run in runs_of(client, name, 1000))
-                assert max(moments.values(), default=1) == 1
-                verified = client.verify(name, last=Moment(now(offset) - 15 * SECOND))
-                assert (verified.wrong, verified.fates.get("run", 0) > 0 or name != "often") == (0, True), verified
+            fires(client, offset, 90)
+            check_once(client, offset)

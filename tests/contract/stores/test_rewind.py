@@ -272,6 +272,17 @@ async def test_nobody_puts_back_what_was_changed_meanwhile(store: Store) -> None
         await rewind(store, job, Schedules(), Moment(NOW + MINUTE))
 
 
+async def test_a_clock_that_is_behind_makes_no_job_older(store: Store) -> None:
+    """Before its first moment it was not there, so nothing is missing then: its cursor and its birth stay behind it."""
+    job = await add(store)
+    await fire(store, Moment(NOW + HOUR))
+    rewound = await put_back(store, Moment(NOW - TWO_DAYS))
+    assert isinstance(rewound, Job)
+    assert (rewound.created, rewound.fired_through) == (job.created, NOW + HOUR - 1)
+    await go_on(store, Moment(NOW - TWO_DAYS), Moment(NOW + 3 * HOUR), step=HOUR)
+    await check_balance(store, job, Moment(NOW + 3 * HOUR))
+
+
 async def test_a_cursor_that_somebody_wanted_ahead_stays(store: Store) -> None:
     """PerfectSched's `next_time` may be next year; and a period is no error of a clock."""
     since = Moment(NOW + 30 * DAY)
