@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _MOST = 1_000
 _LOOKS, _BETWEEN = 10, 0.25
 """How often, and after how many seconds, it is looked whether a node beats: longer than a beat lasts."""
+_TOKENS, _NODES = "documents WHERE kind = 'token'", "nodes"
+"""What is left out of a file: a node that was alive when a backup was made does not work on a copy of it."""
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -104,7 +106,7 @@ def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, witho
         write_snapshot(source, tried, replace=True)
         check_schema(tried, inside)
         if without_tokens:
-            _leave_out_tokens(tried, inside)
+            _leave_out(tried, inside, _TOKENS)
         restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}{query}"))
         put_snapshot(tried, target)
     finally:
@@ -138,18 +140,17 @@ async def _tokens_of(store: "Store") -> tuple[str, ...]:
     return tuple(names)
 
 
-def _leave_out_tokens(file: Path, inside: frozenset[str]) -> None:
-    """Delete the tokens of all installations in the file, which nobody else has open."""
+def _leave_out(file: Path, inside: frozenset[str], what: str) -> None:
+    """Delete rows of all installations in the file, which nobody else has open."""
     import sqlite3
     from contextlib import closing
 
-    from tokimori.service.tokens import TOKENS
     from tokimori.stores.namespace import Namespace
 
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         for name in inside:
-            db.execute(f"DELETE FROM {Namespace(name).prefix}documents WHERE kind = ?", (TOKENS.word,))
-        db.execute("VACUUM")  # their hashes are gone from the file, too
+            db.execute(f"DELETE FROM {Namespace(name).prefix}{what}")
+        db.execute("VACUUM")  # hashes of tokens are gone from the file, too
 
 
 async def _check_target(url: str, *, replace: bool) -> None:
@@ -205,8 +206,9 @@ def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: boo
     try:
         write_snapshot(source, copy, replace=True)
         check_schema(copy, inside)
+        _leave_out(copy, inside, _NODES)
         if without_tokens:
-            _leave_out_tokens(copy, inside)
+            _leave_out(copy, inside, _TOKENS)
         with copying_bar() as tell:
             asyncio.run(copied(f"sqlite://{quote(str(copy))}", url, tell))
     finally:

@@ -181,6 +181,17 @@ def test_every_form_of_a_url_names_the_same_file(program: Program, form: str) ->
     program("db", "status", "--store", url)
 
 
+def test_a_backup_beside_a_node_goes_into_another_kind_of_store(program: Program, tmp_path: Path) -> None:
+    """The node that was alive when it was made does not work on the file."""
+    program("job", "add", "j", "--noop")
+    with a_node(program):
+        program("backup", "b.db")
+    try:
+        assert "restored: 1 jobs" in program("restore", "b.db", "--store", redis.loans.url_of(tmp_path))
+    finally:
+        redis.loans.give_back(tmp_path)
+
+
 @pytest.mark.prove
 def test_other_stores_are_copied(program: Program, tmp_path: Path) -> None:
     """A store that is no file is copied into one, and back into an empty one; it is never replaced."""
