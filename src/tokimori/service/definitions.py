@@ -107,15 +107,15 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
     Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
     """
     _check_names(fields)
-    given = _with_seconds({name: value for name, value in fields.items() if value is not None})
+    given = _with_seconds(fields)
     parsed = _convert({"time_zone": time_zone, **given})
     terms = {name: getattr(parsed, name) for name in Terms.__struct_fields__}
     return check_definition(Definition(target=_target(parsed), **terms))
 
 
 def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, object]:
-    """The fields, with seconds for lengths of time that are said as texts. Raises `InvalidInput`."""
-    said = dict(fields)
+    """The fields that are no null, with seconds for lengths of time that are said as texts. Raises `InvalidInput`."""
+    said = {name: value for name, value in fields.items() if value is not None}
     for name, value in fields.items():
         path = f"{within}{name}"
         if isinstance(value, Mapping) and path in ("retry", "notifier"):

@@ -149,6 +149,9 @@ def test_none_is_the_default_of_each_term() -> None:
     app = App("a")
     app.job(id="x", retry={"delay": None}, lost_attempts=None, retry_wait=None, timeout=None)(lambda: None)
     assert "retry" not in app.hello(1, 2).jobs[0].fields
+    with open_client("memory:") as client:
+        bare = client.add("one", noop=True).definition
+        assert client.add("two", noop=True, retry={"delay": None, "attempts": None}).definition == bare
 
 
 @pytest.mark.parametrize(("word", "meant"), [("countdown", "at"), ("eta", "at"), ("priorty", "priority")])
