@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from tokimori.errors import InvalidConfig
+from tokimori.errors import InvalidConfig, InvalidInput
+from tokimori.schedules.zones import check_zone
 
 TYPE = "rdb_compat"
 TABLE = "schedules"
@@ -52,6 +53,10 @@ def config_of(given: str | Mapping[str, object]) -> Config:
     if given["type"] != TYPE:
         raise InvalidConfig([f"type: {given['type']!r} is not a type that is known; allowed: {TYPE}"])
     try:
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, Config)
+        found = msgspec.convert({name: value for name, value in given.items() if value is not None}, Config)
+        check_zone(found.timezone, field="timezone")
     except msgspec.ValidationError as fault:
         raise InvalidConfig([f"{fault}; allowed: {', '.join(Config.__struct_fields__)}"]) from None
+    except InvalidInput as fault:
+        raise InvalidConfig([f"{fault.message}; allowed: {fault.allowed}"]) from None
+    return found

@@ -238,6 +238,7 @@ def test_open_with_a_wrong_configuration() -> None:
         ({"url": "oracle://h/d"}, "oracle"),
         ({"alive_time": "long"}, "alive_time"),
         ({"what": 1}, "what"),
+        ({"timezone": "Mars/Base"}, "timezone: there is no time zone 'Mars/Base'"),
     ):
         with pytest.raises(perfectsched.ConfigError, match=said):
             perfectsched.open({**right, **wrong})
