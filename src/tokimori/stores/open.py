@@ -1,5 +1,6 @@
 """From a store's URL to the store."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
@@ -84,7 +85,7 @@ def file_of(url: str) -> str:
     path = f"/{unquote(parts.path).lstrip('/')}"
     if "\0" in path or len(path) > 4_000 or max(map(len, path.encode().split(b"/"))) > 240:
         raise _invalid(url, "a path holds no NUL, and each name in it has at most 240 bytes")
-    return path
+    return os.path.realpath(path) if ".." in path.split("/") else path  # as SQLite does, also where a folder is missing
 
 
 def namespace_of(url: str) -> Namespace:

@@ -1,6 +1,7 @@
 """Which URL names which store."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +92,11 @@ def test_a_redis_url_names_a_server(url: str) -> None:
 def test_a_mariadb_url_names_a_server(scheme: str) -> None:
     """Both names of the scheme name a MariaDB or MySQL store; nothing is connected yet."""
     assert isinstance(open_store(f"{scheme}://scott:tiger@host/db", SystemClock()), MysqlStore)
+
+
+def test_a_path_that_goes_up_names_the_file_that_sqlite_opens(tmp_path: Path) -> None:
+    """Through a link, and through a folder that is not there."""
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "deep")
+    assert file_of(f"sqlite://{tmp_path}/link/../t.db") == str(tmp_path / "far" / "t.db")
+    assert file_of(f"sqlite://{tmp_path}/missing/../t.db") == str(tmp_path / "t.db")
