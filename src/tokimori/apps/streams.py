@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from tokimori.apps.task import task_in_hand
 
@@ -45,6 +45,15 @@ class RunStream(io.TextIOBase):
     def buffer(self) -> "io.RawIOBase":
         """The same for bytes, as programs have it that choose how their output is encoded."""
         return _Bytes(self)
+
+    def detach(self) -> "BinaryIO":
+        """The same, for programs that put another text stream around it."""
+        return cast("BinaryIO", self.buffer)
+
+    @property
+    def line_buffering(self) -> bool:
+        """It is, as programs ask that make another stream like this one."""
+        return True
 
     def reconfigure(self, **_: object) -> None:
         """Change nothing: a run keeps UTF-8, line by line."""

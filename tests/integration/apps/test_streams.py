@@ -83,6 +83,12 @@ logging.config.dictConfig({
 })
 """,
     "its own stream": "import io, sys; sys.stderr = io.TextIOWrapper(sys.stdout.buffer, write_through=True)",
+    "detached": """
+import io, sys
+sys.stderr = io.TextIOWrapper(
+    sys.stderr.detach(), errors=sys.stdout.errors, line_buffering=sys.stdout.line_buffering
+)
+""",
     "other encoding": "import sys; sys.stdout.reconfigure(encoding='utf-8', line_buffering=True)",
     "nothing": "",
 }
