@@ -67,7 +67,7 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
         version=job.version + 1,
         definition=definition,
         state=job.state if stopped else JobState.FINISHED if has_ended(after, upcoming) else JobState.ENABLED,
-        created=min(job.created, max(now, through)),
+        created=min(job.created, now),
         updated=now,
         anchor=anchor,
         fired_through=through,

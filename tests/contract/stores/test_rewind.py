@@ -5,12 +5,13 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, state_of
+from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, random_bytes, state_of
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.engine.fire import Schedules
 from tokimori.engine.rewind import hasten, jobs_ahead, late_retries, rewind
 from tokimori.errors import Conflict
+from tokimori.model.ids import RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import AnchoredOn, Misfire
@@ -102,7 +103,7 @@ async def test_every_moment_comes_once_whatever_the_clock_does(store: Store, wor
 
 
 async def test_ready_runs_that_are_due_later_wait_again(store: Store, worker: Worker) -> None:
-    """But children, which have no moment of their own; what runs goes on."""
+    """But children and what was asked for at once, which have no moment of their own; what runs goes on."""
     job = await add(store, delay=0, jitter=0)
     requested = await store.add_run(a_request(job, due=Moment(NOW + DAY)), NOW)
     running = await store.add_run(a_request(job, due=Moment(NOW - 1)), NOW)
@@ -110,17 +111,21 @@ async def test_ready_runs_that_are_due_later_wait_again(store: Store, worker: Wo
     child = await store.add_run(
         a_request(job, due=Moment(NOW + DAY), origin=child_origin("x"), state=RunState.READY), Moment(NOW + TWO_DAYS)
     )
+    then = Moment(NOW + TWO_DAYS)
+    run_id = RunId(uuid7(then, random_bytes))
+    at_once = a_request(job, id=run_id, due=then, state=RunState.READY, created=then)
+    await store.add_run(at_once, Moment(NOW + TWO_DAYS))
     (claimed,) = await worker.claim(1, Moment(NOW + TWO_DAYS + 5 * MINUTE))
     assert (claimed.run.id, await state_of(store, requested)) == (running.id, RunState.READY)
     now = Moment(NOW + MINUTE)
     assert isinstance(await put_back(store, now), Job)
-    states = [await state_of(store, each) for each in (requested, running, child)]
-    assert states == [RunState.WAITING, RunState.RUNNING, RunState.READY]
+    states = [await state_of(store, each) for each in (requested, running, child, at_once)]
+    assert states == [RunState.WAITING, RunState.RUNNING, RunState.READY, RunState.READY]
     (fired,) = [run for run in await store.list_runs(RunFilter()) if run.origin.startswith("s:")]
     assert fired.state is RunState.WAITING
     await store.promote(Moment(NOW + TWO_DAYS), 10)
     assert await state_of(store, fired) is RunState.READY
-    assert len(await worker.claim(10, Moment(NOW + TWO_DAYS))) == 3
+    assert len(await worker.claim(10, Moment(NOW + TWO_DAYS))) == 4
 
 
 async def test_a_skip_is_cut_at_now_and_later_ones_are_gone(store: Store) -> None:
@@ -270,17 +275,6 @@ async def test_nobody_puts_back_what_was_changed_meanwhile(store: Store) -> None
     await fire(store, Moment(NOW + DAY + HOUR))
     with pytest.raises(Conflict):
         await rewind(store, job, Schedules(), Moment(NOW + MINUTE))
-
-
-async def test_a_clock_that_is_behind_makes_no_job_older(store: Store) -> None:
-    """Before its first moment it was not there, so nothing is missing then: its cursor and its birth stay behind it."""
-    job = await add(store)
-    await fire(store, Moment(NOW + HOUR))
-    rewound = await put_back(store, Moment(NOW - TWO_DAYS))
-    assert isinstance(rewound, Job)
-    assert (rewound.created, rewound.fired_through) == (job.created, NOW + HOUR - 1)
-    await go_on(store, Moment(NOW - TWO_DAYS), Moment(NOW + 3 * HOUR), step=HOUR)
-    await check_balance(store, job, Moment(NOW + 3 * HOUR))
 
 
 async def test_a_cursor_that_somebody_wanted_ahead_stays(store: Store) -> None:

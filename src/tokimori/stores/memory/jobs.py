@@ -76,7 +76,8 @@ def _rewind(tables: Tables, job: Job) -> None:
     known = tables.skips.get(job.incarnation, {})
     tables.skips[job.incarnation] = {first: skip for first, skip in known.items() if first <= job.fired_through}
     for row in tables.runs_of(job.incarnation, RunState.READY):
-        if row.run.due > job.updated and not row.run.origin.startswith("c:"):
+        of_now = row.run.due <= row.run.created and not row.run.origin.startswith("s:")
+        if row.run.due > job.updated and not row.run.origin.startswith("c:") and not of_now:
             tables.put(row, replace(row.run, state=move(row.run.state, Event.PUT_OFF)))
     for row in tables.runs_of(job.incarnation, RunState.WAITING):
         if row.run.started is not None and row.run.started > job.updated:

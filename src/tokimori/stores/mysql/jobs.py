@@ -97,7 +97,8 @@ async def replace_job(
 def _rewind(job: Job) -> Iterator[str]:
     yield sql("DELETE FROM tokimori_skips WHERE incarnation = %s AND first > %s", job.incarnation, job.fired_through)
     put_off = """UPDATE tokimori_runs SET state = 'waiting'
-        WHERE incarnation = %s AND state = 'ready' AND due > %s AND LEFT(origin, 2) <> 'c:'"""
+        WHERE incarnation = %s AND state = 'ready' AND due > %s AND LEFT(origin, 2) <> 'c:'
+        AND (LEFT(origin, 2) = 's:' OR due > created)"""
     yield sql(put_off, job.incarnation, job.updated)
     hasten = """UPDATE tokimori_runs SET due = LEAST(due, %s)
         WHERE incarnation = %s AND state = 'waiting' AND started > %s"""

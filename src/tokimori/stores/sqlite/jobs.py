@@ -35,7 +35,8 @@ LEFT JOIN tokimori_skips s ON s.incarnation = j.incarnation AND s.last = j.fired
 """Jobs as `due_of` reads them; a live run that is not held is active."""
 _PUT_OFF = """
 UPDATE tokimori_runs SET state = 'waiting'
-WHERE incarnation = ? AND state = 'ready' AND due > ? AND origin NOT LIKE 'c:%'"""
+WHERE incarnation = ? AND state = 'ready' AND due > ? AND origin NOT LIKE 'c:%'
+    AND (origin LIKE 's:%' OR due > created)"""
 _HASTEN = """
 UPDATE tokimori_runs SET due = min(due, ?) WHERE incarnation = ? AND state = 'waiting' AND started > ?"""
 _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"

@@ -42,7 +42,8 @@ BEGIN
     IF _fired_through < _old_fired_through THEN
         DELETE FROM tokimori_skips WHERE incarnation = _incarnation AND first > _fired_through;
         UPDATE tokimori_runs SET state = 'waiting'
-        WHERE incarnation = _incarnation AND state = 'ready' AND due > _updated AND origin NOT LIKE 'c:%';
+        WHERE incarnation = _incarnation AND state = 'ready' AND due > _updated AND origin NOT LIKE 'c:%'
+            AND (origin LIKE 's:%' OR due > created);
         UPDATE tokimori_runs SET due = least(due, _updated)
         WHERE incarnation = _incarnation AND state = 'waiting' AND started > _updated;
     END IF;
