@@ -21,7 +21,7 @@ class Manner(Struct, frozen=True, kw_only=True):
     """How a run is asked for.
 
     `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at, as of
-    now (`ends_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`:
+    now (`spans_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`:
     if it was made after that moment it answers the request.
     """
 
@@ -48,14 +48,14 @@ def shared_prefix(run: Run) -> str:
     return run.origin[:-ID_LENGTH]
 
 
-def ends_of_key(run: Run) -> tuple[str, str]:
-    """Behind all origins of the key, and before those of runs that a clock which was ahead has made.
+def spans_of_key(run: Run) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return from where to where all origins of the key are, and those before runs that a clock ahead has made.
 
     Where the newest run is one of these, and is not replaced, the newest before them counts. Ids are hexadecimal: `g`
     comes after all of them.
     """
     prefix = shared_prefix(run)
-    return f"{prefix}g", f"{prefix}{first_id_at(Moment(run.created + AHEAD))}"
+    return (prefix, f"{prefix}g"), (prefix, f"{prefix}{first_id_at(Moment(run.created + AHEAD))}")
 
 
 def is_ahead(newest: Run, asked: Run) -> bool:

@@ -10,17 +10,7 @@ from tokimori.errors import NotFound
 from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import (
-    PLAIN,
-    REMEMBERED,
-    Manner,
-    answers,
-    ends_of_key,
-    is_ahead,
-    never_started,
-    put_off,
-    shared_prefix,
-)
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
 from tokimori.model.run import Attempt, Output, Run, brief
 from tokimori.model.transitions import ENDS, Event, move
 from tokimori.ports.ends import Ends, Place
@@ -43,8 +33,8 @@ def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     lane = lane_for(job) or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(job.id, job.state)
-    for end in ends_of_key(run) if manner.shares_key else ():
-        newest = _newest(tables, run, end)
+    for span in spans_of_key(run) if manner.shares_key else ():
+        newest = _newest(tables, run, span)
         if newest is not None and answers(newest.run, run, manner):
             return newest.run
         if newest is not None and manner.replaces and never_started(newest.run):
@@ -73,10 +63,9 @@ def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> Run
     return tables.requests[run.id][0] if run.id in tables.requests else None
 
 
-def _newest(tables: Tables, run: Run, end: str) -> RunRow | None:
-    """The newest run that shares the key, before this end of it."""
-    begin = shared_prefix(run)
-    origins = [origin for life, origin in tables.origins if life == run.incarnation and begin <= origin < end]
+def _newest(tables: Tables, run: Run, span: tuple[str, str]) -> RunRow | None:
+    """The newest run that shares the key, within this span of its origins."""
+    origins = [origin for life, origin in tables.origins if life == run.incarnation and span[0] <= origin < span[1]]
     return tables.row(tables.origins[run.incarnation, max(origins)]) if origins else None
 
 

@@ -4,17 +4,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane
-from tokimori.model.request import (
-    PUT_OFF,
-    REMEMBERED,
-    Manner,
-    answers,
-    ends_of_key,
-    is_ahead,
-    never_started,
-    put_off,
-    shared_prefix,
-)
+from tokimori.model.request import PUT_OFF, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
 from tokimori.model.run import Run
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.moves import check_moved
@@ -58,8 +48,8 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)
-    for end in ends_of_key(run) if manner.shares_key else ():
-        newest = await _newest(transaction, run, end)
+    for span in spans_of_key(run) if manner.shares_key else ():
+        newest = await _newest(transaction, run, span)
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
@@ -75,8 +65,8 @@ async def add_in_manner(transaction: Transaction, run: Run, manner: Manner, now:
     return added
 
 
-async def _newest(transaction: Transaction, run: Run, end: str) -> Run | None:
-    place = (run.incarnation, shared_prefix(run), end)
+async def _newest(transaction: Transaction, run: Run, span: tuple[str, str]) -> Run | None:
+    place = (run.incarnation, *span)
     (found,) = await transaction.ask(sql(_NEWEST, *place, *place))
     return run_of(found.rows[0]) if found.rows else None
 

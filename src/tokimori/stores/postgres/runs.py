@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
-from tokimori.model.request import PLAIN, REMEMBERED, Manner, ends_of_key, shared_prefix
+from tokimori.model.request import PLAIN, REMEMBERED, Manner, shared_prefix, spans_of_key
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
@@ -59,7 +59,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
         _ASK,
         *_asked(born),
         shared_prefix(run),
-        list(ends_of_key(run)),
+        [end for _, end in spans_of_key(run)],
         manner.since,
         manner.replaces,
         now - REMEMBERED,

@@ -13,11 +13,10 @@ from tokimori.model.request import (
     REMEMBERED,
     Manner,
     answers,
-    ends_of_key,
     is_ahead,
     never_started,
     put_off,
-    shared_prefix,
+    spans_of_key,
 )
 from tokimori.model.run import Run
 from tokimori.ports.store import Most, RunFilter
@@ -54,8 +53,8 @@ def add_run(db: Connection, run: Run, now: Moment, manner: Manner = PLAIN) -> Ru
     lane = lane or (run.lane if manner.forced else None)
     if lane is None:
         raise stopped(run.job_id, state)
-    for end in ends_of_key(run) if manner.shares_key else ():
-        newest = _newest(db, run, end)
+    for span in spans_of_key(run) if manner.shares_key else ():
+        newest = _newest(db, run, span)
         if newest is not None and answers(newest, run, manner):
             return newest
         if newest is not None and manner.replaces and never_started(newest):
@@ -80,14 +79,13 @@ def _taken_over(db: Connection, run: Run) -> Run | None:
     return None
 
 
-def _newest(db: Connection, run: Run, end: str) -> Run | None:
-    """The newest run that shares the key, before this end of it."""
-    begin = shared_prefix(run)
+def _newest(db: Connection, run: Run, span: tuple[str, str]) -> Run | None:
+    """The newest run that shares the key, within this span of its origins."""
     found: list[Run] = []
     for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
         statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}
             ORDER BY origin DESC LIMIT 1"""
-        found += map(run_of, db.execute(statement, (run.incarnation, begin, end)))
+        found += map(run_of, db.execute(statement, (run.incarnation, *span)))
     return max(found, key=lambda each: each.origin, default=None)
 
 
