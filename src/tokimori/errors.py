@@ -150,7 +150,7 @@ class Conflict(TokimoriError):
 
 
 class AlreadyExists(Conflict):
-    """The given id is taken: for a program a conflict, for a person bad input (docs/decisions/0010)."""
+    """The given id is taken: for a program a conflict, for a person bad input (docs/decisions/0042)."""
 
     code = "already_exists"
     exit_code = 2

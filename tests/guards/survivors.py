@@ -1,4 +1,4 @@
-"""What `make mutants` has found that no test misses, and why none has to: see decision 58."""
+"""What `make mutants` has found that no test misses, and why none has to: see decision 50."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """Runs that are asked for within a transaction of the program's own: they exist exactly if that commits.
 
 The statements are the store's; the program's connection carries them out. Whatever its driver raises goes through as it
-is, because the transaction is the program's: it knows which errors it tries again. docs/decisions/0064 says more.
+is, because the transaction is the program's: it knows which errors it tries again. docs/decisions/0027 says more.
 """
 
 import sqlite3

@@ -1,7 +1,7 @@
 """Files for commands of other users, which can't get into the state folder: below a folder that is the node's.
 
 Whatever the other users put there, the node reaches it by descriptors only, follows no link, and does with it nothing
-that they could not do themselves. docs/decisions/0056 says how.
+that they could not do themselves. docs/decisions/0028 says how.
 """
 
 import fcntl

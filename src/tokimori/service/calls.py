@@ -1,7 +1,7 @@
 """Calls: the methods of the service as they go over a wire, by name. Pure.
 
 Arguments and results are JSON, written and read by the annotations of the methods themselves, so that a method is said
-in one place (docs/decisions/0065).
+in one place (docs/decisions/0042).
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""The place where workers outside of nodes claim, and what they have in hand there (docs/decisions/0062).
+"""The place where workers outside of nodes claim, and what they have in hand there (docs/decisions/0034).
 
 The program in which this lives takes part as a node that runs no jobs itself. It holds the runs of its workers under
 its own lease, each as long as its worker says a word in its alive time.

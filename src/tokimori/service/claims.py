@@ -1,4 +1,4 @@
-"""Claims: workers outside of nodes ask for runs, say that they live, and how the runs ended (docs/decisions/0062)."""
+"""Claims: workers outside of nodes ask for runs, say that they live, and how the runs ended (docs/decisions/0034)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
 """Callbacks: a service that answered 202 says later how the run ended. Its signature is for one attempt of one run.
 
-docs/decisions/0061 says what it lets in, and what not.
+docs/decisions/0033 says what it lets in, and what not.
 """
 
 import hashlib
