@@ -26,10 +26,10 @@ _RFC_3339 = re.compile(
 
 
 class Clock(Protocol):
-    """Where time comes from. Handed in, so that tests decide what time it is."""
+    """Source of time. Handed in, so that tests decide what time it is."""
 
     def now(self) -> Moment:
-        """The wall clock, UTC. It may jump."""
+        """Return the wall clock, UTC. It may jump."""
         ...
 
     def monotonic(self) -> float:
@@ -41,7 +41,7 @@ class SystemClock:
     """This machine's clocks. The monotonic one goes on while the machine sleeps (CLOCK_BOOTTIME)."""
 
     def now(self) -> Moment:
-        """The machine's wall clock."""
+        """Return the machine's wall clock."""
         return Moment(time.time_ns() // 1000)
 
     def monotonic(self) -> float:
@@ -50,12 +50,12 @@ class SystemClock:
 
 
 def to_datetime(moment: Moment) -> datetime:
-    """The moment as an aware datetime in UTC."""
+    """Return the moment as an aware datetime in UTC."""
     return _EPOCH + timedelta(microseconds=moment)
 
 
 def from_datetime(value: datetime) -> Moment:
-    """The moment of an aware datetime."""
+    """Return the moment of an aware datetime."""
     return Moment((value - _EPOCH) // _MICROSECOND)
 
 

@@ -35,7 +35,7 @@ MOST_MESSAGE = 16_000
 
 
 def shortened(message: str, most: int) -> str:
-    """The message, of a longer one its beginning and its end."""
+    """Return the message, of a longer one its beginning and its end."""
     return message if len(message) <= most else f"{message[: most // 2]} … {message[-(most // 2) :]}"
 
 
@@ -69,7 +69,7 @@ class InvalidInput(TokimoriError):
     status = 422
 
     def below(self, place: str) -> Self:
-        """The same fault, of a value that stands at this place of what was given."""
+        """Return the same fault, of a value that stands at this place of what was given."""
         other = copy(self)
         other.field = place if self.field is None else f"{place}.{self.field}"
         other.message = f"{place}: {self.message}"
@@ -118,7 +118,7 @@ class Outdated(Refused):
 
 
 class Unauthorized(TokimoriError):
-    """Who asks has brought a token that lets nobody in any more."""
+    """Error for a token that lets nobody in any more."""
 
     code = "token_expired"
     exit_code = 2
@@ -126,7 +126,7 @@ class Unauthorized(TokimoriError):
 
 
 class Forbidden(TokimoriError):
-    """Who asks may not do this: `field` says whether his role, his scope or a setting of the node is in the way."""
+    """Error for a caller without the right: `field` says whether his role, his scope or a setting is in the way."""
 
     code = "forbidden"
     exit_code = 2

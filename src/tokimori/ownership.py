@@ -1,4 +1,4 @@
-"""Who but this process's user and root could change a file, or put another one in its place; files of ours alone."""
+"""Owners of files: who but this process's user and root could change one, or put another in its place."""
 
 import os
 import stat
@@ -14,12 +14,12 @@ _ONE_USER = "an SQLite store is for one user: run as that one, or let several sh
 
 
 def user_id() -> int:
-    """The user as whom this process acts; -1 on a system that has no such numbers."""
+    """Return the user as whom this process acts; -1 on a system that has no such numbers."""
     return os.geteuid() if hasattr(os, "geteuid") else -1
 
 
 def others_reach(path: Path, *, most: int | None = None) -> str | None:
-    """Why what stands at this path may be somebody else's doing; None: it is ours or root's, and so is the way to it.
+    """Return why somebody else may have made what stands at this path; None: it is ours or root's, and so is its way.
 
     In a folder with the sticky bit (`/tmp`) nobody moves what is not his. `most`: look at so many folders only, from
     the path upwards. Raises `OSError` where there is no such path.
@@ -32,7 +32,7 @@ def others_reach(path: Path, *, most: int | None = None) -> str | None:
 
 
 def others_add(folder: Path) -> str | None:
-    """Why somebody else may put a file of his into this folder; None: nobody but root can. Raises `OSError`."""
+    """Return why somebody else may put a file into this folder; None: nobody but root can. Raises `OSError`."""
     found = folder.stat()
     if found.st_mode & stat.S_ISVTX and found.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         return f"others may add files to {folder} (mode {stat.S_IMODE(found.st_mode):04o})"
@@ -51,7 +51,7 @@ def _reached(place: Path, found: os.stat_result) -> str | None:
 
 
 def owner_of(uid: int) -> str:
-    """The name of a user, else his number."""
+    """Return the name of a user, else his number."""
     import pwd  # noqa: PLC0415  programs that only ask for help need it not
 
     try:
@@ -85,7 +85,7 @@ def keep_private(path: str, *beside: str) -> None:
 
 
 def _mended(path: str) -> int | None:
-    """The owner of the file, which is for him alone by now. Not opened: closing it would drop SQLite's locks."""
+    """Return the owner of the file, which is for him alone by now. Not opened: closing it would drop SQLite's locks."""
     try:
         found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def _lock_for_a_while(descriptor: int) -> None:
 
 
 def still_private(opened: int, path: str, like: str) -> int:
-    """The open file, if it still is the one at the path; else the one that is there now, and this one is closed.
+    """Return the open file, if it still is the one at the path; else the one that is there now, and this one is closed.
 
     Where the other file is gone too it stays: nobody comes any more. Raises `StoreError`.
     """

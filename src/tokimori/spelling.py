@@ -1,4 +1,4 @@
-"""What was probably meant by a word that nobody knows. Pure."""
+"""Suggestions for a word that nobody knows. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ _SIGNS = str.maketrans("", "", " -_/.")
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant; None where none is near enough.
+    """Return the known word that was probably meant; None where none is near enough.
 
     A letter for every three may be wrong, missing, too much, or in the place of its neighbour, at most three. Case and
     the signs between words don't count. The beginning of one known word alone stands for it.
@@ -37,12 +37,12 @@ def _plain(word: str) -> str:
 
 
 def _same(told: str, word: str) -> int:
-    """How many letters both begin with: of words that are equally near the one with the most is meant."""
+    """Return how many letters both begin with: of words that are equally near the one with the most is meant."""
     return next((place for place, pair in enumerate(zip(told, word, strict=False)) if pair[0] != pair[1]), len(told))
 
 
 def _distance(told: str, word: str, most: int) -> int:
-    """How many faults make one of the other (optimal string alignment); more than `most` where there are more."""
+    """Return how many faults make one of the other (optimal string alignment); more than `most` if there are more."""
     if abs(len(told) - len(word)) > most or len(set(told) ^ set(word)) > 2 * most:  # most words are no near misses
         return most + 1
     before: Sequence[int] = ()

@@ -20,7 +20,7 @@ class Step:
         self._end = inf
 
     def is_over(self) -> bool:
-        """Whether the rest is for a later step. Each step has time for one piece of work at least."""
+        """Return whether the rest is for a later step. Each step has time for one piece of work at least."""
         if self._end < inf:
             return self._monotonic() >= self._end
         self._end = self._monotonic() + self._longest
@@ -46,7 +46,7 @@ class Step:
 
 
 class Reader(Protocol):
-    """Who has bytes to read that have come."""
+    """Connection with bytes to read."""
 
     def read_on(self) -> bool:
         """Read the next few of them; whether there are more."""

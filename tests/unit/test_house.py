@@ -254,7 +254,7 @@ def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
 
 
 def test_decisions_are_records() -> None:
-    """Every decision in force has a number of its own and its three parts, and the index names it; they are 50 at most."""
+    """Every decision in force has its own number and its three parts, and stands in the index; they are 50 at most."""
     folder = ROOT / "docs/decisions"
     records = sorted(folder.glob("[0-9]*.md"))
     assert [record.name[:4] for record in records] == [f"{number:04}" for number in range(1, len(records) + 1)]

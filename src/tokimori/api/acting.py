@@ -1,4 +1,4 @@
-"""Who acts: each request uses the service in the name of its author, and as far as he may."""
+"""Service of a request, in the name of its author and within his rights."""
 
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
@@ -29,7 +29,7 @@ Again = Callable[[], Awaitable[Access | None]]
 
 
 def unknown_author(_: Request) -> str:
-    """The author of every request that brought the node's secret: who has it is anybody."""
+    """Return the author of every request that brought the node's secret: who has it is anybody."""
     return "http"
 
 
@@ -39,13 +39,13 @@ def let_in(scope: Scope, access: Access, again: Again) -> None:
 
 
 def principal_of(request: Request) -> str:
-    """The name of the token with which somebody came; empty for who has the node's secret."""
+    """Return the name of the token with which somebody came; empty for who has the node's secret."""
     access: Access = request.scope[_ACCESS]
     return "" if access.is_owner else str(access.author)
 
 
 async def is_still_let_in(request: Request) -> bool:
-    """Whether the sender still may do the same: his token may be over since, or gone. Raises `StoreError`."""
+    """Return whether the sender still may do the same: his token may have expired. Raises `StoreError`."""
     try:
         return bool(await request.scope[_AGAIN]() == request.scope[_ACCESS])
     except Unauthorized:
@@ -72,13 +72,13 @@ class Acting:
         self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: permitted(service, owner(author), allowed))
 
     def service(self, request: Request) -> Service:
-        """The service for who sent this."""
+        """Return the service for who sent this."""
         access: Access = request.scope[_ACCESS]
         service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
         return service
 
     def claims(self, request: Request) -> Claims:
-        """The claims for who sent this; only where there are some."""
+        """Return the claims for who sent this; only where there are some."""
         assert self._claims is not None  # noqa: S101 who has none offers no path to them
         return permitted_claims(self._claims, self._service, self._access(request))
 

@@ -22,21 +22,21 @@ class NamesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Expected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is expected of something elsewhere: a good end at least every `within` seconds."""
+    """Expectation of something elsewhere: a good end at least every `within` seconds."""
 
     within: float
     description: str | None = None
 
 
 class ReportBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is reported: `ok`, `start` or `fail`; `log` is what it wrote, of which the last 2,000 characters stay."""
+    """Report: `ok`, `start` or `fail`; `log` is its output, of which the last 2,000 characters stay."""
 
     report: str = "ok"
     log: str | None = None
 
 
 class ExpectationDeleted(Struct, frozen=True, kw_only=True):
-    """What is expected no more."""
+    """Deleted expectation."""
 
     name: str
     deleted: bool
@@ -49,7 +49,7 @@ class Alarms:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, one = "/api/v2/expectations", "/api/v2/expectations/{name}"
         example = {"within": 90000, "description": "the nightly backup of the office"}
         return [
@@ -62,19 +62,19 @@ class Alarms:
         ]
 
     async def alarms(self, request: Request, query: NamesQuery) -> Response:
-        """What should have ended well and has not, by name."""
+        """Return what should have ended well and has not, by name."""
         found = await self._service(request).alarms(query.after, query.limit)
         last = found[-1].name if found else None
         return page_of(request, [alarm_view(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def list(self, request: Request, query: NamesQuery) -> Response:
-        """What is expected of jobs and elsewhere, by name."""
+        """Return what is expected of jobs and elsewhere, by name."""
         found = await self._service(request).expectations.list(query.after, query.limit)
         last = found[-1].name if found else None
         return page_of(request, [expectation_view(each) for each in found], more=len(found) == query.limit, after=last)
 
     async def show(self, request: Request) -> Response:
-        """What is expected under this name."""
+        """Return the expectation of this name."""
         return answer(expectation_view(await self._service(request).expectations.get(_name(request))))
 
     async def set(self, request: Request, body: Expected) -> Response:

@@ -24,18 +24,20 @@ _T = TypeVar("_T")
 
 
 def answer(value: object, status: int = 200, *, location: str | None = None) -> Response:
-    """A response with the value as JSON; `location` is the path of a new resource."""
+    """Return a response with the value as JSON; `location` is the path of a new resource."""
     headers = None if location is None else {"location": location}
     return Response(json.encode(value), status, headers, JSON)
 
 
 def written(text: bytes, etag: str | None = None) -> Response:
-    """A response with JSON that is written already, and the tag that it has of its own."""
+    """Return a response with JSON that is written already, and the tag that it has of its own."""
     return Response(text, 200, None if etag is None else {"etag": etag}, JSON)
 
 
 def page_of(request: Request, value: object, *, more: bool, **after: str | None) -> Response:
-    """A response with a page of a list. If there may be `more`, a `Link` header (RFC 8288) names the next page."""
+    """Return a response with a page of a list. If there may be `more`, a `Link` header (RFC 8288) names the next
+    page.
+    """
     response = answer(value)
     if more:
         others = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
@@ -44,14 +46,14 @@ def page_of(request: Request, value: object, *, more: bool, **after: str | None)
 
 
 def error_answer(error: TokimoriError) -> Response:
-    """A response with the error as JSON, under its status."""
+    """Return a response with the error as JSON, under its status."""
     return _problem(error_view(error).error, error.status)
 
 
 def refusal(
     status: int, code: str, message: str, *, field: str | None = None, value: str | None = None, allowed: str | None
 ) -> Response:
-    """A response that refuses a request, before anybody has looked at its content."""
+    """Return a response that refuses a request, before anybody has looked at its content."""
     fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
     return _problem(fault, status)
 
@@ -63,24 +65,26 @@ def _problem(fault: Fault, status: int) -> Response:
 def refused(
     request: Request, page: RefusalPage | None, *, status: int, code: str, message: str, field: str, allowed: str
 ) -> Response:
-    """The refusal of a request for who sent it: a page for people, JSON for programs."""
+    """Return the refusal of a request for who sent it: a page for people, JSON for programs."""
     if page is not None and is_browser(request):
         return page(status, message)
     return refusal(status, code, message, field=field, allowed=allowed)
 
 
 def is_browser(request: Request) -> bool:
-    """Whether somebody wants to look at a page."""
+    """Return whether somebody wants to look at a page."""
     return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
 
 
 def said(scope: Scope, header: bytes) -> list[str]:
-    """The values of all headers of this name (in lower case), as they came."""
+    """Return the values of all headers of this name (in lower case), as they came."""
     return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """The JSON body as a value; an empty body counts as an empty object. Raises `InvalidInput` naming the field."""
+    """Return the JSON body as a value; an empty body counts as an empty object. Raises `InvalidInput` naming the
+    field.
+    """
     body = await request.body() or b"{}"
     check_depth(body)
     try:
@@ -96,7 +100,9 @@ def _not_utf_8() -> InvalidInput:
 
 
 def _fault_of(fault: DecodeError, body: bytes, kind: type) -> InvalidInput:
-    """The fault with the value that was sent, unless that is a secret; of a field that is not known with what is."""
+    """Return the fault with the value that was sent, unless that is a secret; of a field that is not known with what
+    is.
+    """
     try:
         plain = json.decode(body)
     except DecodeError as broken:

@@ -69,7 +69,7 @@ PARTS = (
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """Whether new work may be sent to a node: `status` is `ready`, or says why not."""
+    """Readiness of a node for new work: `status` is `ready`, or says why not."""
 
     status: str
 
@@ -108,7 +108,7 @@ def create_app(
     path_prefix: str = "",
     streams: int = DEFAULT_STREAMS,
 ) -> ASGIApp:
-    """The HTTP door of a node that listens on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
+    """Return the HTTP server of a node on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
     All but the first two is behind all guards, for who brings the secret or a token, and callbacks (`hear`) for who
     brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token, or
@@ -146,14 +146,16 @@ def create_app(
 
 
 def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> Sequence[Operation]:
-    """What load balancers ask, and everybody may."""
+    """Return the operations of load balancers, which are open to everybody."""
 
     async def show(_: Request) -> Response:
-        """Whether the node works; everybody may ask."""
+        """Return whether the node works; everybody may ask."""
         return answer(state := health(), 200 if state.status == "ok" else 503)
 
     async def show_readiness(_: Request) -> Response:
-        """Whether the node takes part and does not stop, so that new requests may be sent here; everybody may ask."""
+        """Return whether the node takes part and does not stop, so that new requests may be sent here; everybody may
+        ask.
+        """
         why = unready()
         return answer(Readiness(status=why or "ready"), 503 if why else 200)
 
@@ -168,7 +170,7 @@ def _probes(health: Callable[[], Health], unready: Callable[[], str | None]) -> 
 def operations(
     service: ServiceFor, claims: ClaimsFor | None, formats: Formats | None, streams: int = DEFAULT_STREAMS
 ) -> Sequence[Operation]:
-    """What `/api/v2` does, each operation said once. Claims and foreign formats are there as far as they are given."""
+    """Return the operations of `/api/v2`. Claims and foreign formats are there as far as they are given."""
     found = [each for part in PARTS for each in part(service).operations()]
     found += Events(service, streams).operations()
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
@@ -210,7 +212,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> str:
-    """The methods of all routes of this path: Starlette names those of the first one."""
+    """Return the methods of all routes of this path: Starlette names those of the first one."""
     found = (route for route in request.app.routes if route.matches(request.scope)[0] is Match.PARTIAL)
     return ", ".join(sorted({method for route in found for method in route.methods or ()}))
 

@@ -28,11 +28,11 @@ class Audit:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         return [Operation("audit_list", "GET", "/api/v2/audit", self.list, list[EntryView])]
 
     async def list(self, request: Request, query: AuditQuery) -> Response:
-        """Who has changed what, newest first, a page at a time."""
+        """Return who has changed what, newest first, a page at a time."""
         found = await self._service(request).audit.list(query.after, query.limit)
         views = [entry_view(each) for each in found]
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].id if found else None)

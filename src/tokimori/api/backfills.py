@@ -29,7 +29,7 @@ class Range(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BackfillRequest(Range, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many runs to make: all that are missing, at most `max_running` active at a time, or (`dry_run`) none."""
+    """Bounds of a backfill: all that are missing, at most `max_running` active at a time, or (`dry_run`) none."""
 
     max_running: Annotated[int, Meta(ge=0)] = 0
     dry_run: bool = False
@@ -42,7 +42,7 @@ class Backfills:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         backfill = "/api/v2/jobs/{job_id}/backfill"
         return [
             Operation(

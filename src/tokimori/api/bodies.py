@@ -9,7 +9,7 @@ MOST_BODY = 1 << 20
 
 
 async def read_whole(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body; None if it is too large. Raises `ClientDisconnect` if only a part of it arrives."""
+    """Return the whole body; None if it is too large. Raises `ClientDisconnect` if only a part of it arrives."""
     length = Headers(scope=scope).get("content-length", "0")
     if not length.isdecimal() or int(length) > MOST_BODY:
         return None

@@ -15,7 +15,7 @@ from tokimori.service.views.schedules import CalendarView, calendar_view
 
 
 class CalendarChanges(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What changes of a calendar; a null empties a field."""
+    """Changes of a calendar; a null empties a field."""
 
     description: str | None = None
     dates: tuple[str, ...] | None = None
@@ -42,7 +42,7 @@ class Calendars:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, one = "/api/v2/calendars", "/api/v2/calendars/{name}"
         return [
             Operation("calendar_list", "GET", every, self.list, list[CalendarView]),
@@ -70,7 +70,7 @@ class Calendars:
         ]
 
     async def list(self, request: Request) -> Response:
-        """All calendars, by name."""
+        """Return all calendars, by name."""
         return answer([calendar_view(calendar) for calendar in await self._service(request).calendars.list()])
 
     async def add(self, request: Request, body: Fields) -> Response:
@@ -82,7 +82,7 @@ class Calendars:
         return answer(calendar_view(calendar), 201, location=f"/api/v2/calendars/{quote(name, safe='')}")
 
     async def show(self, request: Request) -> Response:
-        """A calendar, and the jobs that use it."""
+        """Return a calendar, and the jobs that use it."""
         name, calendars = _name(request), self._service(request).calendars
         return answer(calendar_view(await calendars.get(name), await calendars.jobs(name)))
 

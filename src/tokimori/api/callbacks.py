@@ -98,7 +98,7 @@ class CallbackDoor:
                 return await self._settled(run_id, token)
 
     async def _settled(self, run_id: str, token: str) -> Response:
-        """An answer is a promise: it waits until the store has the end."""
+        """Wait until the store has the end, for an answer is a promise."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE
         while loop.time() < deadline:

@@ -27,11 +27,11 @@ class Calls:
         self._claims = claims
 
     def routes(self) -> Sequence[Route]:
-        """The paths of this part."""
+        """Return the paths of this part."""
         return [Route(PATH + "/{method}", self.call, methods=["POST"])]
 
     async def call(self, request: Request) -> Response:
-        """What the method returns. An argument that is wrong is named, as ever."""
+        """Call a method by name and return its result. An argument that is wrong is named, as ever."""
         name = request.path_params["method"]
         method = offered().get(name)
         part, _, word = name.rpartition(".")
@@ -51,7 +51,7 @@ class Calls:
             return answer(await doing(*args, **kwargs))
 
     def _of(self, request: Request, call: Call) -> Service:
-        """The service for who calls."""
+        """Return the service for who calls."""
         service = self._service(request)
         if call.author is not None:
             service = service.acting_as(call.author)

@@ -18,7 +18,7 @@ Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
 
 
 class MessageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which messages: those behind the number `after`; else those that the subscriber `name` has not acknowledged.
+    """Query of messages: those behind the number `after`; else those that the subscriber `name` has not acknowledged.
 
     Without both those to come. `wait`: seconds in which the answer waits for the first one.
     """
@@ -57,7 +57,7 @@ class Channels:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         messages = "/api/v2/topics/{topic}/messages"
         subscriber = "/api/v2/topics/{topic}/subscribers/{name}"
         published = {"data": {"order": 17, "state": "paid"}}
@@ -76,7 +76,7 @@ class Channels:
         ]
 
     async def list(self, request: Request, query: MessageQuery) -> Response:
-        """The messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
+        """Return the messages of a topic in order, at most 50; `after` in the answer is where the next ones begin."""
         channels = self._service(request).channels
         found = await channels.read(_topic(request), query.after, query.name, query.wait, query.limit)
         return answer(messages_view(found))
@@ -87,7 +87,7 @@ class Channels:
         return answer(message_view(message), 201)
 
     async def acknowledge(self, request: Request, body: AcknowledgeRequest) -> Response:
-        """A subscriber has done with messages: it is told of those behind them from now on."""
+        """Acknowledge messages: the subscriber gets those behind them from now on."""
         topic, name = _topic(request), request.path_params["name"]
         number = await self._service(request).channels.acknowledge(topic, name, body.number)
         return answer(SubscriberView(topic=topic, name=name, number=number))

@@ -20,7 +20,7 @@ from tokimori.service.wishes import ALIVE_TIME
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a worker wants: see `Claims.claim`."""
+    """Wish of a worker: see `Claims.claim`."""
 
     types: tuple[str, ...] | None
     queue: str | None = None
@@ -39,27 +39,27 @@ class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HeartbeatRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """That a worker lives; `alive_time`: for how long the run is to stay from now on."""
+    """Heartbeat of a worker; `alive_time`: for how long the run is to stay from now on."""
 
     alive_time: float | None = None
 
 
 class FinishRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the run is to hand on to its children, and what its worker wrote."""
+    """End of a run that succeeded: its result for children, and its worker's output."""
 
     result: object = None
     output: str | None = None
 
 
 class FailRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why it failed, and what its worker wrote."""
+    """End of a run that failed: its error, and its worker's output."""
 
     error: str
     output: str | None = None
 
 
 class RetryRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When it is to be tried again: `after` so many seconds or `at` a moment, at once by default."""
+    """Retry of a run: `after` so many seconds or `at` a moment, at once by default."""
 
     after: float | None = None
     at: str | None = None
@@ -67,7 +67,7 @@ class RetryRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class HandBackRequest(TokenRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a person is to look at it."""
+    """Reason why a person is to look at a run."""
 
     reason: str | UnsetType = UNSET
 
@@ -79,7 +79,7 @@ class ClaimPaths:
         self._claims = claims
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         said: dict[str, dict[str, object]] = {
             "heartbeat": {"token": 1},
             "finish": {"token": 1, "result": {"pages": 12}},
@@ -112,7 +112,7 @@ class ClaimPaths:
         ]
 
     async def claim(self, request: Request, body: ClaimRequest) -> Response:
-        """Runs for a worker; it waits up to `wait` seconds for the first one, as long as its client does."""
+        """Return runs for a worker; it waits up to `wait` seconds for the first one, as long as its client does."""
         claims = self._claims(request)
         asked = claims.claim(
             body.types,
@@ -129,25 +129,25 @@ class ClaimPaths:
         return answer([claim_view(run) for run in await while_it_waits(request, claims, asked)])
 
     async def heartbeat(self, request: Request, body: HeartbeatRequest) -> Response:
-        """Its worker lives."""
+        """Return its worker lives."""
         return answer(await self._claims(request).heartbeat(_run_id(request), body.token, alive_time=body.alive_time))
 
     async def finish(self, request: Request, body: FinishRequest) -> Response:
-        """It has done what it should."""
+        """End a claimed run as succeeded."""
         run = _run_id(request)
         return answer(
             told_view(run, await self._claims(request).finish(run, body.token, result=body.result, output=body.output))
         )
 
     async def fail(self, request: Request, body: FailRequest) -> Response:
-        """It has not."""
+        """End a claimed run as failed."""
         run = _run_id(request)
         return answer(
             told_view(run, await self._claims(request).fail(run, body.token, error=body.error, output=body.output))
         )
 
     async def retry(self, request: Request, body: RetryRequest) -> Response:
-        """It is to be tried again."""
+        """Ask for a retry of a claimed run."""
         run = _run_id(request)
         state = await self._claims(request).retry(run, body.token, after=body.after, at=body.at, output=body.output)
         return answer(told_view(run, state))
@@ -158,7 +158,7 @@ class ClaimPaths:
         return answer(told_view(run, await self._claims(request).release(run, body.token)))
 
     async def hold(self, request: Request, body: HandBackRequest) -> Response:
-        """A person is to look at it."""
+        """Ask for a person to look at a claimed run."""
         run = _run_id(request)
         said = {} if body.reason is UNSET else {"reason": body.reason}
         return answer(told_view(run, await self._claims(request).hold(run, body.token, **said)))
@@ -167,7 +167,7 @@ class ClaimPaths:
 async def while_it_waits(
     request: Request, claims: Claims, asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
 ) -> Sequence[ClaimedRun]:
-    """What was asked for, as long as the client waits. What comes too late goes back: at once, or with beats."""
+    """Return the claimed runs, as long as the client waits. What comes too late goes back: at once, or with beats."""
     taking = asyncio.ensure_future(asked)
     leaving = asyncio.ensure_future(_left(request))
     try:

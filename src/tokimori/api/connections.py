@@ -29,7 +29,7 @@ _TOLD_EVERY = 60.0
 
 
 def most_connections(streams: int = 0) -> int:
-    """How many connections a door may have, as far as this process's limit of file descriptors goes.
+    """Return how many connections a door may have, within this process's limit of file descriptors.
 
     `streams`: so many of them may be kept by streams of events; others need room beside them.
     """
@@ -41,7 +41,7 @@ def most_connections(streams: int = 0) -> int:
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """How many connections there may be, and how much room (bytes) and time (seconds) they may take.
+    """Limits of connections: their number, their room (bytes) and their time (seconds).
 
     `head_within`: from when a client has nothing more to wait for, until the headers of its next request are whole;
     `body_within`: from then until the body is. `taken_within`: a client that takes less than 64 KiB of an answer in so
@@ -59,7 +59,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Connection(Protocol):
-    """What all connections together must know of one, and can do to it."""
+    """Connection as all others see it."""
 
     deadline: float
     """When (loop time) it has waited too long for its client; never while its client waits for the door."""
@@ -93,24 +93,24 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: Connection) -> None:
-        """One more."""
+        """Count one more."""
         self._open.add(connection)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(self.limits.look_every, self._sweep)
 
     def remove(self, connection: Connection) -> None:
-        """One less."""
+        """Count one less."""
         self._open.discard(connection)
         self._waiting.pop(connection, None)
         self.let_go(connection)
 
     def waits(self, connection: Connection) -> None:
-        """The door waits for its client, from now on."""
+        """Note that the door waits for its client from now on."""
         self._waiting.pop(connection, None)
         self._waiting[connection] = None
 
     def is_answered(self, connection: Connection) -> None:
-        """Its client waits for the door: it is not closed."""
+        """Note that its client waits for the door: it is not closed."""
         self._waiting.pop(connection, None)
 
     def hold(self, connection: Connection, size: int) -> None:
@@ -129,7 +129,9 @@ class Connections:
         connection.held = but
 
     def make_room(self) -> bool:
-        """Whether there is room for one more; if need be, the one that has waited longest for its client is closed."""
+        """Make room for one more connection, if need be by closing the longest waiting; return whether there is
+        room.
+        """
         if len(self._open) < self.limits.most:
             return True
         self._tell()
@@ -140,7 +142,7 @@ class Connections:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is only room for one more where another one goes."""
+        """Return whether another connection must go for one more."""
         return len(self._open) >= self.limits.most
 
     def close(self) -> None:

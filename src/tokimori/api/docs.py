@@ -33,20 +33,20 @@ class Docs:
         self._root = path_prefix
 
     def routes(self) -> Sequence[Route]:
-        """The routes of all operations, and those of the page."""
+        """Return the routes of all operations, and those of the page."""
         pages = Route(DOCS, self.page), Route(STYLE, self.style)
         return [*(each.route() for each in self.operations), *pages]
 
     async def openapi(self, request: Request) -> Response:
-        """This document."""
+        """Return this document."""
         return written(await asyncio.to_thread(lambda: self._json))
 
     async def page(self, request: Request) -> Response:
-        """The document for people."""
+        """Return the document for people."""
         return HTMLResponse(await asyncio.to_thread(lambda: self._page))
 
     async def style(self, request: Request) -> Response:
-        """The style of the page."""
+        """Return the style of the page."""
         return Response((_HERE / "docs.css").read_bytes(), media_type="text/css")
 
     @cached_property
@@ -75,7 +75,7 @@ class Docs:
 
 
 def _shown(each: Operation) -> dict[str, object]:
-    """An operation as the page shows it."""
+    """Return an operation as the page shows it."""
     summary, more = told(each)
     return {
         "id": each.id,
@@ -88,7 +88,7 @@ def _shown(each: Operation) -> dict[str, object]:
 
 
 def example_of(each: Operation) -> str:
-    """A command that does it, for a terminal."""
+    """Return a command that does it, for a terminal."""
     path = path_of(each)
     for name, value in {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "attempt": "1"}.items():
         path = path.replace(f"{{{name}}}", value)
@@ -102,7 +102,7 @@ def example_of(each: Operation) -> str:
 
 
 def in_words(schema: Schema) -> str:
-    """What a value is, as people say it."""
+    """Return the kind of a value in words."""
     match schema:
         case {"$ref": str(name)}:
             return name.rpartition("/")[2]

@@ -65,7 +65,7 @@ for programs, `error.field` is the path to what is wrong, `error.allowed` says w
 
 
 def document(operations: Sequence[Operation], version: str, server: str = "/") -> Schema:
-    """The whole document, of a door whose paths are below `server`."""
+    """Return the whole document, of a door whose paths are below `server`."""
     components, queries = _components(operations)
     paths: dict[str, Schema] = {}
     for each in operations:
@@ -85,25 +85,25 @@ def document(operations: Sequence[Operation], version: str, server: str = "/") -
 
 
 def path_of(operation: Operation) -> str:
-    """Its path as the document writes it."""
+    """Return its path as the document writes it."""
     return re.sub(r":\w+}", "}", operation.path)
 
 
 def tag_of(operation: Operation) -> str:
-    """The part of the API to which it belongs."""
+    """Return the part of the API to which it belongs."""
     parts = operation.path.split("/")
     return parts[3] if operation.path.startswith("/api/v2/") else "node"
 
 
 def told(operation: Operation) -> tuple[str, str]:
-    """What it does, in a sentence, and what else is to be said."""
+    """Return the operation's summary, and the rest of its description."""
     text = cleandoc(operation.handler.__doc__ or "")
     first, _, rest = text.partition("\n\n")
     return " ".join(first.split()), rest
 
 
 def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dict[str, Schema]]:
-    """The types of bodies and answers, by name; and those of queries, which are told where they are used."""
+    """Return the types of bodies and answers, by name; and those of queries, which are told where they are used."""
     types = {kind for each in operations for kind in (each.answers, each.query, each.sent or each.body) if kind}
     found = json.schema_components([*sorted(types, key=str), Problem], ref_template=_REF, schema_hook=_anything)[1]
     for name, schema in found.items():
@@ -118,7 +118,7 @@ def _components(operations: Sequence[Operation]) -> tuple[dict[str, Schema], dic
 
 
 def _nullable(schema: Schema, components: Mapping[str, Schema], *, deep: bool) -> Schema:
-    """The schema, or null; `deep`: in a merge patch what stands below may be null, too."""
+    """Return the schema, or null; `deep`: in a merge patch what stands below may be null, too."""
     if _NULL in schema.get("anyOf", ()):
         return schema
     plain = {name: value for name, value in schema.items() if name != "default"}
@@ -157,7 +157,7 @@ def _schema(kind: Any) -> Schema:
 
 
 def _anything(kind: type) -> Schema:
-    """What JSON can hold, where a type says no more."""
+    """Return the schema of any JSON, for a type that says no more."""
     assert kind is object, kind  # noqa: S101  all others msgspec knows
     return {"description": "whatever JSON can hold"}
 
@@ -178,7 +178,7 @@ def _in_query(each: Operation, queries: Mapping[str, Schema]) -> Iterator[Schema
 
 
 def _in_address(schema: Schema) -> Schema:
-    """A parameter that is not there is not null."""
+    """Return the schema of a parameter; one that is not there is not null."""
     others = [part for part in schema.get("anyOf", ()) if part != _NULL]
     if _NULL not in schema.get("anyOf", ()):
         return schema
@@ -192,7 +192,7 @@ def _in_headers(each: Operation) -> Iterator[Schema]:
 
 
 def _answers(each: Operation) -> Schema:
-    """What it answers with; where somebody may ask for some members alone, others are not there."""
+    """Return the schema of an answer; if somebody asks for some members alone, others are not there."""
     whole = _schema(each.answers)
     if each.query is None or "fields" not in hints_of(each.query):
         return whole

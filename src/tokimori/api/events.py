@@ -30,7 +30,7 @@ DEFAULT_STREAMS = 100
 
 
 class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of which events to tell: ends of runs, or what `kind` says.
+    """Query of events: ends of runs, or what `kind` says.
 
     They are of one job or of those whose ids begin with `job_prefix`; runs end in one of the states. `label`
     (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is then. `after`: the position behind
@@ -69,7 +69,7 @@ class Events:
         self._streams = 0
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         others = {503: "as many streams are open as the node takes, or it stops"}
         return [
             Operation(
@@ -85,7 +85,7 @@ class Events:
         ]
 
     async def list(self, request: Request, query: EventQuery) -> Response:
-        """What becomes of runs: ends, in the order in which the store was told of them, about 500 at most.
+        """Return ends of runs, in the order in which the store got them, about 500 at most.
 
         `kind`: `definitions` are changes of jobs, tasks, expectations, calendars, queues, semaphores and nodes, `audit`
         is whatever is in the audit log (for who may read that), and `all` are both, beside the ends of runs: about 500
@@ -127,7 +127,7 @@ async def _read(service: Service, query: EventQuery, after: str | None, wait: fl
 async def _streamed(
     request: Request, service: Service, query: EventQuery, first: bytes, after: str
 ) -> AsyncIterator[bytes]:
-    """A block for each event, and one without an event where nothing came for a while."""
+    """Yield a block for each event, and one without an event where nothing came for a while."""
     loop, text, is_over = asyncio.get_running_loop(), first, False
     checked = loop.time()
     while True:

@@ -42,7 +42,7 @@ class BulkView(Struct, frozen=True, kw_only=True):
 
 
 class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs: those with these ids (`id` may be repeated), or all from the first one behind `after`."""
+    """Query of an export: jobs with these ids (`id` may be repeated), or all from the first one behind `after`."""
 
     id: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
     after: str | None = None
@@ -108,7 +108,7 @@ class Exchange:
         self._turn = asyncio.Lock()
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         bulk, out = "/api/v2/jobs/bulk", "/api/v2/export"
         return [
             Operation("job_add_all", "POST", bulk, self.bulk, BulkView, sent=NewJobs, example={"jobs": [EXAMPLE]}),
@@ -127,12 +127,12 @@ class Exchange:
         return answer(BulkView(added=done.added, unchanged=done.unchanged))
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
-        """What `set_apply` takes, as JSON. Jobs whose definition this version can't read are left out."""
+        """Export as JSON what `set_apply` takes. Jobs whose definition this version can't read are left out."""
         jobs, beside = await self._jobs(request, query), await self._beside(request, query)
         return _page(request, query, jobs, ExportView(jobs=tuple(_fields(jobs, query.set)), **beside))
 
     async def as_toml(self, request: Request, query: DefinitionQuery) -> Response:
-        """The same as TOML."""
+        """Return the same as TOML."""
         jobs, beside = await self._jobs(request, query), await self._beside(request, query)
         async with self._turn:
             top = None if query.after else query.set
@@ -140,7 +140,7 @@ class Exchange:
         return _page(request, query, jobs, TomlView(toml=text))
 
     async def _beside(self, request: Request, query: DefinitionQuery) -> dict[str, Any]:
-        """What there is beside jobs, with their first page."""
+        """Return what there is beside jobs, with their first page."""
         if query.id or query.after is not None:
             return {}
         return asdict(await self._service(request).resources(query.set))
@@ -179,6 +179,6 @@ def _fields(jobs: Sequence[Job], set_name: str | None) -> list[dict[str, Any]]:
 
 
 def _page(request: Request, query: ExportQuery, jobs: Sequence[Job], view: Struct) -> Response:
-    """The jobs as they are written; a `Link` names the next page, if there may be more."""
+    """Return the jobs as they are written; a `Link` names the next page, if there may be more."""
     is_full = not query.id and len(jobs) == query.limit
     return page_of(request, view, more=is_full, after=jobs[-1].id if jobs else None)

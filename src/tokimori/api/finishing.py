@@ -1,4 +1,4 @@
-"""What is done to every answer when it is whole: its tag, how it is packed, and what it tells a browser."""
+"""Last layer of every answer: tag, compression and headers for browsers."""
 
 import asyncio
 import gzip
@@ -68,7 +68,7 @@ class Finished:
         await self._app(scope, receive, finish)
 
     async def _finish(self, scope: Scope, start: Message, body: Message) -> Message:
-        """The body as it is sent; the start is changed."""
+        """Return the body as it is sent; the start is changed."""
         ours: Headers = {b"date": self._today()}
         if not body.get("more_body", False):
             body = _tagged(scope, start, ours, body)
@@ -81,7 +81,7 @@ class Finished:
         return body
 
     def _today(self) -> bytes:
-        """The date, made anew once a second."""
+        """Return the date, made anew once a second."""
         second = self._clock.now() // SECOND
         if second != self._second:
             self._second, self._date = second, formatdate(second, usegmt=True).encode()

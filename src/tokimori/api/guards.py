@@ -36,7 +36,7 @@ _NAMELESS = frozenset({"", "application/x-www-form-urlencoded"})
 
 
 class Lenient(NamedTuple):
-    """How paths begin where less is asked for: no secret (`open`), or no name for JSON (`nameless`)."""
+    """Prefixes of paths that demand less: no secret (`open`), or no name for JSON (`nameless`)."""
 
     open: tuple[str, ...] = ()
     nameless: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def guarded(
     lenient: Lenient = STRICT,
     rate: Rate | None = None,
 ) -> ASGIApp:
-    """The app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
+    """Return the app behind all guards. `interface` is where the door listens, `host_name` the name of this machine.
 
     `is_answered` says whether the app does anything for a request but refuse its path or method. `closed` makes the
     page for a browser that is not let in. `beside` puts before them what has a guard of its own. `lenient` says where
@@ -84,7 +84,8 @@ def guarded(
 
 
 def host_rule(interface: str, host_name: str, public_url: str | None = None) -> Callable[[str], bool]:
-    """The rule for `Host`: allowed are the names of the loopback, the interface, and the host of the public address.
+    """Return the rule for `Host`: allowed are the names of the loopback, the interface, and the host of the public
+    address.
 
     If the door listens on every interface, all addresses are allowed (no attacker can redirect an address by DNS), and
     the name of this machine.
@@ -99,7 +100,7 @@ def host_rule(interface: str, host_name: str, public_url: str | None = None) -> 
 
 @lru_cache(maxsize=64)
 def host_of(header: str) -> str | None:
-    """The name or address in a `Host` header, without port and brackets; None if the header is not valid."""
+    """Return the name or address in a `Host` header, without port and brackets; None if the header is not valid."""
     try:
         parts = urlsplit(f"//{header}")
         _ = parts.port
@@ -207,7 +208,7 @@ class JsonBody:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A receiver that gives the body once, and then whatever comes after it."""
+    """Return a receiver that gives the body once, and then whatever comes after it."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -217,7 +218,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_json(kind: str) -> bool:
-    """Whether this is `application/json`, or a kind of it such as `application/merge-patch+json` of RFC 7396."""
+    """Return whether this is `application/json`, or a kind of it such as `application/merge-patch+json` of RFC 7396."""
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 

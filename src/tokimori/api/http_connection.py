@@ -33,7 +33,7 @@ PIECE = 4 * 1024
 
 
 class Joined:
-    """What an answer is written to: its head goes out with the first piece of its body, in one call of the kernel."""
+    """Writer of an answer: its head goes out with the first piece of its body, in one call of the kernel."""
 
     def __init__(self, transport: asyncio.Transport, *, has_body: bool) -> None:
         self._transport = transport
@@ -57,7 +57,7 @@ class Joined:
             self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """Return whether nothing more is sent."""
         return self._transport.is_closing()
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.deadline = self._stalled_at = inf
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: all connections share it, as they are taken out at once."""
+        """Return the buffer for the next bytes: all connections share it, as bytes are taken out at once."""
         return self._all.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -170,19 +170,19 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        """Its client has not taken all that was written."""
+        """Note that its client has not taken all that was written."""
         super().pause_writing()
         if self._stalled_at == inf:
             self._stalled_at = self.loop.time()
             self._untaken = self.transport.get_write_buffer_size()
 
     def resume_writing(self) -> None:
-        """Its client has taken all that was written."""
+        """Note that its client has taken all that was written."""
         super().resume_writing()
         self._stalled_at = inf
 
     def shutdown(self) -> None:
-        """The door closes: what came is answered, what has not come is not waited for."""
+        """Close the door: what came is answered, what has not come is not waited for."""
         if self.deadline < inf:
             self.transport.close()
         else:
@@ -191,24 +191,24 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
     # What the parser tells
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         super().on_message_begin()
         self._in_request = self._in_head = self._has_news = True
         self._head = self._size = self._pieces = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of its address."""
+        """Take a part of its address."""
         self._count_head(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header. One behind the body is only counted: whoever reads headers has read them by then."""
+        """Take a header. One behind the body is only counted: whoever reads headers has read them by then."""
         self._count_head(len(name) + len(value) + 4)
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The headers are whole: the app begins to answer, or will after earlier requests."""
+        """Let the app answer now that the headers are whole, or after earlier requests."""
         self._in_head, self._has_news, self._size = False, True, 0
         if len(self.pipeline) >= MOST_AHEAD:
             message = f"more than {MOST_AHEAD} requests were sent ahead of the answers"
@@ -218,17 +218,17 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.cycle.transport = joined  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Take a piece of the body."""
         self._pieces += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole: now its client waits for the door."""
+        """End the request: now its client waits for the door."""
         super().on_message_complete()
         self._in_request, self._has_news = False, True
 
     def on_response_complete(self) -> None:
-        """An answer has been written."""
+        """Note that an answer has been written."""
         super().on_response_complete()
         self._look()
 
@@ -247,7 +247,7 @@ class HttpConnection(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._all.waits(self)
 
     def _is_owed(self) -> bool:
-        """Whether the client has sent a whole request that has not been answered."""
+        """Return whether the client has sent a whole request that has not been answered."""
         if self.pipeline:
             return True
         newest: RequestResponseCycle | None = self.cycle
@@ -307,7 +307,7 @@ def _refused(status: HTTPStatus, message: str, field: str | None, allowed: str) 
 
 
 def _written(answer: Response) -> bytes:
-    """The answer as it is sent, the last one of its connection."""
+    """Return the answer as it is sent, the last one of its connection."""
     status = HTTPStatus(answer.status_code)
     headers = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
     return b"HTTP/1.1 %d %s\r\n%sconnection: close\r\n\r\n" % (status, status.phrase.encode(), headers) + answer.body

@@ -58,7 +58,7 @@ class JobQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     last_runs: Annotated[int, Meta(ge=0, le=MOST_LISTED)] = 0
 
     def search(self) -> JobSearch:
-        """The search as the service takes it. Raises `InvalidInput`."""
+        """Return the search as the service takes it. Raises `InvalidInput`."""
         return JobSearch(
             state=frozenset(self.state),
             prefix=self.prefix,
@@ -82,7 +82,8 @@ class DeleteQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class DeleteAllQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of the jobs that were added up to `until` (now by default) the first `limit` by id, from the one behind `after`.
+    """Query of a deletion: of jobs added up to `until` (now by default) the first `limit` by id, from the one behind
+    `after`.
 
     `confirm` has to be `all`, unless it is a `dry_run`, which only names them. `now`: whether running runs are
     cancelled.
@@ -109,7 +110,7 @@ class WholeJob(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class JobChanges(JobFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What changes of a job: a JSON merge patch. A null brings the default of a field back."""
+    """Changes of a job: a JSON merge patch. A null brings the default of a field back."""
 
 
 class NewId(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,7 +145,7 @@ class Jobs:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         return [*self._of_jobs(), *self._of_states()]
 
     def _of_jobs(self) -> Sequence[Operation]:
@@ -254,7 +255,9 @@ class Jobs:
             raise
 
     async def show(self, request: Request) -> Response:
-        """A job, its next moments (none while it is stopped), its edges, and what keeps its runs from starting."""
+        """Return a job, its next moments (none while it is stopped), its edges, and what keeps its runs from
+        starting.
+        """
         found = await self._service(request).shown(job_id_of(request), SHOWN_TIMES)
         return written(_shown(found), _etag(found.facts.job))
 
@@ -325,13 +328,15 @@ class Jobs:
 
 
 def job_id_of(request: Request) -> str:
-    """The id of the job that the path names."""
+    """Return the id of the job that the path names."""
     job_id: str = request.path_params["job_id"]
     return job_id
 
 
 async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[JobId, list[Run]]:
-    """The last runs of each of the jobs, newest first. Raises `Refused` where their payloads are too long together."""
+    """Return the last runs of each of the jobs, newest first. Raises `Refused` where their payloads are too long
+    together.
+    """
     found = await service.last_runs([job.id for job in jobs], limit, longest=LONGEST)
     last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
     for run in await all_whole(service.list_runs, [run for runs in found.values() for run in runs]):
@@ -344,7 +349,7 @@ def _etag(job: Job) -> str:
 
 
 def _tagged(job: Job, status: int = 200) -> Response:
-    """The job, with its tag, and where it is found."""
+    """Return the job, with its tag, and where it is found."""
     response = answer(job_view(job), status, location=f"/api/v2/jobs/{quote(job.id, safe='')}")
     response.headers["etag"] = _etag(job)
     return response
@@ -359,7 +364,7 @@ def _only_new(request: Request) -> bool:
 
 
 async def _added(service: Service, job_id: str, body: Fields, *, is_known: bool) -> Response:
-    """The response to who wants to add a job, and to change none. Raises `Outdated` if there is one."""
+    """Return the response to who wants to add a job, and to change none. Raises `Outdated` if there is one."""
     if is_known:
         raise InvalidInput("If-Match: it can't be used beside If-None-Match", field="If-Match", allowed="one of them")
     try:
@@ -370,7 +375,7 @@ async def _added(service: Service, job_id: str, body: Fields, *, is_known: bool)
 
 
 def _tags(request: Request) -> frozenset[str] | None:
-    """The tags of the job that the client knows; None: it does not say, or any will do.
+    """Return the tags of the job that the client knows; None: it does not say, or any will do.
 
     Of the tag of an answer only the beginning is that of the job: the rest is what else was shown with it.
     """
@@ -382,6 +387,6 @@ def _tags(request: Request) -> frozenset[str] | None:
 
 @lru_cache(maxsize=MOST_KEPT)
 def _shown(found: Shown) -> bytes:
-    """Its JSON: the service gives the same object as long as it is the same."""
+    """Return its JSON: the service gives the same object as long as it is the same."""
     facts = found.facts
     return json.encode(job_view(facts.job, found.moments, facts.edges, facts.pauses, facts.too_heavy))

@@ -36,7 +36,7 @@ class Ledgers:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         job = "/api/v2/jobs/{job_id}"
         return [
             Operation("job_ledger", "GET", f"{job}/ledger", self.ledger, LedgerView, large=True),
@@ -44,12 +44,12 @@ class Ledgers:
         ]
 
     async def ledger(self, request: Request, query: LedgerQuery) -> Response:
-        """What became of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
+        """Return the fate of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
         found = await self._service(request).ledger(job_id_of(request), *_range(query), query.limit)
         return answer(ledger_view(found))
 
     async def verify(self, request: Request, query: RangeQuery) -> Response:
-        """Whether each occurrence is a run or a skip, or was pruned: at most 10,000 of them; go on with `next`."""
+        """Check that each occurrence is a run, a skip or pruned: at most 10,000 of them; go on with `next`."""
         return answer(verified_view(await self._service(request).verify(job_id_of(request), *_range(query))))
 
 

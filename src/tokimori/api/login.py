@@ -16,14 +16,14 @@ _FIELD: Final = "token"
 
 
 async def presented(scope: Scope, receive: Receive) -> str:
-    """What somebody has typed into the form; empty where that is nothing. Raises `ClientDisconnect`."""
+    """Return the text in the form, empty for none. Raises `ClientDisconnect`."""
     body = await read_whole(scope, receive) or b""
     given = parse_qs(body.decode("latin-1"), max_num_fields=10) if body.count(b"&") < 10 else {}
     return given.get(_FIELD, [""])[0].strip()
 
 
 def session_value(secret: str, token: AccessToken | None, session: str) -> str:
-    """What a browser keeps in place of the token: it opens the doors of this state folder, as long as that does.
+    """Return a browser's value in place of the token: it opens the doors of this state folder, as long as that does.
 
     None: in place of the secret itself. `session` is what is ended by logging out.
     """
@@ -33,6 +33,6 @@ def session_value(secret: str, token: AccessToken | None, session: str) -> str:
 
 
 def parts_of_session(value: str) -> tuple[str, str] | None:
-    """The name of the token in such a value, empty for the secret's, and the session; None if it is none."""
+    """Return the name of the token in such a value, empty for the secret's, and the session; None if it is none."""
     name, *rest = value.rsplit(".", 2)
     return (name, rest[0]) if len(rest) == 2 and rest[0] else None

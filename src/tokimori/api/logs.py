@@ -30,7 +30,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 
 
 class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of which attempt (by default the newest), from which byte of its output on, and whether to go on to its end.
+    """Query of a log: an attempt (by default the newest), the first byte, and whether to follow it to its end.
 
     Who follows without naming an attempt gets those that come after it, too.
     """
@@ -48,7 +48,7 @@ class Logs:
         self._following = 0
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         others, path = {206: "the part that the header `Range` asks for"}, "/api/v2/runs/{run_id}/logs"
         return [
             Operation(
@@ -65,7 +65,7 @@ class Logs:
         ]
 
     async def logs(self, request: Request, query: LogQuery) -> Response:
-        """What a run wrote, as far as it is kept: the first and the last 64 KiB of an attempt.
+        """Return a run's output, as far as it is kept: the first and the last 64 KiB of an attempt.
 
         `Tokimori-Log-Size` says how many bytes it wrote: `after` that number comes what is new. `follow` sends what
         comes until the run ends. Without it the header `Range` may ask for a part.
@@ -90,7 +90,7 @@ class Logs:
 
 
 class Followed(StreamingResponse):
-    """What comes of a run. It is counted from the moment in which it was let in: many may ask at once."""
+    """Follower of a run, counted from the moment in which it was let in: many may ask at once."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ async def _followed(service: Service, run_id: str, query: LogQuery) -> AsyncIter
 
 
 async def new_text(service: Service, run_id: str, attempt: int | None, position: int) -> AsyncIterator[bytes]:
-    """What the attempt writes after this position; without an attempt also what those after it write, to the end."""
+    """Yield what the attempt writes after this position; without an attempt also what those after it write."""
     pause, current = FIRST_LOOK, attempt
     while True:
         ended = await _has_ended(service, run_id)
@@ -145,7 +145,7 @@ async def _has_ended(service: Service, run_id: str) -> bool:
 
 
 def ranged(text: bytes, asked: Mapping[str, str], headers: Mapping[str, str]) -> Response:
-    """The text, or the part of it that a header asks for (RFC 9110 §14); one that asks for several gets all."""
+    """Return the text, or the part of it that a header asks for (RFC 9110 §14); one that asks for several gets all."""
     headers = {**headers, "accept-ranges": "bytes"}
     found = _RANGE.match(asked.get("range", ""))
     if found is None or found[1] + found[2] == "" or "if-range" in asked:
@@ -160,7 +160,7 @@ def ranged(text: bytes, asked: Mapping[str, str], headers: Mapping[str, str]) ->
 
 
 def _span(first: str, last: str, size: int) -> tuple[int, int]:
-    """The first and the last byte of the part; a part that begins behind its end is none."""
+    """Return the first and the last byte of the part; a part that begins behind its end is none."""
     if not first:
         return max(0, size - int(last)), size - 1
     end = min(int(last), size - 1) if last else size - 1

@@ -1,4 +1,4 @@
-"""Of what a list shows, the members alone for which somebody asks."""
+"""Members of a list's things, for callers that want only some."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,8 @@ from tokimori.spelling import hint
 
 
 def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]) -> Sequence[Any]:
-    """The views with the members of these names, in that order; without names all of them. Raises `InvalidInput`.
+    """Return the views with the members of these names, in that order; without names all of them. Raises
+    `InvalidInput`.
 
     A member that a view does not have is left out.
     """

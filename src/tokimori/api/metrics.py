@@ -30,17 +30,17 @@ class MetricsPath:
         self._figures = figures
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         return [Operation("metrics", "GET", "/metrics", self.metrics, str, media="text/plain", large=True)]
 
     async def metrics(self, request: Request) -> Response:
-        """What the node has counted, and how things stand, as Prometheus reads it; by any token that may read."""
+        """Return the node's counters and the store's figures as Prometheus reads them, to any token that may read."""
         standing = await standing_of(self._service(request))
         return Response(self._figures(standing), headers={"content-type": MEDIA})
 
 
 async def standing_of(service: Service) -> Standing:
-    """How things stand, as far as the asker may know."""
+    """Return the figures of the store, as far as the caller may know."""
     nodes, pauses, now = await service.nodes(), await service.queues.pauses(), await service.now()
     runs: dict[str, int] = {}
     ready: Counter[str] = Counter()

@@ -24,14 +24,14 @@ MOST_COUNTED = 100
 
 
 class Number(Struct, frozen=True, kw_only=True):
-    """How many there are; `more`: there may be more than that."""
+    """Number of things; `more`: there may be more than that."""
 
     count: int
     more: bool
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """How things stand. `nodes` and `programs` by state, `runs` that have not ended by state, `pauses` of queues."""
+    """Figures of a store. `nodes` and `programs` by state, `runs` that have not ended by state, `pauses` of queues."""
 
     nodes: dict[str, int]
     programs: dict[str, int]
@@ -40,7 +40,7 @@ class Stats(Struct, frozen=True, kw_only=True):
 
 
 class StopRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether runs are ended now, and handed back, instead of getting the grace of the node."""
+    """Stop of a node; `now`: runs are ended and handed back, without the grace of the node."""
 
     now: bool = False
 
@@ -52,7 +52,7 @@ class Nodes:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         kinds = (
             ("node_list", "/api/v2/nodes", self.list, list[NodeView]),
             ("stats", "/api/v2/stats", self.stats, Stats),
@@ -91,7 +91,7 @@ class Nodes:
         return _told(await self._service(request).orders.stop(_node(request), now=body.now))
 
     async def stats(self, request: Request) -> Response:
-        """How many nodes and live runs there are, by state, and how many pauses."""
+        """Return the number of nodes and live runs, by state, and of pauses."""
         service = self._service(request)
         nodes = await service.nodes()
         return answer(
@@ -104,18 +104,20 @@ class Nodes:
         )
 
     async def schema(self, request: Request) -> Response:
-        """The version of the store's schema, and which migrations are pending: `tokimori db migrate` applies them."""
+        """Return the version of the store's schema, and which migrations are pending: `tokimori db migrate` applies
+        them.
+        """
         return answer(await self._service(request).schema())
 
     async def doctor(self, request: Request) -> Response:
-        """What is wrong with the store and with what works on it: `ok`, `warn` or `fail` for each check, and what mends
-        it. For admins. It listens to living nodes for some seconds.
+        """Check the store and its nodes: `ok`, `warn` or `fail` for each check, and what mends it. For admins. It
+        listens to living nodes for some seconds.
         """
         return answer(await self._service(request).doctor())
 
 
 async def live_runs(service: Service) -> dict[str, Number]:
-    """How many runs there are in each state that is no end. No text of them is read."""
+    """Return the number of live runs by state. No text of them is read."""
     runs = {}
     for state in (each for each in RunState if each not in ENDS):
         found = await service.find_runs(RunSearch(state=frozenset({state}), limit=MOST_COUNTED), longest=0)

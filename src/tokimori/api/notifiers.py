@@ -46,7 +46,7 @@ class Notifiers:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, one = "/api/v2/notifiers", "/api/v2/notifiers/{name}"
         return [
             Operation("notifier_list", "GET", every, self.list, list[JobView]),
@@ -87,7 +87,7 @@ class Notifiers:
         return answer(job_view(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
 
     async def show(self, request: Request) -> Response:
-        """A notifier, as the job that it is."""
+        """Return a notifier, as the job that it is."""
         return answer(job_view(await self._service(request).get(_id(request))))
 
     async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
@@ -105,5 +105,5 @@ class Notifiers:
 
 
 def _id(request: Request) -> JobId:
-    """The id of the notifier that the path names."""
+    """Return the id of the notifier that the path names."""
     return id_of(request.path_params["name"])

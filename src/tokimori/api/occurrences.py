@@ -28,7 +28,7 @@ class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SkipQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many of the newest skips are wanted."""
+    """Number of the newest skips to show."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
@@ -40,7 +40,7 @@ class Occurrences:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         job, graph = "/api/v2/jobs/{job_id}", "/api/v2/graph"
         kinds = (
             ("job_next", f"{job}/next", self.next_times, list[NextView]),
@@ -55,34 +55,34 @@ class Occurrences:
         return [Operation(name, "GET", path, handler, answers) for name, path, handler, answers in kinds]
 
     async def next_times(self, request: Request, query: NextQuery) -> Response:
-        """The next moments of the job's schedule."""
+        """Return the next moments of the job's schedule."""
         job_id = job_id_of(request)
         after = None if query.after is None else parse_moment(query.after, field="after")
         moments = await self._service(request).next_times(job_id, query.n, after)
         return answer([NextView(job_id=job_id, time=format_moment(moment)) for moment in moments])
 
     async def explain(self, request: Request, query: NextQuery) -> Response:
-        """What the schedule of the job means."""
+        """Explain the schedule of the job."""
         after = None if query.after is None else parse_moment(query.after, field="after")
         return answer(explanation_view(await self._service(request).explain_job(job_id_of(request), query.n, after)))
 
     async def why(self, request: Request) -> Response:
-        """What keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
         return answer(await self._service(request).why_job(job_id_of(request)))
 
     async def skips(self, request: Request, query: SkipQuery) -> Response:
-        """The skips of the job, newest first."""
+        """Return the skips of the job, newest first."""
         return answer([skip_view(skip) for skip in await self._service(request).skips(job_id_of(request), query.limit)])
 
     async def counts(self, request: Request) -> Response:
-        """How many runs ended and occurrences were skipped, by day and outcome, pruned ones too."""
+        """Return the number of ended runs and skipped occurrences, by day and outcome, pruned ones too."""
         return answer([count_view(count) for count in await self._service(request).counts(job_id_of(request))])
 
     async def stats(self, request: Request) -> Response:
-        """How the job has done: its success rate, how long its runs take and how late they start."""
+        """Return the job's statistics: its success rate, how long its runs take and how late they start."""
         return answer(statistics_view(await self._service(request).statistics(job_id_of(request))))
 
     async def graph(self, request: Request) -> Response:
-        """The edges between jobs: all, or those above and below one job."""
+        """Return the edges between jobs: all, or those above and below one job."""
         edges = await self._service(request).graph(request.path_params.get("job_id"))
         return answer([edge_view(edge) for edge in edges])

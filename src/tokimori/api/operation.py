@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a method does at a path. `id` is its name for programs: a noun and a verb.
+    """Operation: a method at a path. `id` is its name for programs: a noun and a verb.
 
     `answers` is the type of the answer (`media` where it is no JSON) under `status`; `others` are further statuses
     that tell of no fault, with what they mean. `headers` may come with the request, and `answered` with the answer.
@@ -47,16 +47,16 @@ class Operation:
 
     @property
     def query(self) -> Any:
-        """The type of its query; None: it has none."""
+        """Return the type of its query; None: it has none."""
         return self.handler.__annotations__.get("query")
 
     @property
     def body(self) -> Any:
-        """The type of its body, as its handler takes it; None: it has none."""
+        """Return the type of its body, as its handler takes it; None: it has none."""
         return self.handler.__annotations__.get("body")
 
     def route(self) -> Route:
-        """Its route."""
+        """Return its route."""
         return Route(self.path, self._answer, methods=[self.method])
 
     async def _answer(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ from tokimori.service.views.runs import RunView, run_view
 
 
 class RunsCancelled(Struct, frozen=True, kw_only=True):
-    """How many runs of the job were cancelled. With `next` as `before` the next request goes on; null: that was all."""
+    """Number of cancelled runs of the job. With `next` as `before` the next request goes on; null: that was all."""
 
     job_id: str
     cancelled: int
@@ -24,7 +24,7 @@ class RunsCancelled(Struct, frozen=True, kw_only=True):
 
 
 class CancelAllRequest(CancelRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why the runs are cancelled: those older than the run `before`."""
+    """Reason of a cancellation of the job's runs that are older than the run `before`."""
 
     before: str | None = None
 
@@ -36,7 +36,7 @@ class Orders:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         job = "/api/v2/jobs/{job_id}"
         why = {"reason": "wrong data"}
         return [

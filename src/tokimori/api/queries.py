@@ -17,7 +17,9 @@ _Query = TypeVar("_Query", bound=Struct)
 
 
 def read_query(request: Request, kind: type[_Query]) -> _Query:
-    """The query parameters as a value; those that are lists may be repeated. Raises `InvalidInput` naming the field."""
+    """Return the query parameters as a value; those that are lists may be repeated. Raises `InvalidInput` naming the
+    field.
+    """
     query, hints = request.query_params, hints_of(kind)
     for name in query:
         if name not in hints:
@@ -31,13 +33,13 @@ def read_query(request: Request, kind: type[_Query]) -> _Query:
 
 @lru_cache(maxsize=256)
 def hints_of(kind: type[Struct]) -> Mapping[str, Any]:
-    """The parameters of a query by the names that people send, with what they may be."""
+    """Return the parameters of a query by the names that people send, with what they may be."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.encode_name: hints[field.name] for field in fields(kind)}
 
 
 def is_list(hint: Any) -> bool:
-    """Whether a parameter may be repeated."""
+    """Return whether a parameter may be repeated."""
     return any(get_origin(part) is tuple for part in _parts(hint))
 
 
@@ -49,7 +51,7 @@ def _unknown(name: str, value: str, hints: Mapping[str, Any]) -> InvalidInput:
 
 
 def _invalid(fault: InvalidInput, given: Mapping[str, Any], hints: Mapping[str, Any]) -> InvalidInput:
-    """The fault with the words or the range that are allowed, where there are such."""
+    """Return the fault with the words or the range that are allowed, where there are such."""
     name = (fault.field or "").partition("[")[0]
     parts = list(_parts(hints.get(name)))
     words = [word.value for part in parts if isinstance(part, type) and issubclass(part, StrEnum) for word in part]
@@ -61,7 +63,7 @@ def _invalid(fault: InvalidInput, given: Mapping[str, Any], hints: Mapping[str, 
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """What a hint is made of."""
+    """Yield the parts of a hint."""
     yield hint
     for part in get_args(hint):
         yield from _parts(part)

@@ -36,7 +36,7 @@ class Queues:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part; those without a queue concern everything."""
+        """Return the operations of this part; those without a queue concern everything."""
         queue, all_of_it = "/api/v2/queues/{queue}", "/api/v2"
         why = {"reason": "repairs"}
         return [
@@ -60,11 +60,11 @@ class Queues:
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
-        """One queue: how many jobs are in it, and what keeps its runs from starting."""
+        """Return one queue: how many jobs are in it, and what keeps its runs from starting."""
         return answer(queue_view(await self._service(request).queues.get(request.path_params["queue"])))
 
     async def pauses(self, request: Request) -> Response:
-        """All pauses; the pause of everything comes first."""
+        """Return all pauses; the pause of everything comes first."""
         return answer([pause_view(pause) for pause in await self._service(request).queues.pauses()])
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:

@@ -1,4 +1,4 @@
-"""How often each client may ask: for each token, and for each address of who has none, there is a bucket.
+"""Rates of clients: a bucket for each token, and for each address without one.
 
 Who a client is says what has let him in, never what he claims: nobody uses up the requests of another by naming his
 token. All that is let in by the node's secret is one client.
@@ -72,7 +72,7 @@ class _Buckets:
 
 
 def client_of(scope: Scope) -> str:
-    """Whose address this is: of IPv6 the network, as a machine has as many addresses there as it likes."""
+    """Return the client of an address: of IPv6 the network, as a machine has as many addresses there as it likes."""
     host: str = scope["client"][0] if scope.get("client") else ""
     try:
         address = ip_address(host)

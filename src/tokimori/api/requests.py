@@ -1,4 +1,4 @@
-"""What several parts of the API are asked: for runs, to pause something, or to do what needs no words."""
+"""Requests of several parts of the API: for runs, for pauses, or without words."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ class NoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why it is paused; `now`: whether its running runs are cancelled."""
+    """Reason of a pause; `now`: its running runs are cancelled."""
 
     reason: str | None = None
     now: bool = False
@@ -51,7 +51,7 @@ class TriggerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     traceparent: str | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The request as the service takes it."""
+        """Return the request as the service takes it."""
         return {name: getattr(self, name) for name in TriggerRequest.__struct_fields__}
 
 
@@ -70,19 +70,19 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
 
 
 def requested(asked: Asked) -> Response:
-    """The response to who has asked for a run."""
+    """Return the response to who has asked for a run."""
     status = 201 if asked.became is Became.MADE else 200
     return answer(run_view(asked.run, became=asked.became), status, location=f"/api/v2/runs/{asked.run.id}")
 
 
 async def made_once(request: Request, service: Service, said: object) -> str | None:
-    """The key under which what this request asks for is made, if its sender has put a key on it."""
+    """Return the key under which what this request asks for is made, if its sender has put a key on it."""
     header = request.headers.get(IDEMPOTENCY_KEY)
     told = [request.method, request.url.path, said]
     return None if header is None else await made_under(service, principal_of(request), header, told)
 
 
 async def key_of(request: Request, service: Service, body: Struct, key: str | None) -> str | None:
-    """The key of the run: that of the body, which is the job's, or else the one of the request."""
+    """Return the key of the run: that of the body, which is the job's, or else the one of the request."""
     made = await made_once(request, service, body)
     return made if key is None else key

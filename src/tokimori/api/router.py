@@ -36,12 +36,14 @@ class DirectRouter(Router):
 
 
 def _beginning(path: str) -> str:
-    """Its first three parts, such as `/api/v2/jobs`."""
+    """Return its first three parts, such as `/api/v2/jobs`."""
     return "/".join(path.split("/", 4)[:4])
 
 
 def _by_beginning(routes: Sequence[BaseRoute]) -> Mapping[_Known, Sequence[BaseRoute]]:
-    """The routes that may take such paths, in their order: those with parameters, which others may begin with."""
+    """Return the routes that may take such paths, in their order: those with parameters, which others may begin
+    with.
+    """
     fixed = [_beginning(route.path) if isinstance(route, Route) else "{" for route in routes]
     methods = [(isinstance(route, Route) and route.methods) or {"GET", "HEAD"} for route in routes]
     pairs = list(zip(routes, fixed, methods, strict=True))

@@ -27,7 +27,7 @@ AttemptNumber = Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)]
 
 
 class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which runs: of one job or of those whose ids begin with `job_prefix`, in some states, older than `before`.
+    """Query of runs: of one job or of those whose ids begin with `job_prefix`, in some states, older than `before`.
 
     `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of their job as it is now. They were made at `since`
     or later, and before `until` (a moment without offset is in the time zone of the service). `fields`: the members
@@ -47,7 +47,7 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
     def search(self, zone: str) -> RunSearch:
-        """The search as the service takes it. Raises `InvalidInput`."""
+        """Return the search as the service takes it. Raises `InvalidInput`."""
         return RunSearch(
             job_id=None if self.job_id is None else check_job_id(self.job_id, field="job_id"),
             job_prefix=self.job_prefix,
@@ -63,7 +63,7 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AttemptsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which attempts to show: the newest before this number; by default the newest of all."""
+    """Query of attempts: the newest before this number; by default the newest of all."""
 
     before: AttemptNumber | None = None
 
@@ -75,20 +75,20 @@ class OutputQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class HoldRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run is held."""
+    """Reason of a hold."""
 
     reason: str = "held by hand"
 
 
 class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run is told: a word, and any JSON with it, at most 64 KiB."""
+    """Signal to a run: a word, and any JSON with it, at most 64 KiB."""
 
     name: str
     data: Any = None
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run is cancelled."""
+    """Reason of a cancellation."""
 
     reason: str = "cancelled by hand"
 
@@ -107,7 +107,7 @@ class Runs:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, run = "/api/v2/runs", "/api/v2/runs/{run_id}"
         return [
             Operation("run_list", "GET", every, self.list, list[RunView], asked={"state": ["failed"], "limit": 20}),
@@ -157,7 +157,9 @@ class Runs:
         ]
 
     async def list(self, request: Request, query: RunQuery) -> Response:
-        """Runs, newest first, a page at a time. It looks at 20,000 runs or 8 MB at most: it may be short and go on."""
+        """Return runs, newest first, a page at a time. It looks at 20,000 runs or 8 MB at most: it may be short and go
+        on.
+        """
         service = self._service(request)
         found = await service.find_runs(query.search(service.time_zone))
         views = await in_steps(run_view, found.runs)
@@ -170,25 +172,27 @@ class Runs:
         return await ask(request, self._service(request), body.job_id, body)
 
     async def show(self, request: Request, query: AttemptsQuery) -> Response:
-        """A run and its newest attempts, and what keeps it from starting."""
+        """Return a run and its newest attempts, and what keeps it from starting."""
         service, run_id = self._service(request), _run_id(request)
         details = await service.get_run(run_id, query.before)
         why = await service.why_run(run_id) if details.run.state in STANDING_STILL else None
         return answer(run_details_view(details, why))
 
     async def why(self, request: Request) -> Response:
-        """What keeps a run from starting, or from being tried again, and what mends it; no reasons if nothing does."""
+        """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
         return answer(await self._service(request).why_run(_run_id(request)))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
-        """The attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier ones."""
+        """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier
+        ones.
+        """
         view = run_details_view(await self._service(request).get_run(_run_id(request), query.before))
         attempts = view.attempts or ()
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
 
     async def attempt(self, request: Request) -> Response:
-        """One attempt of a run."""
+        """Return one attempt of a run."""
         number = request.path_params["attempt"]
         view = run_details_view(await self._service(request).get_run(_run_id(request), number + 1))
         for each in view.attempts or ():
@@ -197,7 +201,7 @@ class Runs:
         raise NotFound(f"the run {view.id} has no attempt {number}", field="attempt", value=number)
 
     async def output(self, request: Request, query: OutputQuery) -> Response:
-        """The output of an attempt, as far as it is known; null if nothing is."""
+        """Return the output of an attempt, as far as it is known; null if nothing is."""
         output = await self._service(request).output(_run_id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 

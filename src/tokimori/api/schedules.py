@@ -54,7 +54,7 @@ class Schedules:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         return [
             Operation(
                 "schedule_explain",
@@ -89,7 +89,7 @@ class Schedules:
         return answer(explanation_view(explanation))
 
     async def upcoming(self, request: Request, query: UpcomingQuery) -> Response:
-        """The next moments of all enabled jobs together, soonest first."""
+        """Return the next moments of all enabled jobs together, soonest first."""
         after = None if query.after is None else parse_moment(query.after, field="after")
         found = await self._service(request).upcoming(query.n, after)
         return answer([NextView(job_id=job.id, time=format_moment(moment)) for job, moment in found])

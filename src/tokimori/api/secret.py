@@ -98,7 +98,9 @@ class Secret:
         return None if self._rates is None else self._rates.refusal(scope, access)
 
     async def _entering(self, request: Request, receive: Receive) -> tuple[Access | None, Response | None]:
-        """Who asks, None where nobody knows him; and the answer to who goes no further. Raises `ClientDisconnect`."""
+        """Return the caller, None if nobody knows him, and the answer to one who goes no further. Raises
+        `ClientDisconnect`.
+        """
         try:
             entered = await self._at_the_page(request, receive) if request.scope["path"] in _PAGE else None
             return entered or (await self._known(request), None)
@@ -108,7 +110,7 @@ class Secret:
             return None, error_answer(fault)
 
     async def _at_the_page(self, request: Request, receive: Receive) -> tuple[Access | None, Response] | None:
-        """Who opens the printed address, logs in or logs out, and the answer to him; None: somebody asks for more."""
+        """Return the caller at the page (entry, login, logout) and the answer; None: he asks for something else."""
         path = request.scope["path"]
         if path == "/" and self._is_entry(request):
             query = parse_qsl(request.url.query, keep_blank_values=True)
@@ -140,7 +142,7 @@ class Secret:
                 await self._sessions.end(*found[1:])
 
     def _is_entry(self, request: Request) -> bool:
-        """Whether somebody opens the printed address."""
+        """Return whether somebody opens the printed address."""
         if request.method not in ("GET", "HEAD"):
             return False
         given = given_in(request.scope["query_string"].decode("latin-1"))
@@ -149,7 +151,7 @@ class Secret:
         return _has(given, self._secret) or self._is_wrong(request)
 
     async def _known(self, request: Request) -> Access | None:
-        """What the sender may do; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
+        """Return the sender's rights; None if nobody knows him. Raises `Unauthorized` and `StoreError`.
 
         A page at another port may have put a cookie beside ours: one right one will do.
         """
@@ -184,7 +186,7 @@ class Secret:
         return _OWNER if token is None else await self._holder(token)
 
     async def _session_of(self, value: str) -> tuple[AccessToken | None, str, str] | None:
-        """Whose session a cookie is (None: the owner's), under which name, and which; None if it is none of ours."""
+        """Return whose session a cookie is (None: the owner's), its name and itself; None if it is none of ours."""
         parts = parts_of_session(value)
         if parts is None:
             return None
@@ -208,7 +210,7 @@ class Secret:
         return False
 
     def _refusal(self, request: Request, fault: Unauthorized | None = None) -> Response:
-        """The same for everybody, whatever was brought, but for whose token is over."""
+        """Return the same for everybody, whatever was brought, but for whose token is over."""
         response = refused(
             request,
             self._page,
@@ -271,7 +273,7 @@ def _without_cookie(request: Request) -> Response:
 
 
 def cookie_name(request: Request) -> str:
-    """The name of the cookie for the port by which the browser knows this door."""
+    """Return the name of the cookie for the port by which the browser knows this door."""
     try:
         port = urlsplit(f"//{request.headers.get('host', '')}").port
     except ValueError:
@@ -280,12 +282,12 @@ def cookie_name(request: Request) -> str:
 
 
 def cookie_value(secret: str, session: str = NO_SESSION) -> str:
-    """What a browser keeps instead of the secret: it opens the same doors, and dies with the secret."""
+    """Return a browser's value in place of the secret: it opens the same doors, and dies with the secret."""
     return session_value(secret, None, session)
 
 
 def given_in(query: str) -> list[str]:
-    """What an address brings as the secret, of all the rest only so much as it takes to find that: it may be long."""
+    """Return the secret in an address, of all the rest only so much as it takes to find that: it may be long."""
     begins = f"{PARAMETER}="
     if begins not in query:
         return []
@@ -294,13 +296,15 @@ def given_in(query: str) -> list[str]:
 
 
 def _cookies(request: Request, name: str) -> list[str]:
-    """The values of all cookies of this name."""
+    """Return the values of all cookies of this name."""
     pairs = (each.partition("=") for header in request.headers.getlist("cookie") for each in header.split(";"))
     return [value.strip() for found, _, value in pairs if found.strip() == name]
 
 
 def _has(given: list[str], right: str) -> bool:
-    """Whether one of them is right. All are compared, in a time that does not depend on how much of one is right."""
+    """Return whether one of them is right. All are compared, in a time that does not depend on how much of one is
+    right.
+    """
     return any([hmac.compare_digest(each.encode(), right.encode()) for each in given])  # noqa: C419 all of them
 
 

@@ -31,7 +31,7 @@ class SecretDeleted(Struct, frozen=True, kw_only=True):
 
 
 class SecretsRotated(Struct, frozen=True, kw_only=True):
-    """How many secrets were encrypted anew."""
+    """Number of secrets that were encrypted anew."""
 
     rotated: int
 
@@ -43,7 +43,7 @@ class Secrets:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every = "/api/v2/secrets"
         one, example = f"{every}/{{name}}", {"value": "correct horse", "jobs": ["mail-"]}
         return [
@@ -54,7 +54,7 @@ class Secrets:
         ]
 
     async def list(self, request: Request) -> Response:
-        """All secrets, by name, without their values."""
+        """Return all secrets, by name, without their values."""
         return answer([secret_view(each) for each in await self._service(request).secrets.list()])
 
     async def set(self, request: Request, body: SecretValue) -> Response:

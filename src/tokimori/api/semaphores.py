@@ -41,7 +41,7 @@ class Semaphores:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, one = "/api/v2/semaphores", "/api/v2/semaphores/{name}"
         return [
             Operation("semaphore_list", "GET", every, self.list, list[SemaphoreView]),
@@ -57,7 +57,7 @@ class Semaphores:
         return page_of(request, views, more=len(found) == query.limit, after=found[-1].name if found else None)
 
     async def show(self, request: Request) -> Response:
-        """One semaphore."""
+        """Return one semaphore."""
         return answer(semaphore_view(await self._service(request).semaphores.get(_name(request))))
 
     async def put(self, request: Request, body: LimitRequest) -> Response:

@@ -70,13 +70,13 @@ class HttpDoor:
 
     @property
     def port(self) -> int:
-        """The port on which it listens."""
+        """Return the port on which it listens."""
         port: int = self._sockets[0].getsockname()[1]
         return port
 
     @property
     def url(self) -> str:
-        """The address for a browser on this machine."""
+        """Return the address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._interface, self._interface)  # noqa: S104 compared
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
@@ -151,7 +151,7 @@ def _addresses(interface: str) -> Sequence[tuple[socket.AddressFamily, str]]:
 
 
 def _listen(addresses: Sequence[tuple[socket.AddressFamily, str]], port: int) -> Sequence[socket.socket]:
-    """A socket on each address that this machine has. `localhost` may mean ::1 where there is no IPv6."""
+    """Return a socket on each address that this machine has. `localhost` may mean ::1 where there is no IPv6."""
     sockets: list[socket.socket] = []
     missing: OSError | None = None
     for family, address in addresses:
@@ -174,7 +174,7 @@ def _close(sockets: Sequence[socket.socket]) -> None:
 
 
 def _listening_socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
-    """A socket that listens at once. Two that are only bound could share a port, and one would fail too late."""
+    """Return a socket that listens at once. Two that are only bound could share a port, and one would fail too late."""
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else asyncio sets no TCP_NODELAY: 40 ms
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -210,7 +210,7 @@ def _not_without_tls(interface: str) -> Refused:
 
 
 def is_loopback(interface: str) -> bool:
-    """Whether only this machine reaches the interface. Raises `InvalidInput` for one that has no address."""
+    """Return whether only this machine reaches the interface. Raises `InvalidInput` for one that has no address."""
     return all(_is_of_the_loopback(address) for _, address in _addresses(interface))
 
 

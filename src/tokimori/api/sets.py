@@ -22,7 +22,7 @@ _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
 
 
 class DeclaredQueue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether a queue is paused, and why: that is told when the pause begins."""
+    """Declaration of a queue: whether it is paused, and the reason, which counts when the pause begins."""
 
     paused: bool
     reason: str | None = None
@@ -46,7 +46,7 @@ class SetRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class WholeSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the set is to have: jobs, each with an `id`, and calendars, queues and semaphores by name."""
+    """Content of a set: jobs, each with an `id`, and calendars, queues and semaphores by name."""
 
     jobs: Annotated[tuple[NewJob, ...], Meta(max_length=MOST_LISTED)]
     calendars: Annotated[dict[str, CalendarChanges], Meta(max_length=MOST_LISTED)] = {}
@@ -64,7 +64,7 @@ class Sets:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         example = {"semaphores": {"printer": {"limit": 2}}, "jobs": [EXAMPLE], "dry_run": True}
         path, one = "/api/v2/sets", "/api/v2/sets/{name}"
         return [

@@ -36,7 +36,7 @@ class TaskQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TaskLogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many of the last lines."""
+    """Number of the last lines to show."""
 
     lines: Annotated[int, Meta(ge=1, le=MOST_LINES)] = 100
 
@@ -70,7 +70,7 @@ class NewBuild(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     restart: bool = False
 
     def record(self) -> BuildRecord:
-        """The build as the service takes it."""
+        """Return the build as the service takes it."""
         return BuildRecord(
             digest=self.digest,
             size=self.size,
@@ -89,7 +89,7 @@ class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TaskDeletion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether what runs is cancelled (`now`)."""
+    """Deletion of a task; `now`: its runs are cancelled."""
 
     now: bool = False
 
@@ -108,7 +108,7 @@ class Tasks:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every, one = "/api/v2/tasks", "/api/v2/tasks/{name}"
         piece, made = _example()
         orders: Sequence[tuple[str, Handler]] = (
@@ -142,7 +142,7 @@ class Tasks:
         return page_of(request, [task_view(each) for each in found], more=more, after=last)
 
     async def show(self, request: Request) -> Response:
-        """A task with its builds, its job and its newest runs."""
+        """Return a task with its builds, its job and its newest runs."""
         return answer(task_state_view(await self._service(request).tasks.state(_name(request))))
 
     async def delete(self, request: Request, query: TaskDeletion) -> Response:
@@ -151,7 +151,7 @@ class Tasks:
         return answer(TaskDeleted(name=_name(request), deleted=True))
 
     async def builds(self, request: Request) -> Response:
-        """The builds of a task that are kept, the newest first."""
+        """Return the builds of a task that are kept, the newest first."""
         return answer([build_view(each) for each in await self._service(request).tasks.builds(_name(request))])
 
     async def put_piece(self, request: Request, body: Piece) -> Response:
@@ -173,7 +173,7 @@ class Tasks:
         return answer(task_view(await self._service(request).tasks.rollback(_name(request), body.digest)))
 
     async def log(self, request: Request, query: TaskLogQuery) -> Response:
-        """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
+        """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         found = await self._service(request).tasks.log(_name(request), query.lines)
         return answer([log_line_view(line) for line in found])
 
@@ -195,7 +195,7 @@ class Tasks:
 
 
 def _example() -> tuple[dict[str, object], dict[str, object]]:
-    """The piece of a build of the task ping_google, and the build."""
+    """Return the piece of a build of the task ping_google, and the build."""
     content = frozen({MAIN: b"print('hello')\n"}, Manifest(task="ping_google"))
     made = {"digest": digest_of(content), "size": len(content), "pieces": 1, "schedule": "every 10 seconds"}
     return {"piece": pieces_of(content)[0]}, made

@@ -7,7 +7,7 @@ from tokimori.errors import Refused
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What the door speaks: TLS 1.2 or later, with the chain in the one file and the key in the other.
+    """Return the TLS context of the door: 1.2 or later, with the chain in the one file and the key in the other.
 
     Raises `Refused` for files that can't be read, are not PEM, do not fit together, or need a password.
     """

@@ -37,7 +37,7 @@ class Tokens:
         self._service = service
 
     def operations(self) -> Sequence[Operation]:
-        """The operations of this part."""
+        """Return the operations of this part."""
         every = "/api/v2/tokens"
         example = {"name": "ci", "role": "operate", "jobs": ["ci-"], "expires": 3600}
         return [
@@ -47,7 +47,7 @@ class Tokens:
         ]
 
     async def list(self, request: Request) -> Response:
-        """All tokens, by name, without what their holders send."""
+        """Return all tokens, by name, without what their holders send."""
         return answer([token_view(each) for each in await self._service(request).tokens.list()])
 
     async def create(self, request: Request, body: NewTokenRequest) -> Response:

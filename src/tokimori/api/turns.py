@@ -29,7 +29,7 @@ _View = TypeVar("_View")
 
 
 async def in_steps(view: Callable[[_Value], _View], values: Sequence[_Value]) -> Sequence[_View]:
-    """The views of these values. Others have their turn meanwhile."""
+    """Return the views of these values. Others have their turn meanwhile."""
     made: list[_View] = []
     for first in range(0, len(values), VIEWS_AT_ONCE):
         if first:
@@ -39,7 +39,7 @@ async def in_steps(view: Callable[[_Value], _View], values: Sequence[_Value]) ->
 
 
 def line_of(request: Request) -> asyncio.Semaphore:
-    """The line in which a request waits that asks for a list or a page: who waits costs nothing.
+    """Return the line in which a request waits that asks for a list or a page: who waits costs nothing.
 
     The store reads for many in a row, and what it has read is made into answers on the loop: all in one step.
     """

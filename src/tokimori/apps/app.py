@@ -54,7 +54,7 @@ MOST_JOBS = 10_000
 
 
 class DeclaredArguments(JobArguments, total=False):
-    """What is said of a job beside its schedule: the fields of a job, and those of its `retry` by themselves.
+    """Terms of a job beside its schedule: the fields of a job, and those of its `retry` by themselves.
 
     Values of a `payload` are those of the function's arguments, which JSON can hold: dates, dataclasses, models.
     """
@@ -94,7 +94,7 @@ class App:
 
     @property
     def client(self) -> Client:
-        """A client for the store, opened when it is first used."""
+        """Return a client for the store, opened when it is first used."""
         if self._client is None:
             self._client = open_client(self.url, author=f"app {self.name}")
         return self._client
@@ -193,7 +193,7 @@ class App:
         return declare
 
     def running(self, *, concurrency: int = 16) -> "Running":
-        """The app at work within this program, while the context lasts: `with app.running():`, or `async with`.
+        """Return the app at work within this program, while the context lasts: `with app.running():`, or `async with`.
 
         So many runs at a time; functions that wait share a loop of their own thread, others get a thread each.
         """
@@ -211,7 +211,7 @@ class App:
         become_node(self, self.url, options)
 
     def _ask(self, job_id: JobId, ask: Callable[[Client], _R], /, connection: object = None) -> _R:
-        """What `ask` returns. A job that no node has declared yet is put in the store; its runs wait for a node."""
+        """Return the result of `ask`. A job that no node has declared yet is stored first; its runs wait for a node."""
         try:
             return ask(self.client)
         except NotFound as missing:
@@ -233,7 +233,7 @@ class App:
         return ask(self.client)
 
     def _with_named(self, job_id: str, below: tuple[str, ...] = ()) -> dict[str, Declared]:
-        """The job, and before it those which it names, as they are declared."""
+        """Return the job, and before it those which it names, as they are declared."""
         known = self._jobs.get(job_id)
         if known is None or job_id in below:
             return {}
@@ -250,14 +250,14 @@ class App:
         self._stored = StoredFunctions(patterns)
 
     def act_of(self, name: str) -> Act:
-        """What does the work of jobs whose `function` is this name: a handler, or else a stored function.
+        """Return the code for jobs whose `function` is this name: a handler, or else a stored function.
 
         Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
         """
         return self.routes.find(name) if self.routes.has(name) or not how_to_allow(name) else self._stored.find(name)
 
     def hello(self, number: int, pid: int) -> Hello:
-        """What a worker process says of the app."""
+        """Return the hello of a worker process about the app."""
         return Hello(
             number=number,
             pid=pid,
@@ -271,7 +271,7 @@ class App:
 
 
 def _spread(fields: Mapping[str, object]) -> dict[str, object]:
-    """The fields, those of `retry` gathered."""
+    """Return the fields, those of `retry` gathered."""
     said = fields.get("retry") or {}
     if not isinstance(said, Mapping):
         return {**fields}  # which is refused

@@ -65,7 +65,7 @@ class Arguments:
             )
 
     def _check_types(self) -> None:
-        """Raises `InvalidInput` for types that no payload could ever fit: it would not be seen before a run failed."""
+        """Raise `InvalidInput` for types that no payload could ever fit: it would not be seen before a run failed."""
         for kind in (self._form, self._kind_of_others):
             try:
                 msgspec.convert({}, kind, dec_hook=_from_json)
@@ -80,14 +80,14 @@ class Arguments:
                 ) from None
 
     def of(self, task: Task) -> dict[str, Any]:
-        """The arguments that the payload of a run says. Raises `UnfitPayload`."""
+        """Return the arguments that the payload of a run says. Raises `UnfitPayload`."""
         try:
             return self.decode(task.payload)
         except InvalidInput as fault:
             raise UnfitPayload from fault
 
     def decode(self, payload: str | None) -> dict[str, Any]:
-        """The arguments that a payload says, by name. Raises `InvalidInput`."""
+        """Return the arguments that a payload says, by name. Raises `InvalidInput`."""
         if payload is None and not self._names:
             return {}
         given = self._given(payload)
@@ -117,7 +117,7 @@ class Arguments:
         raise self._unfit(payload, f"{len(self._names)} arguments need a JSON object with their names")
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
-        """The payload that says these arguments; None where there are none. Raises `InvalidInput`."""
+        """Return the payload that says these arguments; None where there are none. Raises `InvalidInput`."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
@@ -152,12 +152,12 @@ class Arguments:
 
 
 def arguments_of(target: Callable[..., object]) -> Arguments:
-    """The arguments of a function, or of the method which does the work of a class. Raises `InvalidInput`."""
+    """Return the arguments of a function, or of the method which does the work of a class. Raises `InvalidInput`."""
     return method_of(target)[1] if inspect.isclass(target) else Arguments(target)
 
 
 def method_of(target: type, name: str | None = None) -> tuple[str, Arguments]:
-    """The name of the method which does the work of a class (`run`, else `perform`), and its arguments.
+    """Return the name of the method which does the work of a class (`run`, else `perform`), and its arguments.
 
     Raises `InvalidInput`.
     """
@@ -174,7 +174,7 @@ def method_of(target: type, name: str | None = None) -> tuple[str, Arguments]:
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that does the work: itself, that of a partial, or the `__call__` of an object."""
+    """Return the function that does the work: itself, that of a partial, or the `__call__` of an object."""
     while isinstance(function, partial):
         function = function.func
     found: Any = function
@@ -184,7 +184,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """The name of a function or class. Raises `InvalidInput` for what has none, such as a lambda."""
+    """Return the name of a function or class. Raises `InvalidInput` for what has none, such as a lambda."""
     name: str = getattr(_called(function), "__name__", "<>")
     if "<" in name or name == "__call__":
         raise InvalidInput(f"id: {function!r} has no name", field="id", allowed='a name, as in app.job(id="…")')
@@ -209,7 +209,7 @@ def _check_called(function: Callable[..., object], name: str, *, bound: bool) ->
 
 
 def _first_of(function: Callable[..., object]) -> str | None:
-    """The name of the first parameter of a plain function."""
+    """Return the name of the first parameter of a plain function."""
     return next(iter(inspect.signature(function).parameters), None) if inspect.isfunction(function) else None
 
 
@@ -239,7 +239,9 @@ def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[s
 
 
 def _from_json(kind: Any, value: Any) -> Any:
-    """A value of a type that msgspec does not know: one of `TEXTS`, or a model of pydantic, which reads itself."""
+    """Return a value of a type that msgspec does not know: one of `TEXTS`, or a model of pydantic, which reads
+    itself.
+    """
     if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):
         return kind(value)
     validate = getattr(kind, "model_validate", None)

@@ -152,7 +152,7 @@ class Attempt:
                 self.write(_traceback(fault))
 
     def _begin(self) -> None:
-        """What it asks for goes on from where the run stands, or from its span.
+        """Begin. Requests from here continue the run's trace, or its span.
 
         Raises `Interrupted` where it was told to end before: then nobody interrupts it.
         """
@@ -163,7 +163,7 @@ class Attempt:
             raise Interrupted
 
     def forked(self) -> None:
-        """This is a child that was forked while it ran: nothing of its output is ours."""
+        """Give up the output in a child that was forked while the attempt ran: nothing of it is ours."""
         self._forked, self._lock = True, Lock()  # a thread that is not here may have held that of before
 
     def _leave_if_forked(self, fault: BaseException | None = None) -> None:
@@ -175,7 +175,7 @@ class Attempt:
         return span_of(tracer, self.begin.handler, self.begin.traceparent, about)
 
     def end_because(self, why: str, *, lost: bool) -> None:
-        """It is to end: it is told, and interrupted."""
+        """Ask the attempt to end, and interrupt it."""
         self.task.end_because(why, lost=lost)
         if self.coroutine is not None:
             if self._begun:  # a task that is cancelled before its first step never takes it, and tells no end
@@ -192,7 +192,7 @@ class Attempt:
         return Finished(returned) if self.begin.returning_succeeds else Failed(UNSAID)
 
     def _fallen(self, fault: BaseException) -> End:
-        """What an exception means: an error, with its traceback in the output. What was said before it stays said."""
+        """Return the end that an exception means: an error, with its traceback in the output. Earlier words stay."""
         interrupted = isinstance(fault, Interrupted | asyncio.CancelledError) and self.task.cancelled
         unfit = isinstance(fault, UnfitPayload)
         fault = (fault.__cause__ if unfit else None) or fault
@@ -207,7 +207,7 @@ class Attempt:
         self._tells(self)
 
     def noted(self) -> wire.Noted | None:
-        """What it has told of itself, if that is new."""
+        """Return its notes, if they are new."""
         told, self._untold = self._untold, None
         if told is None:
             return None
@@ -280,18 +280,18 @@ class Attempt:
         return self._is_over
 
     def growth(self) -> wire.Grew:
-        """What it has written last."""
+        """Return what it has written last."""
         with self._lock:
             size, tail = (0, b"") if self._output is None else (self._output.size, self._output.recent())
         return wire.Grew(number=self.begin.number, size=size, tail=tail)
 
     def exits(self, status: int) -> wire.Ended:
-        """What is told of its end where it ends its process."""
+        """Return the end of an attempt that ends its process."""
         end = self.task.end() or Failed(f"it ended its worker process: os._exit({status})")
         return replace(self.ended(end), exits=True)
 
     def ended(self, end: End) -> wire.Ended:
-        """What is told of its end."""
+        """Return the message about its end."""
         self._leave_if_forked()
         self._gather()
         try:
@@ -345,7 +345,7 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
 
 
 def _clean(text: str) -> str:
-    """A text that every store can keep."""
+    """Return a text that every store can keep."""
     found = clean(text).encode()
     if len(found) > MOST_TEXT:
         edge = MOST_TEXT // 2 - len(_CUT)
@@ -354,7 +354,7 @@ def _clean(text: str) -> str:
 
 
 def _words(fault: BaseException) -> str:
-    """Its kind and its text, which code of the program may write."""
+    """Return its kind and its text, which code of the program may write."""
     kind = type(fault).__qualname__
     try:
         text = str(fault)
@@ -371,7 +371,7 @@ def _traceback(fault: BaseException) -> str:
 
 
 def _below(fault: BaseException) -> BaseException:
-    """The exception, its traceback without our own frames at the top."""
+    """Return the exception, its traceback without our own frames at the top."""
     frames = fault.__traceback__
     while (
         frames is not None

@@ -1,4 +1,4 @@
-"""What the types of arguments leave open: keys that a closed one does not have, and values that JSON would change."""
+"""Closed types of arguments: unknown keys, and values that JSON would change."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import is_dataclass
@@ -21,7 +21,7 @@ _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
 
 
 def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: str = "$.") -> None:
-    """Raises `msgspec.ValidationError` for a key of a TypedDict or dataclass that it does not have: it would vanish."""
+    """Raise `msgspec.ValidationError` for a key of a TypedDict or dataclass that it does not have: it would vanish."""
     for name in kinds.keys() & given.keys():
         for kind, value, path in _within(kinds[name], given[name], root if root == "$" else f"{root}{name}"):
             known = _keys_of(kind)
@@ -36,7 +36,9 @@ def has_closed(kind: Any) -> bool:
 
 
 def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> tuple[str, object] | None:
-    """The first value that nothing says the type of, and that JSON would make something else; None: there is none."""
+    """Return the first value that nothing says the type of, and that JSON would make something else; None: there is
+    none.
+    """
     for name, value in values.items():
         for kind, each, path in _within(kinds[name], value, str(name)):
             is_open = _is_open(kind) or (isinstance(each, dict) and _parts_of(_bare(kind))[:1] == (Any,))
@@ -53,13 +55,13 @@ def _is_json(value: object) -> bool:
 
 
 def _parts_of(kind: Any) -> tuple[Any, ...]:
-    """The types of which it is made."""
+    """Return the types of which it is made."""
     origin, arguments = get_origin(kind), get_args(kind)
     return () if origin is Literal else arguments[:1] if origin is Annotated else arguments
 
 
 def _keys_of(kind: Any) -> Mapping[str, Any] | None:
-    """The keys that a TypedDict or dataclass has, with their types; None for another type."""
+    """Return the keys that a TypedDict or dataclass has, with their types; None for another type."""
     return _keys_of_class(kind) if isinstance(kind, type) and get_origin(kind) is None else None
 
 
@@ -76,7 +78,7 @@ def _keys_of_class(kind: type) -> Mapping[str, Any] | None:
 
 
 def _within(kind: Any, value: object, path: str) -> Iterator[Found]:
-    """The type with its value, and all that they hold."""
+    """Yield the type with its value, and all that they hold."""
     yield kind, value, path
     for part in _parts(_bare(type(value) if _is_open(kind) else kind), value, path):
         yield from _within(*part)
@@ -88,7 +90,7 @@ def _is_open(kind: Any) -> bool:
 
 
 def _bare(kind: Any) -> Any:
-    """The type; of one that does not say of what it is made: of anything."""
+    """Return the type; of one that does not say of what it is made: of anything."""
     return _BARE.get(kind, kind) if isinstance(kind, type) else kind
 
 

@@ -1,4 +1,4 @@
-"""Whether threads only wait for each other: Python's interpreter has one lock. Pure.
+"""Advice on threads that only wait for each other, for Python's interpreter has one lock. Pure.
 
 Sixteen threads that burn CPU get no more done than one of them, and hand on the lock up to 200 times a second. The next
 one is often woken on the core of the last one, while another core idles: that took a tenth of two cores.
@@ -27,7 +27,7 @@ LATELY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one thread did for a while: the CPU it used (seconds), and whether it took something new."""
+    """Work of one thread for a while: CPU used (seconds), and whether it took something new."""
 
     cpu: float
     took: bool
@@ -35,7 +35,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which of these threads shall take nothing more, and how many others shall be woken; None: as many as can be."""
+    """Threads that shall take nothing more, and how many others shall wake; None: as many as can be."""
 
     rest: frozenset[int] = frozenset()
     wake: int | None = None
@@ -54,11 +54,11 @@ class Contention:
         """Seconds between two probes, and whether the last one is under way."""
 
     def lately(self, at: float) -> bool:
-        """Whether more threads would only have waited for the lock a moment ago."""
+        """Return whether more threads would only have waited for the lock a moment ago."""
         return at - self._contended_at < LATELY
 
     def advise(self, share: float, own: float, uses: Sequence[Use], at: float) -> Advice:
-        """What follows from the share of a core that the process has used, and from what each did since the last time.
+        """Return advice, from the share of a core that the process has used, and from each thread's work.
 
         `own` is the part of it that all threads of functions have used, those that wait for work now included.
 

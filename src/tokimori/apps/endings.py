@@ -1,4 +1,4 @@
-"""What a function may say of its own end: the outcomes that an attempt may ask for, its result still a Python value."""
+"""Ends that a function may ask for, its result still a Python value."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 
 
 class Finished(Struct, frozen=True):
-    """It did what it should. What it returned becomes JSON, or a failure where that can't be (`Succeeded`)."""
+    """Success. The returned value becomes JSON, or a failure if that can't be (`Succeeded`)."""
 
     result: object = None
 

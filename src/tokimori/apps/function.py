@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class AskArguments(RequestArguments, total=False):
-    """How a run is asked for, beside its arguments.
+    """Terms of a request, beside its arguments.
 
     With a `connection` it exists exactly if the transaction of that commits, as `Client.trigger` says.
     """
@@ -38,7 +38,7 @@ class Ask(Protocol):
     """Asks by the client of the app, which declares the job first where no node has done so yet."""
 
     def __call__(self, ask: Callable[[Client], _T], /, connection: object = None) -> _T:
-        """What `ask` returns or raises."""
+        """Return or raise what `ask` does."""
         ...
 
 
@@ -57,7 +57,9 @@ class JobFunction(Generic[_P, _R]):
         return self._function(*args, **kwargs)
 
     def check_payload(self, payload: Payload | None, *, is_scheduled: bool) -> str | None:
-        """The payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need one."""
+        """Return the payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need
+        one.
+        """
         text = payload if payload is None or isinstance(payload, str) else text_of(payload, "payload")
         if text is not None or is_scheduled:
             self._arguments.decode(text)
@@ -68,7 +70,7 @@ class JobFunction(Generic[_P, _R]):
         return self.asked().enqueue(*args, **kwargs)
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
-        """A request with these arguments, one of many for `enqueue_many`. Raises `InvalidInput`."""
+        """Return a request with these arguments, one of many for `enqueue_many`. Raises `InvalidInput`."""
         return self.asked().request(*args, **kwargs)
 
     def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
@@ -78,11 +80,13 @@ class JobFunction(Generic[_P, _R]):
         return self._ask(lambda client: client.trigger_many(self.job_id, wanted, parent=parent))
 
     def at(self, when: Ahead) -> "Asking[_P]":
-        """A run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`, `fn.at(timedelta(hours=2))`."""
+        """Return a run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`,
+        `fn.at(timedelta(hours=2))`.
+        """
         return self.asked(at=when)
 
     def asked(self, **how: Unpack[AskArguments]) -> "Asking[_P]":
-        """A run with a `key`, `priority`, `debounce`, `connection`, …: `fn.asked(key="order-17").enqueue(…)`."""
+        """Return a run with a `key`, `priority`, `debounce`, `connection`, …: `fn.asked(key="order-17").enqueue(…)`."""
         return Asking(self.job_id, self._arguments, self._ask, how)
 
 
@@ -100,7 +104,7 @@ class Asking(Generic[_P]):
         self._how = how
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
-        """A request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
+        """Return a request with these arguments, for `enqueue_many`. Raises `InvalidInput`."""
         return cast("PlainRequest", {**self._how, "payload": self._payload(args, kwargs)})
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:

@@ -29,7 +29,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def text_of(value: object, what: str) -> str:
-    """The value as JSON. Raises `InvalidInput` where it can't be."""
+    """Return the value as JSON. Raises `InvalidInput` where it can't be."""
     try:
         text = msgspec.json.encode(value, enc_hook=_to_json).decode()
         if "null" in text and what != "result":  # msgspec writes numbers so that are none; what has ended stays so
@@ -42,7 +42,7 @@ def text_of(value: object, what: str) -> str:
 
 
 def kept(text: str, what: str) -> str:
-    """The JSON itself, if it can be kept. Raises `InvalidInput`."""
+    """Return the JSON itself, if it can be kept. Raises `InvalidInput`."""
     size = len(text.encode())
     if size > MOST_TEXT or "\\u0000" in text:
         raise InvalidInput(
@@ -55,12 +55,12 @@ def kept(text: str, what: str) -> str:
 
 
 def clean(text: str) -> str:
-    """A text that every store can keep."""
+    """Return a text that every store can keep."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
 def value_of(payload: str) -> Any:
-    """The JSON value of a payload; a text that is no JSON is itself."""
+    """Return the JSON value of a payload; a text that is no JSON is itself."""
     try:
         return _DECODER.decode(payload)
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def value_of(payload: str) -> Any:
 
 
 def _check_finite(value: object) -> None:
-    """Raises `ValueError` for a number that JSON can't hold, in what is made of builtin types alone."""
+    """Raise `ValueError` for a number that JSON can't hold, in what is made of builtin types alone."""
     match value:
         case float() if not math.isfinite(value):
             raise ValueError(f"JSON can't hold the number {value}")

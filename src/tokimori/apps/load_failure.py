@@ -1,4 +1,4 @@
-"""Why an app can't be loaded: what mends it, and where in its own code that is."""
+"""Reasons why an app can't be loaded: what mends it, and the line in its own code."""
 
 import sys
 import sysconfig
@@ -20,7 +20,7 @@ _MOST_PLACES = 20
 
 
 def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
-    """What a person is told who starts a node with the app `said`, and what is allowed instead, if that is known."""
+    """Return the message for a node with the app `said`, and what is allowed instead, if that is known."""
     places = own_places(fault)
     lines = [f"app: {said!r} can't be loaded: {_words(fault)}"]
     if mends := _mends(fault, places):
@@ -30,7 +30,7 @@ def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
 
 
 def own_places(fault: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of the user's own code, the one where it was raised last."""
+    """Return the frames of the user's own code, the one where it was raised last."""
     return [each for each in traceback.extract_tb(fault.__traceback__) if _is_own(each.filename)]
 
 

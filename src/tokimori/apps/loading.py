@@ -1,4 +1,4 @@
-"""How an app is found: `package.module:name`, or `path/to/file.py:name`."""
+"""Names of apps: `package.module:name`, or `path/to/file.py:name`."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def _load(said: str, require: Sequence[str]) -> App:
 
 
 def _imported(name: str) -> ModuleType:
-    """The module of this name, as far as the line that runs its app: Python would forget one that ends there."""
+    """Return the module of this name, as far as the line that runs its app: Python would forget one that ends there."""
     try:
         return import_module(name)
     except Begun as begun:
@@ -75,7 +75,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _from_file(file: Path) -> ModuleType:
-    """The module in a file, under the name of the file: what it pickles and logs says that name."""
+    """Return the module in a file, under the name of the file: what it pickles and logs says that name."""
     file = file.absolute()
     sys.path.insert(0, _folder(str(file.parent)))
     name = name_of_file(file)
@@ -89,7 +89,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _folder(said: str) -> str:
-    """The folder as Python looks for modules in it. Raises `Refused`."""
+    """Return the folder as Python looks for modules in it. Raises `Refused`."""
     folder = Path(said).absolute()
     if fault := _foreign(folder):
         raise _refused(folder, fault)
@@ -97,7 +97,7 @@ def _folder(said: str) -> str:
 
 
 def _foreign(folder: Path) -> str | None:
-    """Why a module in this folder may be another user's, where that matters: to root."""
+    """Return why a module in this folder may be another user's, if that matters: to root."""
     try:
         return others_add(folder) if user_id() == 0 else None
     except OSError:

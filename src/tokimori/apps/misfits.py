@@ -1,4 +1,4 @@
-"""What in a payload does not fit: why, where, and the value that stands there."""
+"""Misfits of a payload: why, where, and the value there."""
 
 import json
 import re
@@ -23,7 +23,7 @@ class Misfit(NamedTuple):
 
 
 def misfit_of(fault: Exception, given: object) -> Misfit:
-    """What an error of msgspec, or of a model within what it reads, says of the JSON that was given."""
+    """Return the misfit in the given JSON, from an error of msgspec, or of a model within."""
     said = _AT.fullmatch(str(fault))
     if said is None:
         return Misfit(str(fault), None)
@@ -36,7 +36,7 @@ def misfit_of(fault: Exception, given: object) -> Misfit:
 
 
 def _first_of_model(fault: Exception) -> tuple[str, Sequence[str | int]] | None:
-    """What pydantic says first, and where within the model: `loc` ends with what is missing, where something is."""
+    """Return pydantic's first error and its place in the model: `loc` ends with what is missing, if something is."""
     errors = getattr(fault.__cause__, "errors", None)
     if errors is None:
         return None
@@ -45,7 +45,7 @@ def _first_of_model(fault: Exception) -> tuple[str, Sequence[str | int]] | None:
 
 
 def _shown(given: Any, steps: Sequence[tuple[str, str]]) -> str:
-    """The JSON at these steps, each a name or an index; of what is not there, that around it."""
+    """Return the JSON at these steps, each a name or an index; of what is not there, that around it."""
     for name, index in steps:
         try:
             given = given[name or int(index)]

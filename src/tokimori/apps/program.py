@@ -52,7 +52,7 @@ def become_node(app: object, url: str | None, options: Sequence[str]) -> None:
 
 
 def place_of(app: object) -> str:
-    """Where worker processes find an app of the program that runs: FILE:NAME, or MODULE:NAME. Raises `Refused`."""
+    """Return the place of an app of this program: FILE:NAME, or MODULE:NAME. Raises `Refused`."""
     program = sys.modules["__main__"]
     file = getattr(program, "__file__", None)
     name = next((name for name, value in _names(vars(program)) if value is app), None)
@@ -67,7 +67,9 @@ def place_of(app: object) -> str:
 
 
 def name_of_module(names: dict[str, Any]) -> str:
-    """The name of the module with these names: of the program itself that under which worker processes load it."""
+    """Return the name of the module with these names: of the program itself that under which worker processes load
+    it.
+    """
     name: str = names.get("__name__", "__main__")
     if name == "__main__" and (spec := names.get("__spec__")) is not None:
         name = spec.name
@@ -77,12 +79,14 @@ def name_of_module(names: dict[str, Any]) -> str:
 
 
 def name_of_file(file: Path) -> str:
-    """The name of the module in a file: of one that stands for its folder (`python FOLDER`) that of the folder."""
+    """Return the name of the module in a file: of one that stands for its folder (`python FOLDER`) that of the
+    folder.
+    """
     return file.parent.name if file.stem == "__main__" else file.stem
 
 
 def _names(known: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """The names of a module, and then those of the modules that it names."""
+    """Yield the names of a module, and then those of the modules that it names."""
     yield from known.items()
     for name, value in known.items():
         if ismodule(value):

@@ -15,7 +15,7 @@ _R = TypeVar("_R")
 
 
 def retry(attempts: int = 3, delay: Span = 0.0, backoff: float = 1.0) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator: a call that raises is tried again, `attempts` times in all.
+    """Return a decorator: a call that raises is tried again, `attempts` times in all.
 
     It waits for `delay` before the second try, and `backoff` times as long before each further one. The last error is
     raised. Raises `InvalidInput`.

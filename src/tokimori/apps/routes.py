@@ -30,14 +30,14 @@ class Route:
 
     @property
     def act(self) -> Act:
-        """Raises `InvalidInput` where what it names can't be imported."""
+        """Raise `InvalidInput` if what it names can't be imported."""
         if self._act is None:
             self._act = act_of(imported(self._target) if isinstance(self._target, str) else self._target)
         return self._act
 
 
 def checked(handler: object) -> Handler:
-    """A name, or a pattern of names. Raises `InvalidInput`."""
+    """Return a name, or a pattern of names. Raises `InvalidInput`."""
     if isinstance(handler, str):
         return check_handler_name(handler, field="handler")
     if isinstance(handler, re.Pattern) and isinstance(handler.pattern, str):
@@ -71,19 +71,19 @@ class Routes:
         self._first.cache_clear()
 
     def names(self) -> list[str]:
-        """The names."""
+        """Return the names."""
         return [route.handler for route in self._routes if isinstance(route.handler, str)]
 
     def patterns(self) -> list[str]:
-        """The regular expressions."""
+        """Return the regular expressions."""
         return [text_of_pattern(each.handler) for each in self._routes if isinstance(each.handler, re.Pattern)]
 
     def has(self, name: str) -> bool:
-        """Whether one of them is for this name."""
+        """Return whether one of them is for this name."""
         return self._first(name) is not None
 
     def find(self, name: str) -> Act:
-        """What handles runs of this name. Raises `InvalidInput` if nothing does."""
+        """Return the code for runs of this name. Raises `InvalidInput` if there is none."""
         route = self._first(name)
         if route is not None:
             return route.act
@@ -99,7 +99,7 @@ class Routes:
 
 
 def act_of(target: Callable[..., object]) -> Act:
-    """What a function or class does with a task. Its arguments are typed by its signature. Raises `InvalidInput`."""
+    """Return the code of a function or class. Its arguments are typed by its signature. Raises `InvalidInput`."""
     if inspect.isclass(target):
         return _act_of_class(target)
     arguments = Arguments(target)
@@ -112,7 +112,7 @@ def act_of(target: Callable[..., object]) -> Act:
 
 
 def act_of_method(target: type, name: str) -> Act:
-    """What a method of a class does with a task, which the object gets as its `task`. Raises `InvalidInput`."""
+    """Return the code of a class's method. The object gets the task as its `task`. Raises `InvalidInput`."""
     _, arguments = method_of(target, name)
 
     def act(task: Task) -> Any:
@@ -124,7 +124,9 @@ def act_of_method(target: type, name: str) -> Act:
 
 
 def _act_of_class(target: type) -> Act:
-    """A class has `run`, or `perform` with `before_perform` (False: skip it) and `after_perform`, and gets `task`."""
+    """Return the code of a class with `run`, or `perform` with `before_perform` (False: skip it) and `after_perform`;
+    it gets `task`.
+    """
     name, arguments = method_of(target)
 
     def act(task: Task) -> Any:
@@ -168,7 +170,9 @@ def _after(made: Any) -> None:
 
 
 def _like(act: Act, target: Callable[..., object]) -> Act:
-    """The same, as a coroutine function where the target is one: those share the loop, the others get a thread."""
+    """Return the same, as a coroutine function where the target is one: those share the loop, the others get a
+    thread.
+    """
     if not is_awaited(target):
         return act
 
@@ -179,7 +183,7 @@ def _like(act: Act, target: Callable[..., object]) -> Act:
 
 
 def imported(path: str) -> Callable[..., object]:
-    """What `package.module:Name` names. Raises `InvalidInput`."""
+    """Return what `package.module:Name` names. Raises `InvalidInput`."""
     module, _, name = path.partition(":")
     try:
         found: Any = import_module(module)

@@ -96,7 +96,7 @@ class Running:
                         return None
 
     async def _keep_a_node(self) -> None:
-        """One that dies is replaced at once, though functions that it gave may go on for long.
+        """Replace a node that dies at once, though functions that it gave may go on for long.
 
         Where one after the other dies soon the next comes ever later: the program may be of a version that none knows.
         """
@@ -114,7 +114,7 @@ class Running:
             log.warning("the node of the app %s has gone; another one takes its place", self._app.name)
 
     def _gives_up(self, fault: BaseException) -> bool:
-        """Whether the first node did not start, which is told to who enters."""
+        """Return whether the first node did not start, which is raised to whoever enters."""
         if self._ready.done():
             log.error("the node of the app %s fell", self._app.name, exc_info=fault)
             return False

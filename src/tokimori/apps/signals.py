@@ -14,7 +14,7 @@ Hand = Callable[[Act, Any], None]
 
 
 def carry_out(act: Act, data: Any) -> None:
-    """Where nothing is between."""
+    """Carry out the code, with nothing between."""
     act(data)
 
 
@@ -38,7 +38,7 @@ class Signals:
                 self._hand(act, _value_of(data))
 
     def tell(self, name: str, data: str | None) -> None:
-        """One has come."""
+        """Receive a signal."""
         with self._lock:
             act = self._acts.get(name)
             if act is None:
@@ -75,7 +75,7 @@ class SignalThread:
         self._acts.put(act)
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Receive no more."""
         self._is_over = True
         if self._thread is not None:
             self._acts.put(None)

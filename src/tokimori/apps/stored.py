@@ -17,14 +17,16 @@ from tokimori.model.handlers import how_to_allow, pattern_of_stored
 
 
 class StoredFunctions:
-    """Those that these patterns allow, such as `reports.tasks:*`. Each is imported when a run first needs it."""
+    """Stored functions that these patterns allow, such as `reports.tasks:*`. Each is imported when a run first needs
+    it.
+    """
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         self.patterns = [pattern_of_stored(text) for text in allowed]
         self._acts: dict[str, Act] = {}
 
     def find(self, name: str) -> Act:
-        """What does the work. Raises `Refused` for what is not allowed, `InvalidInput` for what can't be run."""
+        """Return the code. Raises `Refused` for what is not allowed, `InvalidInput` for what can't be run."""
         if not any(re.fullmatch(pattern, name) for pattern in self.patterns):
             raise Refused(f"function: {name!r} is not imported: {how_to_allow(name)}", field="function", value=name)
         if name not in self._acts:
@@ -47,7 +49,7 @@ def _act_of(name: str) -> Act:
 
 
 def _defined_in(module: str, owner: str, name: str) -> Callable[..., Any]:
-    """The function or class of this module. Raises `InvalidInput`."""
+    """Return the function or class of this module. Raises `InvalidInput`."""
     try:
         found: Any = getattr(import_module(module), owner)
     except (ImportError, AttributeError, ValueError) as fault:

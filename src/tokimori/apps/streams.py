@@ -1,4 +1,4 @@
-"""What functions print and log goes to the output of their run."""
+"""Streams that lead what functions print and log to the output of their run."""
 
 import codecs
 import ctypes
@@ -38,28 +38,28 @@ class RunStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of texts which a run keeps."""
+        """Return the encoding of texts that a run keeps."""
         return "utf-8"
 
     @property
     def buffer(self) -> "io.RawIOBase":
-        """The same for bytes, as programs have it that choose how their output is encoded."""
+        """Return the same for bytes, as programs have it that choose how their output is encoded."""
         return _Bytes(self)
 
     def detach(self) -> "BinaryIO":
-        """The same, for programs that put another text stream around it."""
+        """Return the same, for programs that put another text stream around it."""
         return cast("BinaryIO", self.buffer)
 
     @property
     def line_buffering(self) -> bool:
-        """It is, as programs ask that make another stream like this one."""
+        """Return True, for programs that make another stream like this one."""
         return True
 
     def reconfigure(self, **_: object) -> None:
         """Change nothing: a run keeps UTF-8, line by line."""
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
@@ -74,7 +74,7 @@ class RunStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """What runs write is not held back."""
+        """Do nothing: what runs write is not held back."""
         self._otherwise.flush()
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class RunStream(io.TextIOBase):
         self.flush()
 
     def fileno(self) -> int:
-        """The descriptor of the process, for libraries that ask for it."""
+        """Return the descriptor of the process, for libraries that ask for it."""
         return self._otherwise.fileno()
 
 
@@ -94,7 +94,7 @@ class _Bytes(io.RawIOBase):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, data: object) -> int:

@@ -27,7 +27,7 @@ MOST_PROGRESS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a function has told of itself so far."""
+    """Notes of a function so far."""
 
     progress: float | None = None
     text: str | None = None
@@ -66,38 +66,38 @@ class Task:
 
     @property
     def job_id(self) -> str:
-        """The job."""
+        """Return the job."""
         return self._facts.job_id
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """Return the run."""
         return self._facts.run_id
 
     @property
     def payload(self) -> str | None:
-        """The payload of the run, as it is kept."""
+        """Return the payload of the run, as it is kept."""
         return self._facts.payload
 
     @property
     def data(self) -> Any:
-        """The payload of the run: its value where it is JSON, else the text; None without one."""
+        """Return the payload of the run: its value where it is JSON, else the text; None without one."""
         payload = self._facts.payload
         return None if payload is None else value_of(payload)
 
     @property
     def scheduled_at(self) -> datetime:
-        """The moment that the schedule named, or for which the run was asked (UTC)."""
+        """Return the moment that the schedule named, or for which the run was asked (UTC)."""
         return to_datetime(self._facts.scheduled_at)
 
     @property
     def due_at(self) -> datetime:
-        """When it was due: the job's delay and jitter later (UTC)."""
+        """Return when it was due: the job's delay and jitter later (UTC)."""
         return to_datetime(self._facts.due_at)
 
     @property
     def attempt(self) -> int:
-        """Which try this is; the first one is 1."""
+        """Return the number of this try; the first one is 1."""
         return self._facts.attempt
 
     @property
@@ -107,36 +107,36 @@ class Task:
 
     @property
     def deadline(self) -> datetime | None:
-        """When its time is over (UTC)."""
+        """Return when its time is over (UTC)."""
         deadline = self._facts.deadline
         return None if deadline is None else to_datetime(deadline)
 
     @property
     def traceparent(self) -> str | None:
-        """Where the run stands in a trace (W3C Trace Context), for what is called from here; None: in none."""
+        """Return the run's place in a trace (W3C Trace Context), for calls from here; None: in none."""
         return self._facts.traceparent
 
     @property
     def parent_run_id(self) -> str | None:
-        """The run after which, or by which, this one was asked for."""
+        """Return the run after which, or by which, this one was asked for."""
         return self._facts.parent_run_id
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is to end: it was cancelled, its time is over, its node stops or the claim is lost."""
+        """Return whether it is to end: cancelled, out of time, its node stops or the claim is lost."""
         return self._ends_because is not None
 
     def finish(self, result: object = None) -> None:
-        """It has done what it should. `result`, as JSON, becomes the payload of the run's children."""
+        """End as succeeded. `result`, as JSON, becomes the payload of the run's children."""
         self._decide(Finished(result))
 
     def fail(self, error: str) -> None:
-        """It has not; the job's policy says whether it is tried again."""
+        """End as failed; the job's policy decides about a retry."""
         check_text("error", error)
         self._decide(Failed(error))
 
     def retry(self, *, after: Span | None = None, at: datetime | None = None) -> None:
-        """It is to be tried again: `after` so long (default: the job's `retry.wait`), or `at` a moment.
+        """Ask for a retry `after` so long (default: the job's `retry.wait`), or `at` a moment.
 
         Raises `InvalidInput`.
         """
@@ -157,7 +157,7 @@ class Task:
         self._decide(Released("the function released it", asked=True))
 
     def hold(self, reason: str = "the function asks for a person") -> None:
-        """A person is to look at it before it goes on (`tokimori run resume`)."""
+        """Ask for a person to look at it before it goes on (`tokimori run resume`)."""
         check_text("reason", reason)
         self._decide(Hold(reason))
 
@@ -193,7 +193,7 @@ class Task:
 
     @property
     def checkpointed(self) -> Any:
-        """What this attempt or an earlier one has kept last; None at the first, and where nothing was."""
+        """Return the last checkpoint of this attempt or an earlier one; None if there is none."""
         text = self._told.checkpoint or self._facts.checkpoint
         return None if text is None else value_of(text)
 
@@ -210,16 +210,16 @@ class Task:
     # For whoever runs the function
 
     def signal(self, name: str, data: str | None) -> None:
-        """A signal has come, with data as JSON."""
+        """Receive a signal, with data as JSON."""
         self._heard().tell(name, data)
 
     def end_because(self, why: str, *, lost: bool) -> None:
-        """It is to end."""
+        """Ask the function to end."""
         self._ends_because = self._ends_because or why
         self._lost = self._lost or lost
 
     def end(self) -> End | None:
-        """What the function has said."""
+        """Return the end that the function has asked for."""
         return self._end
 
     def write(self, text: str) -> None:
@@ -227,7 +227,7 @@ class Task:
         self._write(text)
 
     def close(self) -> None:
-        """Its attempt is over, and hears no more of it.
+        """End the task: its attempt is over, and receives no more.
 
         The task lets go of the attempt, which holds it: to find each such pair took the garbage collector a fifth of
         what a no-op costs.
@@ -263,7 +263,9 @@ def _dropped(*_: object) -> None:
 
 
 def current_task() -> Task:
-    """The task in hand of the function or the command that calls this. Raises `Refused` where no run is worked on."""
+    """Return the task in hand of the function or the command that calls this. Raises `Refused` where no run is worked
+    on.
+    """
     task = _current.get()
     if task is None:
         from tokimori.apps.command_task import task_of_command  # noqa: PLC0415  most code is a function's
@@ -277,7 +279,7 @@ def current_task() -> Task:
 
 
 def task_in_hand() -> Task | None:
-    """The task in hand, if there is one."""
+    """Return the task in hand, if there is one."""
     return _current.get()
 
 

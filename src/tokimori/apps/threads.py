@@ -28,20 +28,20 @@ SHORTEST = 0.005
 
 
 class Clocks(Protocol):
-    """What time it is, and how much CPU was used (seconds)."""
+    """Clocks of time and of used CPU (seconds)."""
 
     def now(self) -> float:
-        """Of a clock that goes on evenly."""
+        """Return the time of a clock that goes on evenly."""
 
     def cpu(self) -> float:
-        """Used by all threads of the process."""
+        """Return what all threads of the process have used."""
 
     def of_this_thread(self) -> Callable[[], float]:
-        """What tells, in any thread, how much CPU the calling one has used."""
+        """Return a clock of the CPU that the calling thread has used, for any thread."""
 
 
 class SystemClocks:
-    """Those of this machine."""
+    """Clocks of this machine."""
 
     def now(self) -> float:
         """See `Clocks`."""
@@ -58,7 +58,7 @@ class SystemClocks:
 
 
 class _Thread:
-    """What wakes one of them, and what it has done."""
+    """A thread's wake-up, and its work."""
 
     def __init__(self) -> None:
         self.woken = threading.Lock()
@@ -72,7 +72,7 @@ class _Thread:
         self._cpu_before = 0.0
 
     def used(self) -> Use:
-        """What it did since that was last asked."""
+        """Return its work since the last call."""
         cpu, taken = self.cpu(), self.taken
         use = Use(cpu - self._cpu_before, took=taken > self._taken_before)
         self._cpu_before, self._taken_before = cpu, taken
@@ -178,7 +178,7 @@ class Threads(Generic[_T]):
             self._look_after(now)
 
     def _advised(self, now: float) -> int | None:
-        """How many to wake (None: as many as can be), when some were told to rest."""
+        """Return how many to wake (None: as many as can be), when some were told to rest."""
         cpu, (since, before) = self._clocks.cpu(), self._since
         if self._none_rests or now - since < SHORTEST:
             return None
@@ -209,7 +209,9 @@ class Threads(Generic[_T]):
     # Threads
 
     def _begin_one(self) -> bool:
-        """Whether the machine gives one. Raises `RuntimeError` where it does not, and there is none."""
+        """Begin a thread; return whether the machine gives one. Raises `RuntimeError` if it does not, and there is
+        none.
+        """
         thread = _Thread()
         name = f"tokimori_{len(self._begun) + 1}"
         try:

@@ -88,7 +88,7 @@ class Worker:
         self._heard.put(signal.Signals(number))
 
     def _environ(self) -> dict[str, str]:
-        """The environment of a node with the settings of now. Raises `InvalidConfig`."""
+        """Return the environment of a node with the settings of now. Raises `InvalidConfig`."""
         given = {name: value for name, value in self._config().items() if value is not None}
         loaded = load_settings(given, os.environ, cwd=Path.cwd())
         if loaded.settings.app.attached is not None or {"app.load", "app.only"} & given.keys():
@@ -97,7 +97,7 @@ class Worker:
         return {**os.environ, **said}
 
     def _started(self, command: list[str], environ: Mapping[str, str]) -> "subprocess.Popen[str]":
-        """A new node, in a session of its own: what a terminal sends to the program is passed on once."""
+        """Return a new node, in a session of its own: what a terminal sends to the program is passed on once."""
         with suppress(OSError, ValueError):  # whoever read it may have gone
             sys.stdout.flush()
         node = subprocess.Popen(
@@ -168,7 +168,7 @@ class Worker:
         return None if self._all() else node.returncode
 
     def _replace(self, node: "subprocess.Popen[str]", command: list[str]) -> None:
-        """Where another one can't start the error is raised, once those have ended that are stopping."""
+        """Replace the node. If another one can't start, the error is raised once those that are stopping have ended."""
         log.error("the node was killed by signal %d; another one takes its place", -node.returncode)
         try:
             self._coming = self._started(command, self._environ())
@@ -185,7 +185,7 @@ def _words(fault: BaseException) -> str:
 
 
 def _text(value: object) -> str:
-    """The value as a variable of the environment says it."""
+    """Return the value as a variable of the environment says it."""
     match value:
         case bool():
             return str(value).lower()

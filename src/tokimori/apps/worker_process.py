@@ -1,4 +1,4 @@
-"""Where a worker process begins: `python -P -m tokimori.apps.worker_process JSON`, which a node starts by its keeper.
+"""Start of a worker process: `python -P -m tokimori.apps.worker_process JSON`, by its node's keeper.
 
 It loads the app, says hello on the node's socket, and runs what it is given: coroutine functions share the loop of its
 main thread, all others get a thread each. It ends when the node is gone.
@@ -60,7 +60,7 @@ TELL_EVERY = 1.0
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What a worker process is told at its start."""
+    """Settings of a worker process at its start."""
 
     address: str
     number: int
@@ -112,14 +112,14 @@ class WorkerProcess(asyncio.Protocol):
         tell_of_forks(self._forked)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
         self._transport.set_write_buffer_limits(0)
         hello = self._app.hello(self._told.number, os.getpid())
         self._transport.write(frame([hello if self._stacks is None else replace(hello, stacks=self._stacks.file)]))
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         for message in self._frames.feed(data):
             match message:
                 case Begin():
@@ -144,18 +144,18 @@ class WorkerProcess(asyncio.Protocol):
         self._leave_if_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio. The node is gone, and with it the right to work on its runs."""
+        """Handle the end of the line: the node is gone, and with it the right to work on its runs."""
         for attempt in list(self._attempts.values()):
             attempt.end_because("its node is gone", lost=True)
         self._threads.close()
         self._lost()
 
     def pause_writing(self) -> None:
-        """Called by asyncio. The node does not take all that was said yet."""
+        """Handle a node that does not take all that was said yet."""
         self._sent.clear()
 
     def resume_writing(self) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         self._sent.set()
 
     async def served(self) -> None:
@@ -164,7 +164,7 @@ class WorkerProcess(asyncio.Protocol):
         await self._sent.wait()
 
     def _forked(self) -> None:
-        """This is a child of the process: the line is its parent's, and so are the loop and all attempts."""
+        """Give up the line, the loop and all attempts in a forked child: they are its parent's."""
         self._is_fork = True
         leave_line(self._transport)
         for attempt in self._attempts.values():
@@ -174,7 +174,7 @@ class WorkerProcess(asyncio.Protocol):
     # Attempts
 
     def _act_of(self, handler: str) -> tuple[Act, bool]:
-        """What does the work, and whether it waits on the loop. Raises what `App.act_of` does."""
+        """Return the code, and whether it waits on the loop. Raises what `App.act_of` does."""
         self._threads.begin_missing()  # what came before waits no longer than it must: a module may be imported now
         act = self._app.act_of(handler)
         return act, iscoroutinefunction(act)
@@ -233,7 +233,7 @@ class WorkerProcess(asyncio.Protocol):
             self._coroutines -= 1
 
     def _end(self, attempt: Attempt, ended: Ended) -> None:
-        """It has ended; what it told last comes before that."""
+        """Report the end of an attempt, behind its last notes."""
         if self._stacks is not None:
             self._stacks.ended(attempt.begin.number)
         if (noted := attempt.noted()) is not None:
@@ -279,7 +279,7 @@ class WorkerProcess(asyncio.Protocol):
         self._leave_if_idle()
 
     def _grew(self, attempt: Attempt) -> None:
-        """It has written something: the node is told within a second. Called in any thread."""
+        """Report new output within a second. Called in any thread."""
         number = attempt.begin.number
         if number not in self._grown:
             self._grown.add(number)
@@ -292,7 +292,7 @@ class WorkerProcess(asyncio.Protocol):
             self._tell(attempt.growth())
 
     def _noted(self, attempt: Attempt) -> None:
-        """It has told of itself: the node hears it at once, but not twice within a second. Called in any thread."""
+        """Report new notes at once, but not twice within a second. Called in any thread."""
         number = attempt.begin.number
         if number not in self._noting:
             self._noting.add(number)
@@ -323,7 +323,7 @@ async def work(told: Told, app: App, exits: Exits, outputs: Outputs) -> None:
 
 
 def _connected(told: Told) -> socket.socket:
-    """The line to the node. Raises `OSError`."""
+    """Return the line to the node. Raises `OSError`."""
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with by_descriptor(Path(told.address)) as path:
         connected.connect(path)
@@ -357,7 +357,7 @@ def main() -> NoReturn:
 
 
 def _load_and_serve(told: Told) -> int:
-    """The exit code."""
+    """Return the exit code."""
     name_myself(b"tokimori-worker")
     die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead
     preempt_nobody()  # the node, above all, which all wait for
@@ -386,7 +386,7 @@ def _load_and_serve(told: Told) -> int:
 
 
 def _open_standard_streams() -> None:
-    """An app may have closed them: whatever is opened next, here or in a child, would get what is printed."""
+    """Open the standard streams again. Else whatever opens next, here or in a child, would get what is printed."""
     for number in range(3):
         try:
             os.fstat(number)

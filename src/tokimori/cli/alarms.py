@@ -149,7 +149,9 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
 
 
 def _end_of(stream: BinaryIO) -> str:
-    """The end of what it says. All of it is read: whoever writes it, a backup say, must not break at a closed pipe."""
+    """Return the end of what it says. All of it is read: whoever writes it, a backup say, must not break at a closed
+    pipe.
+    """
     end = b""
     while more := stream.read(_CHUNK):
         end = (end + more)[-_MOST_LOG:]

@@ -75,7 +75,7 @@ def _read(file: str, form: "Format | None") -> "JobFile":
 
 
 def _set_of(read: "Sequence[JobFile]", files: Sequence[str], name: str | None) -> str:
-    """The set that the files and the option name. Raises `InvalidFile` and `InvalidInput`."""
+    """Return the set that the files and the option name. Raises `InvalidFile` and `InvalidInput`."""
     chosen = name
     for file, each in zip(files, read, strict=True):
         if chosen is not None and each.set not in (None, chosen):
@@ -89,7 +89,7 @@ def _set_of(read: "Sequence[JobFile]", files: Sequence[str], name: str | None) -
 
 
 def _by_id(jobs: "Sequence[DeclaredJob]") -> "dict[str, DeclaredJob]":
-    """The jobs by id. Raises `InvalidFile` for an id that is there twice."""
+    """Return the jobs by id. Raises `InvalidFile` for an id that is there twice."""
     found: dict[str, DeclaredJob] = {}
     for job in jobs:
         if (first := found.setdefault(job.id, job)) is not job:
@@ -99,7 +99,7 @@ def _by_id(jobs: "Sequence[DeclaredJob]") -> "dict[str, DeclaredJob]":
 
 
 def _by_part(resources: "Sequence[DeclaredResource]") -> dict[str, dict[str, Any]]:
-    """The fields of resources, by part and name. Raises `InvalidFile` for one that is there twice."""
+    """Return the fields of resources, by part and name. Raises `InvalidFile` for one that is there twice."""
     found: dict[str, DeclaredResource] = {}
     parts: dict[str, dict[str, Any]] = {}
     for each in resources:
@@ -111,7 +111,9 @@ def _by_part(resources: "Sequence[DeclaredResource]") -> dict[str, dict[str, Any
 
 
 def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidInput:
-    """A fault that the service has found, with its place in the files. The field begins with the id of the job."""
+    """Return a fault that the service has found, with its place in the files. The field begins with the id of the
+    job.
+    """
     from tokimori.translators.job_file import fault_in
 
     for job_id, job in jobs.items():
@@ -130,7 +132,7 @@ def _placed(fault: InvalidInput, jobs: "Mapping[str, DeclaredJob]") -> InvalidIn
 
 
 def _diff(plan: "Applied", fields: Mapping[str, Mapping[str, Any]], rest: Mapping[str, Any]) -> Iterator[str]:
-    """What is added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!); jobs last."""
+    """Yield lines: added (+), changed (~), taken into the set (>), removed (-), kept (?) and refused (!); jobs last."""
     from tokimori.service.resource_kinds import PARTS, WORDS
 
     yield f"set {plan.set}"
@@ -153,12 +155,12 @@ def _changes(plan: "Changes", word: str, fields: Mapping[str, Mapping[str, Any]]
 
 
 def fields_shown(fields: Mapping[str, Any]) -> Iterator[str]:
-    """The lines below a job that is added."""
+    """Return the lines below a job that is added."""
     return (f"    {field}: {_shown(field, value)}" for field, value in fields.items())
 
 
 def changes_shown(changes: "Sequence[FieldChange]") -> Iterator[str]:
-    """The lines below a job that is changed."""
+    """Return the lines below a job that is changed."""
     return (f"    {each.field}: {_shown(each.field, each.old)} → {_shown(each.field, each.new)}" for each in changes)
 
 

@@ -30,7 +30,7 @@ yes_option = click.option("--yes", is_flag=True, help="With a pattern such as 'e
 
 
 def is_pattern(text: str) -> bool:
-    """Whether several jobs are meant: `*` is any text, `?` any character, `[ab]` one of these."""
+    """Return whether several jobs are meant: `*` is any text, `?` any character, `[ab]` one of these."""
     return any(sign in text for sign in _SIGNS)
 
 
@@ -67,7 +67,7 @@ def confirm(found: Sequence[str], verb: str, *, field: str, yes: bool) -> None:
 
 
 async def _matching(service: "Service", pattern: str) -> list[str]:
-    """The ids that match. Only jobs are looked at whose ids begin as the pattern does. Raises `InvalidInput`."""
+    """Return the ids that match. Only jobs are looked at whose ids begin as the pattern does. Raises `InvalidInput`."""
     from fnmatch import fnmatchcase
 
     from tokimori.service.finding import JobSearch
@@ -89,7 +89,7 @@ async def _matching(service: "Service", pattern: str) -> list[str]:
 async def _carried_out(
     service: "Service", found: Sequence[str], verb: str, act: Act
 ) -> tuple[list[str], Mapping[str, str]]:
-    """The ids for which it was done, and by id why it was not for others."""
+    """Return the ids for which it was done, and by id why it was not for others."""
     left, done = list(found), set[str]()
     refused: dict[str, str] = {}
     with counting(verb, "jobs") as advance:

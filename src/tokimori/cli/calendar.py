@@ -138,14 +138,14 @@ def delete(name: str) -> None:
 def _fields(
     dates: Sequence[str], weekdays: Sequence[str], file: Path | None, description: str | None
 ) -> dict[str, Any]:
-    """The fields that were given."""
+    """Return the fields that were given."""
     typed = [*dates, *(_dates_in(file) if file is not None else ())]
     given = {"dates": typed, "weekdays": list(weekdays), "description": description}
     return {name: value for name, value in given.items() if value}
 
 
 def _dates_in(file: Path) -> Sequence[str]:
-    """The dates of a file, one on each line. Raises `InvalidInput`."""
+    """Return the dates of a file, one on each line. Raises `InvalidInput`."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as fault:

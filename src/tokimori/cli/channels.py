@@ -42,7 +42,7 @@ def publish(topic: str, message: str, key: str | None) -> None:
 
 
 def json_in(field: str, text: str) -> object:
-    """The value that the text says as JSON. Raises `InvalidInput`."""
+    """Return the value that the text says as JSON. Raises `InvalidInput`."""
     import json
 
     from tokimori.errors import InvalidInput

@@ -29,17 +29,17 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def as_json(self) -> bool:
-        """Whether what is printed is what a program reads as JSON: with a template, the texts of it."""
+        """Return whether a program reads the output as JSON; with a template, its texts."""
         return self.output in {"json", "jsonl"} or self.template is not None
 
     @property
     def template(self) -> str | None:
-        """How each thing is to be printed; None: in one of the other forms."""
+        """Return the template for each thing; None for one of the other forms."""
         return self.output.removeprefix(PREFIX) if self.output.startswith(PREFIX) else None
 
 
 def options() -> Options:
-    """The global options of the running command."""
+    """Return the global options of the running command."""
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     printed = "wide" if meta.get("wide", False) else meta.get("output", "table")
@@ -75,7 +75,7 @@ class Command(click.Command):
         self.params += global_options()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its own options, examples, and the options that every command has."""
+        """Write its own options, examples, and the options that every command has."""
         write_options(self, ctx, formatter, self._sections, self._examples)
 
 
@@ -96,7 +96,7 @@ class CommandWithArguments(Command):
 
 
 def arguments_given() -> tuple[str, ...] | None:
-    """What came after `--`; None where there was none."""
+    """Return the arguments after `--`; None if there is none."""
     found: tuple[str, ...] | None = click.get_current_context().meta.get("arguments")
     return found
 
@@ -138,11 +138,11 @@ class Group(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order in which they were written."""
+        """Return all names, in the order in which they were written."""
         return [*self._nouns, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported if it has to be."""
+        """Return the command, imported if it has to be."""
         if cmd_name not in self._nouns:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._nouns[cmd_name][0].partition(":")
@@ -152,19 +152,19 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the line names. Raises `UsageError`, with the one that may have been meant."""
+        """Return the command that the line names. Raises `UsageError`, with the one that may have been meant."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             raise click.UsageError(f"No such command {name!r}{command_hint(name, self.list_commands(ctx))}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands first: most people look for one of them."""
+        """Write the commands first: most people look for one of them."""
         self.format_commands(ctx, formatter)
         write_options(self, ctx, formatter, {}, self._examples)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The names with their help, importing nothing."""
+        """Write the names with their help, importing nothing."""
         rows = {name: help_text for name, (_, help_text) in self._nouns.items()}
         rows |= {name: command.get_short_help_str(90) for name, command in self.commands.items()}
         told = {name for names in self._sections.values() for name in names}

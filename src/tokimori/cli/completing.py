@@ -1,4 +1,4 @@
-"""What may follow on a command line, for a shell that completes it: ids of the store, and zones."""
+"""Completion of a command line by a shell: ids of the store, and zones."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def job_ids(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Of the newest runs, the ids that begin so."""
+    """Return the ids of the newest runs that begin so."""
     from tokimori.service.finding import RunSearch
 
     async def act(service: "Service") -> Sequence[str]:
@@ -43,7 +43,7 @@ def zones(_context: click.Context, _parameter: click.Parameter, incomplete: str)
 
 
 def _found(act: Callable[["Service"], Awaitable[Sequence[str]]]) -> list[str]:
-    """What `act` finds; nothing where the store can't be asked, since a shell shows no errors."""
+    """Return what `act` finds; nothing if the store can't be asked, since a shell shows no errors."""
     try:
         return list(in_service(act))
     except TokimoriError:

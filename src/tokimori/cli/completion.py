@@ -44,7 +44,7 @@ def completion(what: str, *, shell: str | None, install: bool) -> None:
 
 
 def _own_shell() -> str:
-    """The shell of this user, by the variable SHELL. Raises `InvalidInput`."""
+    """Return the shell of this user, by the variable SHELL. Raises `InvalidInput`."""
     name = Path(os.environ.get("SHELL", "")).name
     if name not in _PLACES:
         known = ", ".join(sorted(_PLACES))

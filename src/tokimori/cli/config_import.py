@@ -88,7 +88,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
 
 
 def _text_of(file: str) -> tuple[str, Path]:
-    """The text, and the folder in which its relative paths begin. Raises `InvalidFile`."""
+    """Return the text, and the folder in which its relative paths begin. Raises `InvalidFile`."""
     from tokimori.translators.foreign_settings import LARGEST
 
     try:
@@ -107,7 +107,7 @@ def _cause(fault: Exception) -> str:
 
 
 def _name(file: str) -> str:
-    """The file in messages and in the text; a name of other bytes than UTF-8 has no text of its own."""
+    """Return the file in messages and in the text; a name of other bytes than UTF-8 has no text of its own."""
     return "stdin" if file == _STDIN else file.encode(errors="backslashreplace").decode()
 
 
@@ -148,7 +148,7 @@ def _unwritten(place: Path, fault: Exception) -> Refused:
 
 
 def _as_json(found: "Sequence[Became]", system: str, place: Path | None) -> object:
-    """The settings with their sections, and what each key became."""
+    """Return the settings with their sections, and what each key became."""
     from tokimori.translators.foreign_settings import settings_of
 
     sections = settings_of(found)

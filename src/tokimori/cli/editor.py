@@ -77,7 +77,7 @@ class Draft:
 
 
 def _editor() -> list[str]:
-    """The command: of VISUAL, else of EDITOR, else vi. Raises `Refused`."""
+    """Return the command: of VISUAL, else of EDITOR, else vi. Raises `Refused`."""
     said = os.environ.get("VISUAL") or os.environ.get("EDITOR") or _DEFAULT
     try:
         return shlex.split(said)

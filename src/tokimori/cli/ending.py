@@ -1,4 +1,4 @@
-"""How the program ends: every error becomes a message and an exit code here, and nowhere else."""
+"""End of the program: every error becomes a message and an exit code here, and nowhere else."""
 
 import errno
 import os

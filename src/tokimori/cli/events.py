@@ -91,7 +91,7 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
 
 
 async def _page(read: "Read", after: str | None) -> "Sequence[Event | Told]":
-    """What there is, a bounded number of pages of it."""
+    """Return a bounded number of pages of events."""
     from tokimori.service.events.events import MOST_PAGES
 
     told = dict["str", "Event | Told"]()
@@ -139,7 +139,7 @@ def _print_line(event: "Event | Told", zone: str) -> None:
 
 
 def _words(event: "Event | Told") -> "Iterator[str]":
-    """What there is to say of it: of a run its job, and how it ended; of a change which thing, by whom, and why."""
+    """Yield the words of an event: of a run its job and its end; of a change the thing, the author and the reason."""
     run, change = event.run, getattr(event, "change", None)
     if run is not None:
         yield from (run.job_id, run.id)

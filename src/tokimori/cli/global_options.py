@@ -19,7 +19,7 @@ def write_options(
     sections: Mapping[str, Sequence[str]],
     examples: Sequence[tuple[str, str]],
 ) -> None:
-    """The options of a command by section, examples, and last the options that every command has."""
+    """Write the options of a command by section, examples, and last the options that every command has."""
     said = _rows(command, ctx)
     last = (*_EVERYWHERE, "version", "help")
     told = {*last, *(name for names in sections.values() for name in names)}
@@ -37,7 +37,7 @@ def write_options(
 
 
 def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """What help says of the options, by the names of their values: several options may say one value."""
+    """Return the help of the options, by the names of their values: several options may set one value."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for each in command.get_params(ctx):
         if isinstance(each, click.Option) and (row := each.get_help_record(ctx)) is not None:
@@ -46,7 +46,7 @@ def _rows(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[st
 
 
 def global_options() -> list[click.Parameter]:
-    """Those of one command: what they say is kept for the whole line (`command.options`)."""
+    """Return the global options of one command: their values hold for the whole line (`command.options`)."""
     return [
         click.Option(
             ["--server"], metavar="URL", expose_value=False, callback=_keep("server"), help="The node to ask instead."
@@ -94,7 +94,7 @@ class _Output(click.Choice[str]):
     """One of the forms, or a template."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What was said. Raises `InvalidInput` for a template that can't be one."""
+        """Return the value. Raises `InvalidInput` for a template that can't be one."""
         if not str(value).startswith(PREFIX):
             return super().convert(value, param, ctx)
         from tokimori.cli.template import check_template

@@ -42,7 +42,7 @@ def init(folder: str, user: bool, system: bool) -> None:
 
 
 def _state_dir(*, user: bool, system: bool) -> Path | None:
-    """What the settings are to say; None: nothing."""
+    """Return the folder for the settings; None for none."""
     from tokimori.config.machine import state_dirs
 
     of_user, of_system = state_dirs(os.environ)
@@ -52,7 +52,7 @@ def _state_dir(*, user: bool, system: bool) -> Path | None:
 
 
 def _settings(place: Path) -> "Loaded":
-    """The settings in the new workspace, or those that somebody has named."""
+    """Return the settings in the new workspace, or those that somebody has named."""
     from tokimori.config.settings import load_settings
     from tokimori.workspace.scaffold import CONFIG
 

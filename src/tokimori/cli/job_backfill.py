@@ -119,7 +119,7 @@ def _print(done: "Backfill", *, dry_run: bool) -> None:
 
 
 def _rows(done: "Backfill") -> list[tuple[str, str]]:
-    """Every occurrence of the range, and what happens with it."""
+    """Return every occurrence of the range, and what happens with it."""
     zone = done.job.definition.time_zone
     found = [(moment, "to be made") for moment in done.missing]
     found += [(run.nominal, f"made: run {run.id} {run.state}") for run in done.runs]

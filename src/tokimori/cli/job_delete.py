@@ -80,7 +80,7 @@ def _delete_all(*, now: bool, yes: bool, dry_run: bool) -> int:
 
 
 async def _all_jobs(service: "Service") -> tuple[Moment, list[str]]:
-    """The ids of all jobs, and up to which moment they were added."""
+    """Return the ids of all jobs, and up to which moment they were added."""
     part = await service.delete_some(dry_run=True)
     until, ids = part.until, [str(job.id) for job in part.jobs]
     while part.next is not None:
@@ -107,7 +107,7 @@ async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool
 
 
 def _print(ids: Sequence[str], kept: Mapping[str, str], found: Sequence[str] | None) -> None:
-    """What was deleted and kept; what would be (`found`) on a dry run."""
+    """Print what was deleted and kept; on a dry run what would be (`found`)."""
     if options().as_json:
         print_json({"deleted": ids, "kept": kept} if found is None else {"would_delete": found})
         return

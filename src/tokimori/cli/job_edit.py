@@ -88,7 +88,7 @@ def _edited(
     question: str,
     yes: bool,
 ) -> "Job | None":
-    """What was saved; None where nobody wanted to. A text that is wrong goes back, with the fault marked, and is kept.
+    """Return what was saved; None if nobody wanted to. A wrong text goes back, with the fault marked, and is kept.
 
     An editor that no person sits at writes the same wrong text again: that ends here.
     """
@@ -134,7 +134,7 @@ def _is_wanted(edited: "Edited", old: Mapping[str, object], question: str, *, ye
 
 
 def _show(diff: Sequence[str]) -> None:
-    """The lines of the diff, on a terminal in colours."""
+    """Print the lines of the diff, on a terminal in colours."""
     from rich.text import Text
 
     console = terminal(stderr=True)

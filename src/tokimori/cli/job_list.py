@@ -55,7 +55,7 @@ async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
 
 
 def _next(found: "Job") -> At | str:
-    """Its next moment, or the jobs after which it runs."""
+    """Return its next moment, or the jobs after which it runs."""
     if found.definition.parents:
         return f"after {', '.join(dict.fromkeys(parent.job for parent in found.definition.parents))}"
     return next_cell(found)

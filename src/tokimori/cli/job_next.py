@@ -63,7 +63,7 @@ def next_moments(
 async def _of_job_or_text(
     service: "Service", subject: str, count: int, after: str | None, time_zone: str | None
 ) -> list[Row]:
-    """The moments of the job with that id, else of that schedule.
+    """Return the moments of the job with that id, else of that schedule.
 
     Raises `NotFound` for a text that could be an id, otherwise `InvalidInput`.
     """

@@ -31,7 +31,7 @@ def _choice(kind: type[StrEnum]) -> click.Choice[str]:
 
 
 def _count_or_unlimited(_context: click.Context, _option: click.Parameter, text: str | None) -> int | str | None:
-    """A number where it is one; what else is allowed is the service's affair."""
+    """Return a number where it is one; what else is allowed is the service's affair."""
     return int(text) if text is not None and text.lstrip("-").isdecimal() else text
 
 
@@ -229,7 +229,7 @@ def job_options(command: Callable[..., object]) -> Callable[..., object]:
 
 
 def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `JobFields` from these options and the program after `--`; only those that were given."""
+    """Return the fields of `JobFields` from these options and the program after `--`; only those that were given."""
     given = {name: value for name, value in values.items() if value is not None and value != ()}
     retry = {field: given.pop(option) for option, field in _RETRY.items() if option in given}
     if notifier := {option: given.pop(option) for option in _NOTIFIER if option in given}:
@@ -256,7 +256,7 @@ def fields_given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_moments(fields: Mapping[str, Any], now: Moment) -> dict[str, Any]:
-    """The fields, with the bounds of the job's time as a definition has them. Raises `InvalidInput`."""
+    """Return the fields, with the bounds of the job's time as a definition has them. Raises `InvalidInput`."""
     bounds = {name: fields[name] for name in ("starts_at", "ends_at") if fields.get(name) is not None}
     return {**fields, **{name: told_ahead(name, text, now) for name, text in bounds.items()}}
 

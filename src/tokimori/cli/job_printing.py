@@ -1,4 +1,4 @@
-"""How jobs are printed after a change, and values of their fields anywhere."""
+"""Printed jobs after a change, and printed values of their fields anywhere."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ def next_cell(job: "Job | None") -> At | str:
 
 
 def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None) -> None:
-    """What was done, with the state that the job has now, and what its definition may lose."""
+    """Print what was done, with the state that the job has now, and what its definition may lose."""
     from tokimori.service.views.jobs import job_view
     from tokimori.service.why.job import what_is_lost
 
@@ -59,7 +59,9 @@ def print_job(done: str, changed: "Job", moments: Sequence[Moment] | None = None
 
 
 def masked(name: str, value: object) -> object:
-    """The value of a field without what stands in headers that let in; `--json` shows it, and the names of secrets."""
+    """Return the value of a field without what stands in headers that let in; `--json` shows it, and the names of
+    secrets.
+    """
     kind, _, inner = name.partition(".")
     if kind not in ("headers", "env"):
         return value
@@ -73,7 +75,7 @@ def _masked(name: str, value: object) -> object:
 
 
 def shown_value(value: object) -> str:
-    """A value of a field, as a command line has it."""
+    """Return a value of a field, as a command line has it."""
     match value:
         case list() | tuple():
             return shlex.join(map(str, value))

@@ -68,6 +68,6 @@ def _seconds(value: float) -> str:
 
 
 def bars(counts: Sequence[int]) -> str:
-    """A bar for each count, the highest for the greatest; a dot for none."""
+    """Return a bar for each count, the highest for the greatest; a dot for none."""
     most = max(counts, default=0)
     return "".join(_BARS[-(-count * len(_BARS) // most) - 1] if count else _EMPTY for count in counts)

@@ -115,7 +115,7 @@ async def _all(service: "Service") -> "AsyncIterator[Job]":
 async def _verified(
     service: "Service", job_ids: Sequence[str], since: Moment | None, until: Moment | None
 ) -> "AsyncIterator[Verified]":
-    """The parts of these jobs, or of all."""
+    """Return the parts of these jobs, or of all."""
     for job_id in job_ids:
         async for part in _parts(service, job_id, since, until):
             yield part

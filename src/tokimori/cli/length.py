@@ -13,7 +13,7 @@ class Length(click.ParamType[float]):
     name = "length"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
+        """Return the seconds."""
         if isinstance(value, int | float):
             return value
         seconds = seconds_in(value)

@@ -1,4 +1,4 @@
-"""What lists that are read whole have in common: a text that rows hold, and the column by which they are sorted."""
+"""Common part of lists that are read whole: filter by a text, and sort by a column."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ Listed = Sequence[tuple[_T, Sequence[Row]]]
 
 
 def listing(columns: Sequence[str]) -> Callable[[_F], _F]:
-    """The options `--text`, `--sort` and `--reverse`, which `print_list` reads."""
+    """Return the options `--text`, `--sort` and `--reverse`, which `print_list` reads."""
     names = [_name(column) for column in columns]
 
     def add(command: _F) -> _F:
@@ -35,7 +35,7 @@ def listing(columns: Sequence[str]) -> Callable[[_F], _F]:
 def print_list(
     columns: Sequence[str], listed: Listed[_T], view: Callable[[_T], object], *, spare: Sequence[str] = ()
 ) -> None:
-    """The rows that are wanted, in the order that is; as JSON what `view` makes of each thing."""
+    """Print the wanted rows in their order; as JSON what `view` makes of each thing."""
     if options().as_json:
         print_json([view(each) for each, _ in _asked_for(columns, listed)])
     else:
@@ -43,12 +43,12 @@ def print_list(
 
 
 def rows_of(columns: Sequence[str], listed: Listed[_T]) -> Sequence[Row]:
-    """The same rows, for a table that is drawn again and again."""
+    """Return the same rows, for a table that is drawn again and again."""
     return [row for _, rows in _asked_for(columns, listed) for row in rows]
 
 
 def _asked_for(columns: Sequence[str], listed: Listed[_T]) -> Listed[_T]:
-    """What the options of this command ask for."""
+    """Return the list that the options of this command ask for."""
     meta = click.get_current_context().meta
     return wanted(columns, listed, meta.get(_KEY + "text"), meta.get(_KEY + "sort"), reverse=_KEY + "reverse" in meta)
 
@@ -56,7 +56,7 @@ def _asked_for(columns: Sequence[str], listed: Listed[_T]) -> Listed[_T]:
 def wanted(
     columns: Sequence[str], listed: Listed[_T], text: str | None, sort: str | None, *, reverse: bool = False
 ) -> Listed[_T]:
-    """Those of which a cell holds the text, in any case, by the column; what has nothing there comes last. Pure."""
+    """Return the rows of which a cell holds the text, in any case, by the column; empty cells come last. Pure."""
     sought = (text or "").casefold()
     kept = [each for each in listed if any(sought in str(cell).casefold() for row in each[1] for cell in row)]
     if sort is None:
@@ -83,7 +83,7 @@ def _name(column: str) -> str:
 
 
 def _key(cell: object) -> Any:
-    """What a cell is compared by; None: there is nothing in it."""
+    """Return the sort key of a cell; None for an empty one."""
     match cell:
         case At(moment=moment):
             return None if moment is None else (0, moment)

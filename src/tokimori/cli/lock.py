@@ -37,7 +37,9 @@ class LockGroup(Group):
         return super().parse_args(ctx, [_RUN, *args] if "--" in args else args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """The command. Raises `UsageError` that says how a program is run, which a mistyped line may have meant."""
+        """Return the command. Raises `UsageError` that says how a program is run, which a mistyped line may have
+        meant.
+        """
         if cmd_name == _RUN:
             from tokimori.cli.lock_run import run
 
@@ -72,7 +74,7 @@ def list_semaphores() -> None:
 
 
 def _rows(each: "SemaphoreDetails", zone: str) -> list[Row]:
-    """One for each holder; what is the semaphore's own stands in the first."""
+    """Return one for each holder; what is the semaphore's own stands in the first."""
     firsts = [(each.name, each.limit, each.used, each.waiting), *[("", "", "", "")] * len(each.holders)]
     return [
         (*first, *_holder_cells(holder, zone)) for first, holder in zip(firsts, each.holders or [None], strict=False)

@@ -33,10 +33,10 @@ NOT_EXECUTED = 126
 
 
 class _LockCommand(CommandWithArguments):
-    """It has no name that people type: what they type after `lock` is a semaphore."""
+    """Command without a name of its own: the word after `lock` is a semaphore."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Its errors point at the help of `tokimori lock`, which describes such a line."""
+        """Return its errors point at the help of `tokimori lock`, which describes such a line."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as fault:
@@ -85,7 +85,7 @@ async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
 
 @asynccontextmanager
 async def _session(loaded: "Loaded", command: "ForegroundCommand") -> "AsyncIterator[Session]":
-    """This process as a program on the store of the settings; the command is bound to its lease."""
+    """Return this process as a program on the store of the settings; the command is bound to its lease."""
     from tokimori.client.opening import Stores, session_on, stores_of, this_program
     from tokimori.clock import SystemClock
     from tokimori.service.schema import StoreOnDemand
@@ -131,7 +131,7 @@ class _Signals:
         self.tell = tell
 
     def come(self, number: int) -> None:
-        """Called on the loop."""
+        """Handle a signal on the loop."""
         self.first = self.first or number
         self.tell(number)
 

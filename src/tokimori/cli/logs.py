@@ -71,7 +71,7 @@ class Printer:
         self._open: set[RunId] = set()
 
     async def print(self, runs: "Sequence[Run]") -> None:
-        """What these runs have written since."""
+        """Print what these runs have written since."""
         from tokimori.model.transitions import ENDS
 
         for run in runs:
@@ -86,7 +86,7 @@ class Printer:
             self._open.discard(oldest)
 
     async def go_on(self, newer: "Sequence[Run]") -> None:
-        """What runs have written that were not over, and those that came since."""
+        """Print what unfinished runs have written, and those that came since."""
         fresh = [run for run in newer if run.id not in self._read]
         again = []
         for run_id in sorted(self._open)[-_MOST_FOLLOWED:]:

@@ -10,7 +10,7 @@ ETC = Path("/etc")
 
 
 def machine_zone(environ: Mapping[str, str], etc: Path = ETC) -> str:
-    """The IANA name of the machine's zone: from /etc/localtime, else /etc/timezone, else TZ, else UTC.
+    """Return the IANA name of the machine's zone: from /etc/localtime, else /etc/timezone, else TZ, else UTC.
 
     Raises `InvalidInput` where /etc/localtime holds a zone whose name can't be found.
     """

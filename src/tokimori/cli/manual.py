@@ -43,7 +43,7 @@ def man(words: tuple[str, ...], *, folder: Path | None) -> None:
 
 
 def _pages(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The page of a command and of each below it, by the words that name it."""
+    """Yield the page of a command and of each below it, by the words that name it."""
     context = click.Context(command, info_name=" ".join((PROGRAM, *words)))
     yield words, page_of(command, context)
     if isinstance(command, click.Group):
@@ -53,7 +53,7 @@ def _pages(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def page_of(command: click.Command, context: click.Context) -> str:
-    """The page in the language of `man`."""
+    """Return the page in the language of `man`."""
     from importlib.metadata import version
 
     name = str(context.info_name)
@@ -85,7 +85,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _sections(told: str) -> Iterator[str]:
-    """The sections of the help, whose lines stay as they are."""
+    """Yield the sections of the help, whose lines stay as they are."""
     is_open = False
     for line in told.splitlines():
         if heading := _HEADING.match(line):

@@ -13,12 +13,12 @@ AHEAD = "a time, a day, or how long from now, such as 2h"
 
 
 def moment_ago(field: str, text: str, zone: str, now: Moment) -> Moment:
-    """The moment that such a text means in the zone. Raises `InvalidInput`."""
+    """Return the moment that such a text means in the zone. Raises `InvalidInput`."""
     from tokimori.service.given import moment_of
 
     return moment_of(field, told_ago(field, text, now), zone)
 
 
 async def past_or_none(service: "Service", field: str, text: str | None) -> Moment | None:
-    """The moment in the service's zone; None where nothing was said. Raises `InvalidInput`."""
+    """Return the moment in the service's zone; None where nothing was said. Raises `InvalidInput`."""
     return None if text is None else moment_ago(field, text, service.time_zone, await service.now())

@@ -1,4 +1,4 @@
-"""What the program prints: JSON for programs, tables and lines for people."""
+"""Output of the program: JSON for programs, tables and lines for people."""
 
 import os
 import stat
@@ -20,7 +20,8 @@ STDOUT = 1
 
 
 def print_json(value: object) -> None:
-    """One JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls that.
+    """Print one JSON document, indented, or a line for each member of a list; on a terminal nothing in it controls
+    that.
 
     With `-o template` the lines that the template makes of it.
     """
@@ -50,12 +51,12 @@ def print_lines(*lines: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """A text as it is, for a file or another program."""
+    """Print a text as it is, for a file or another program."""
     sys.stdout.write(text)
 
 
 def write_file(place: Path, text: str) -> None:
-    """A text that somebody wants as a file; its folder is made. Raises `Refused`."""
+    """Write a text that somebody wants as a file; its folder is made. Raises `Refused`."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
@@ -65,13 +66,13 @@ def write_file(place: Path, text: str) -> None:
 
 
 def announce(line: str) -> None:
-    """A line of a program that goes on: written at once, for whoever reads it."""
+    """Print a line of a program that goes on, at once, for whoever reads it."""
     print_lines(line)
     sys.stdout.flush()
 
 
 def is_for_one_reader(descriptor: int) -> bool:
-    """Whether what is written there goes to who has started this: a terminal, or a program that reads it.
+    """Return whether the output goes to whoever has started this: a terminal, or a program that reads it.
 
     Files and the system's journal are read by others, and later.
     """
@@ -83,7 +84,7 @@ def is_for_one_reader(descriptor: int) -> bool:
 
 
 def print_notice(line: str) -> None:
-    """A line that is not part of the answer."""
+    """Print a line that is not part of the answer."""
     sys.stderr.write(f"{visible(line) if sys.stderr.isatty() else line}\n")
 
 
@@ -95,17 +96,17 @@ def some_of(lines: Sequence[str], more: str) -> Sequence[str]:
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
-    """One `name: value` on each line, values below each other."""
+    """Print one `name: value` on each line, values below each other."""
     width = max(len(name) for name, _ in fields) + 1
     print_lines(*(f"{name + ':':<{width}} {printable(value)}" for name, value in fields))
 
 
 def local(moment: Moment | None, zone: str) -> str:
-    """The moment on the clocks of a zone, with its offset."""
+    """Return the moment on the clocks of a zone, with its offset."""
     return NOTHING if moment is None else clock_text(moment, zone)
 
 
 def printable(value: object) -> str:
-    """The text of a cell: control characters are escaped, so that no job can control the terminal."""
+    """Return the text of a cell: control characters are escaped, so that no job can control the terminal."""
     text = NOTHING if value is None else str(value)
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

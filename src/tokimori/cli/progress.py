@@ -1,4 +1,4 @@
-"""How far a long work is, on a terminal: a bar on standard error, which a pipe or a file does not get."""
+"""Progress of a long work on a terminal: a bar on standard error, which a pipe or a file does not get."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ Advance = Callable[[int, int | None], None]
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Advance]:
-    """A bar for work whose parts are counted: `what` is done, to so many of this `unit`."""
+    """Yield a bar for work whose parts are counted: `what` is done, to so many of this `unit`."""
     if not sys.stderr.isatty() or options().plain:
         yield lambda _done, _total: None
         return
@@ -34,7 +34,7 @@ def counting(what: str, unit: str) -> Iterator[Advance]:
 
 @contextmanager
 def copying_bar() -> "Iterator[Tell]":
-    """A bar for a copy; the total number of rows is known only when it verifies."""
+    """Return a bar for a copy; the total number of rows is known only when it verifies."""
     if not sys.stderr.isatty() or options().plain:
         yield lambda _step: None
         return

@@ -107,7 +107,7 @@ def resume(name: str | None, everything: bool) -> None:
 
 
 def _chosen(name: str | None, *, everything: bool) -> str | None:
-    """The queue; None means everything. Raises `InvalidInput`."""
+    """Return the queue; None means everything. Raises `InvalidInput`."""
     if (name is None) != everything:
         raise InvalidInput("name: say which queue, or --all", field="name", value=name, allowed="one of NAME, --all")
     return name

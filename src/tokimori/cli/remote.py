@@ -1,4 +1,4 @@
-"""Which node the command line speaks to, if it does not open the store itself."""
+"""Node for the command line, if it does not open the store itself."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ _SERVER = "TOKIMORI_SERVER"
 
 
 def contexts_file() -> Path:
-    """Where the contexts of this user are kept."""
+    """Return the file with the contexts of this user."""
     from tokimori.config.contexts import FILE
     from tokimori.config.machine import this_machine
 
@@ -24,7 +24,8 @@ def contexts_file() -> Path:
 
 
 def server() -> str | None:
-    """The address of the node, with its secret: by --server or --context, else of the context in use. None: the store.
+    """Return the address of the node, with its secret: by --server or --context, else of the context in use. None: the
+    store.
 
     A store that the command line or the environment names goes before the context in use. Raises `InvalidInput`.
     """

@@ -26,7 +26,7 @@ _TOKENS, _NODES = "documents WHERE kind = 'token'", "nodes"
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """What is in the store now: its jobs, up to a thousand, the schema that it has, and the names of its tokens."""
+    """Content of the store now: its jobs, up to a thousand, its schema, and the names of its tokens."""
 
     jobs: int
     schema: int | None
@@ -115,7 +115,9 @@ def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, witho
 
 
 async def _looked_at(url: str) -> Restored:
-    """What the store holds. Raises `SchemaMismatch` for one that this version can't use, and `StoreError`."""
+    """Return the content of the store. Raises `SchemaMismatch` if this version can't use it, and
+    `StoreError`.
+    """
     from tokimori.clock import SystemClock
     from tokimori.service.schema import open_prepared
     from tokimori.stores.open import open_store

@@ -129,7 +129,7 @@ def _print_run(changed: "Run") -> None:
 
 
 def _progress(found: "Run") -> str:
-    """How far it is, as it told last."""
+    """Return the progress as it was reported last."""
     fraction = found.details.progress
     return "" if fraction is None else f"{fraction:.0%} {found.details.progress_text or ''}".rstrip()
 

@@ -21,7 +21,7 @@ _SHOWN = 5
 
 
 def with_run(text: str, act: Callable[["Service", str], Awaitable[_T]]) -> _T:
-    """What `act` returns, which gets the service and the whole id of the run that is meant."""
+    """Return the result of `act`, which gets the service and the whole id of the run that is meant."""
 
     async def in_it(service: "Service") -> _T:
         return await act(service, await whole_id(service, text))
@@ -30,7 +30,9 @@ def with_run(text: str, act: Callable[["Service", str], Awaitable[_T]]) -> _T:
 
 
 async def whole_id(service: "Service", text: str, field: str = "run") -> str:
-    """The id of the only run whose id begins so. Raises `NotFound`, and `InvalidInput` where several runs' ids do."""
+    """Return the id of the only run whose id begins so. Raises `NotFound`, and `InvalidInput` where several runs' ids
+    do.
+    """
     from tokimori.service.finding import RunSearch
 
     digits = text.lower().replace("-", "")

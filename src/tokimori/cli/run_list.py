@@ -129,5 +129,5 @@ async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":
 
 
 def job_shown(run: "Run", *, deleted: bool) -> str:
-    """The id of its job, and whether that is gone."""
+    """Return the id of its job, and whether that is gone."""
     return f"{run.job_id} (deleted)" if deleted else run.job_id

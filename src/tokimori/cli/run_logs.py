@@ -100,7 +100,7 @@ def _logs(carry_out: _CarryOut, *, follow: bool, attempt: int | None, raw: bool,
 
 
 def _ending(ended: "Run") -> int:
-    """The exit code after waiting for the run's end."""
+    """Return the exit code after waiting for the run's end."""
     return DONE if ended.state is RunState.SUCCEEDED else RUN_FAILED
 
 
@@ -143,7 +143,7 @@ async def _print_unread(service: "Service", run_id: str, attempt: int, position:
 
 @contextmanager
 def _output(*, raw: bool) -> Iterator[Write]:
-    """Where the bytes of a run's output go; on a terminal nothing in them controls it."""
+    """Yield a writer for a run's output; on a terminal nothing in it controls the terminal."""
     if raw or not sys.stdout.isatty():
         yield _write
         return

@@ -20,7 +20,7 @@ report = Group(
 @report.command()
 @click.option("--result", metavar="TEXT", help="The payload for the runs of the jobs that run after this one.")
 def succeeded(result: str | None) -> None:
-    """The run succeeded, whatever the exit code."""
+    """Report that the run succeeded, whatever the exit code."""
 
     from tokimori.executors.reported import ReportSucceeded
 
@@ -30,7 +30,7 @@ def succeeded(result: str | None) -> None:
 @report.command()
 @click.argument("error", metavar="TEXT")
 def failed(error: str) -> None:
-    """The run failed, whatever the exit code; it is retried as far as the job allows."""
+    """Report that the run failed, whatever the exit code; it is retried as far as the job allows."""
 
     from tokimori.executors.reported import ReportFailed
 
@@ -41,7 +41,7 @@ def failed(error: str) -> None:
 @click.option("--at", metavar="TIME", help="Not before this time, such as 2030-01-01T00:00:00Z.")
 @click.option("--in", "seconds", type=Length(), metavar="LENGTH", help="Not before so long after the command's end.")
 def retry(at: str | None, seconds: float | None) -> None:
-    """The run has to be tried again; this uses up none of the job's attempts, but its --asked-retries."""
+    """Ask for a retry of the run; this uses up none of the job's attempts, but its --asked-retries."""
 
     from tokimori.executors.reported import ReportRetry
 
@@ -51,7 +51,7 @@ def retry(at: str | None, seconds: float | None) -> None:
 @report.command()
 @click.argument("reason", metavar="REASON")
 def hold(reason: str) -> None:
-    """The run has to wait for a person; `tokimori run resume` lets it go on."""
+    """Ask for a person; `tokimori run resume` lets the run go on."""
 
     from tokimori.executors.reported import ReportHold
 

@@ -95,7 +95,7 @@ def _explained(
 
 
 def print_explanation(explanation: "Explanation") -> None:
-    """The sentence, the moments with offset and zone, and the warnings."""
+    """Print the sentence, the moments with offset and zone, and the warnings."""
     print_lines(f"{explanation.sentence} ({explanation.time_zone})")
     for moment in explanation.moments:
         local = on_clocks(explanation.time_zone, moment)

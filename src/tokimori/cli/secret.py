@@ -118,7 +118,7 @@ def key(file: str | None) -> None:
 
 
 def _value(name: str) -> str:
-    """The value, from a terminal or standard input. Raises `InvalidInput`."""
+    """Return the value, from a terminal or standard input. Raises `InvalidInput`."""
     if sys.stdin.isatty():
         return str(click.prompt(f"{name}", hide_input=True, confirmation_prompt=True, err=True))
     try:

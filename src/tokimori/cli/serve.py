@@ -93,7 +93,7 @@ def serve(
 
 
 def make_folders(settings: "Settings") -> None:
-    """The state folder, and the folder of a log in it; one elsewhere is somebody's own affair."""
+    """Make the state folder, and the folder of a log in it; one elsewhere is somebody's own affair."""
     from tokimori.client.opening import make_state_dir
 
     make_state_dir(settings.state_dir)

@@ -27,7 +27,7 @@ def load(
     check_store: Callable[[str], object] | None = None,
     may_ask_elsewhere: bool = False,
 ) -> "Loaded":
-    """The settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`.
+    """Return the settings, with these flags and the global options; warnings go to stderr. Raises `InvalidConfig`.
 
     `may_ask_elsewhere`: the command reads files of this machine, and may ask a node elsewhere as well.
     """
@@ -72,7 +72,7 @@ def _foreign_settings(named: str | None) -> Iterator[str]:
 
 
 class Absent(Enum):
-    """What becomes of a store on this machine that does not exist: a wrong path must not look like an empty store."""
+    """Manners for a store on this machine that does not exist: a wrong path must not look like an empty store."""
 
     REFUSED = auto()
     MADE = auto()
@@ -81,7 +81,9 @@ class Absent(Enum):
 
 
 def in_service(act: Callable[["Service"], Awaitable[_T]], absent: Absent = Absent.REFUSED) -> _T:
-    """The result of `act`, which gets a service on the store of the settings, or that of a node (`cli/remote.py`)."""
+    """Return the result of `act`, which gets a service on the store of the settings, or that of a node
+    (`cli/remote.py`).
+    """
     import asyncio
 
     from tokimori.cli.remote import server
@@ -113,7 +115,7 @@ def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
 
 
 async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """The result of `act`, whose service is that of a node."""
+    """Return the result of `act`, whose service is that of a node."""
     from tokimori.client.asynchronous import open_async
     from tokimori.client.door import is_address
     from tokimori.errors import InvalidInput
@@ -126,7 +128,7 @@ async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
 
 
 async def _answered(service: "Service", act: Callable[["Service"], Awaitable[_T]]) -> _T:
-    """The result of `act`; whoever names what is not there is told what he may have meant."""
+    """Return the result of `act`; whoever names what is not there is told what he may have meant."""
     from tokimori.errors import NotFound
 
     try:
@@ -199,7 +201,7 @@ async def _open(store: "Store") -> None:
 
 
 def user_name() -> str | None:
-    """The user of this process; None where the system knows no name."""
+    """Return the user of this process; None where the system knows no name."""
     import getpass
 
     try:

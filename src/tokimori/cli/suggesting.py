@@ -1,4 +1,4 @@
-"""What was probably meant by a word of a command line that nobody knows: a command, an option, a value, a name."""
+"""Suggestions for an unknown word of a command line: a command, an option, a value, a name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
@@ -49,7 +49,7 @@ def command_hint(given: str, known: Sequence[str]) -> str:
 
 
 def usage_message(error: click.UsageError) -> str:
-    """What click says of a wrong line, with the option or the value that was probably meant."""
+    """Return click's message about a wrong line, with the option or the value that was probably meant."""
     match error:
         case click.NoSuchOption(ctx=click.Context() as context):
             options = [name for each in context.command.params for name in (*each.opts, *each.secondary_opts)]
@@ -63,7 +63,9 @@ def usage_message(error: click.UsageError) -> str:
 
 
 async def with_suggestion(service: "Service", fault: "NotFound") -> "NotFound":
-    """The fault with the name that was probably meant, of a job, a calendar, a semaphore, a secret or a token."""
+    """Return the fault with the name that was probably meant, of a job, a calendar, a semaphore, a secret or a
+    token.
+    """
     from tokimori.errors import TokimoriError
 
     try:

@@ -115,7 +115,7 @@ def status(*, watch: bool) -> int:
 
 
 def services(folder: Path) -> Iterable[Service]:
-    """The node that was started in the background, and all others of the folder that have a door."""
+    """Yield the node that was started in the background, and all others of the folder that have a door."""
     from tokimori.node.background import Living, Stale, standing, stopped_at
     from tokimori.node.door_probe import READY, SILENT, readiness
     from tokimori.node.open_doors import doors
@@ -189,7 +189,7 @@ def logs(*, scheduler: bool, bus: bool, follow: bool, lines: int, editor: str | 
 
 
 def _write(lines: Iterable[bytes]) -> None:
-    """The lines as they are: nothing in them controls a terminal."""
+    """Write the lines as they are: nothing in them controls a terminal."""
     for line in lines:
         sys.stdout.buffer.write(line)
     sys.stdout.buffer.flush()

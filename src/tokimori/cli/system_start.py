@@ -43,7 +43,7 @@ class _Child(NamedTuple):
 
 
 def log_of(loaded: "Loaded") -> Path:
-    """The log of a node in the background."""
+    """Return the log of a node in the background."""
     return loaded.settings.log.file or loaded.settings.state_dir / "logs" / "node.log"
 
 
@@ -71,7 +71,9 @@ def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> in
 
 
 def _spawn(loaded: "Loaded", arguments: Sequence[str], listener: str) -> _Child:
-    """The node as a process in a session of its own. What it prints until its log is open goes to `start.log`."""
+    """Return the node as a process in a session of its own. What it prints until its log is open goes to
+    `start.log`.
+    """
     from tokimori.executors.keeper.kernel import boot_identity
     from tokimori.node.background import Note, look, write_note
 
@@ -115,7 +117,7 @@ def _not_written(what: str, folder: Path, fault: OSError) -> Refused:
 
 
 def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
-    """What this command was told, for the node, and where that writes its log: to a file, which it bounds."""
+    """Return this command's settings for the node, and those of its log: a file, which it bounds."""
     from tokimori.config.settings import DEFAULT
 
     given = options()

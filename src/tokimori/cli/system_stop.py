@@ -90,7 +90,7 @@ def _watch(held: "Grip", deadline: float) -> None:
 
 
 def what_it_has(note: "Note") -> str:
-    """The runs in its hands, in words; empty where there are none, or the store does not say."""
+    """Return the runs in its hands, in words; empty where there are none, or the store does not say."""
     from tokimori.cli.session import in_own_service
 
     try:

@@ -120,7 +120,7 @@ def uninstall(*, whole: bool, name: str, yes: bool) -> None:
 
 
 def unit_of(settings: "Settings", config: Path | None, user: str | None) -> str:
-    """The unit. Without `user` it is one for the systemd of this user."""
+    """Return the unit. Without `user` it is one for the systemd of this user."""
     environment = [("TOKIMORI_STATE_DIR", settings.state_dir)]
     if config is not None:
         environment.append(("TOKIMORI_CONFIG_PATH", config))
@@ -153,7 +153,7 @@ def unit_of(settings: "Settings", config: Path | None, user: str | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A word as systemd reads it (systemd.syntax(7)). Raises `InvalidInput`."""
+    """Return a word as systemd reads it (systemd.syntax(7)). Raises `InvalidInput`."""
     if not text.isprintable():
         message = f"{text!r}: a unit can't hold this"
         raise InvalidInput(message, field="state_dir", value=text, allowed="a path without control characters")
@@ -162,13 +162,13 @@ def _quoted(text: str) -> str:
 
 
 def _config(origins: Iterable[str]) -> Path | None:
-    """The configuration file that is in force; a section of it is said in its own way."""
+    """Return the configuration file that is in force; a section of it is said in its own way."""
     files = {each.partition(" [env.")[0] for each in origins if each.startswith("/")}
     return next((Path(each) for each in sorted(files)), None)
 
 
 def _warn_of_variables() -> None:
-    """A unit does not have the variables of this shell, and everybody may read it: no place for a password."""
+    """Warn that a unit has none of this shell's variables, and that everybody may read it: no place for a password."""
     given = options()
     if given.store is not None or given.semaphore_store is not None:
         message = "--store: everybody may read a unit: name the store in the configuration file"
@@ -205,7 +205,7 @@ def _check_ours(path: Path) -> None:
 
 
 def _to_run(name: str, settings: "Settings", user: str | None) -> list[str]:
-    """The commands that make the unit work."""
+    """Return the commands that make the unit work."""
     if user is None:
         return [
             "systemctl --user daemon-reload",

@@ -102,7 +102,7 @@ def _comes_up(settings: "Settings", timeout: float, arguments: Sequence[str] | N
 
 
 def _python(*arguments: str, longest: float = _LONGEST) -> "subprocess.CompletedProcess[str]":
-    """A command of this environment, however it ends."""
+    """Return a command of this environment, however it ends."""
     given = options()
     named = {"TOKIMORI_STORE": given.store, "TOKIMORI_DATASOURCE_SEMAPHORE_URL": given.semaphore_store}
     environment = {**os.environ, **{name: value for name, value in named.items() if value is not None}}

@@ -71,7 +71,7 @@ class State(Struct, frozen=True):
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spare: Sequence[str] = ()) -> None:
-    """A table; `spare` are the columns that a narrow terminal can do without, the first one first."""
+    """Print a table; `spare` are the columns that a narrow terminal can do without, the first one first."""
     match options().output:
         case "csv":
             csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *(map(printable, row) for row in rows)])
@@ -87,7 +87,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, spa
 
 
 def _whole(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Every cell in full, below each other. What may control a terminal was written out."""
+    """Return every cell in full, below each other. What may control a terminal was written out."""
     table = [list(columns), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
@@ -99,7 +99,7 @@ def _draw(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Seque
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str]) -> str:
-    """The lines of a table as this terminal shows it; with `--output wide` as wide as its cells are."""
+    """Return the lines of a table as this terminal shows it; with `--output wide` as wide as its cells are."""
     from tokimori.clock import SystemClock
 
     if options().output == "wide":
@@ -111,7 +111,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: 
 
 
 def terminal(*, stderr: bool = False) -> "Console":
-    """The terminal, as standard output or error. `--plain`: nothing but text; NO_COLOR: no colours."""
+    """Return the terminal, as standard output or error. `--plain`: nothing but text; NO_COLOR: no colours."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, color_system=None if options().plain else "auto")
@@ -144,7 +144,7 @@ def drawn(
 
 
 def fit(widths: Mapping[str, int], spare: Sequence[str], room: int, whole: Collection[str] = ()) -> dict[str, int]:
-    """The columns that are shown, and how wide each may be: spare ones go first, then the widest are cut.
+    """Return the columns that are shown, and how wide each may be: spare ones go first, then the widest are cut.
 
     Those that are to be `whole` are cut last.
     """
@@ -164,7 +164,7 @@ def fit(widths: Mapping[str, int], spare: Sequence[str], room: int, whole: Colle
 
 
 def _shown(columns: Sequence[str], rows: Sequence[Sequence[object]], now: Moment) -> "list[list[Text]]":
-    """The cells of each column, as a terminal shows them."""
+    """Return the cells of each column, as a terminal shows them."""
     shown = []
     for place in range(len(columns)):
         of = [row[place] for row in rows]
@@ -189,7 +189,7 @@ def _cell(cell: object, now: Moment, length: int) -> "Text":
 
 
 def shortest(ids: Sequence[str]) -> int:
-    """How many characters of ids tell them apart, at least those of their millisecond."""
+    """Return how many characters tell ids apart, at least those of their millisecond."""
     ordered = sorted(set(ids))
     longest = 0
     for one, other in pairwise(ordered):
@@ -199,7 +199,7 @@ def shortest(ids: Sequence[str]) -> int:
 
 
 def distance(moment: Moment, now: Moment) -> str:
-    """How far a moment is, in its two largest units: `3m 20s ago`, `in 2d 4h`, `now`."""
+    """Return how far a moment is, in its two largest units: `3m 20s ago`, `in 2d 4h`, `now`."""
     left = abs(moment - now)
     if left < SECOND:
         return "now"

@@ -37,7 +37,7 @@ task = Group(
 
 
 def tasks_dir() -> Path:
-    """The folder of tasks of the workspace. Raises `Refused` where there is none."""
+    """Return the folder of tasks of the workspace. Raises `Refused` where there is none."""
     found = load(may_ask_elsewhere=True).settings.tasks_dir
     if found is None:
         message = "There is no workspace here. Run `tokimori init` to make one, or name another's tokimori.toml by -c."
@@ -250,7 +250,7 @@ def _tell(done: str, act: "Callable[[Service], Awaitable[TaskDetails]]") -> None
 
 
 def print_done(done: str, details: "TaskDetails") -> None:
-    """What was done to a task, and when it runs next."""
+    """Print what was done to a task, and when it runs next."""
     from tokimori.service.views.tasks import task_view
 
     if options().as_json:

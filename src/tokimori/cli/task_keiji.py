@@ -48,7 +48,7 @@ def keiji_lines(state: "TaskState", state_dir: Path) -> list[str]:
 
 
 def keiji_schedule(schedule: str | None) -> tuple[str, str]:
-    """The schedule in Keiji's words, and its type; one that Keiji has no words for is as it was typed."""
+    """Return the schedule in Keiji's words, and its type; one that Keiji has no words for is as it was typed."""
     words = (schedule or "on demand").split()
     match words:
         case ["every", number, unit] if number.isdecimal() and unit.removesuffix("s") in _UNITS:
@@ -62,17 +62,17 @@ def keiji_schedule(schedule: str | None) -> tuple[str, str]:
 
 
 def log_file(state_dir: Path, name: str) -> Path:
-    """Where `task logs` writes the log for an editor."""
+    """Return the file into which `task logs` writes the log for an editor."""
     return state_dir / "logs" / "tasks" / name / f"{name}.log"
 
 
 def log_text(line: "LogLine", zone: str) -> str:
-    """The line as Keiji writes it."""
+    """Return the line as Keiji writes it."""
     return log_line(line.at, line.level, line.message, zone)
 
 
 def log_line(at: Moment, level: str, message: str, zone: str) -> str:
-    """The line as Keiji writes it: `time=… level=… msg=…`, with quotes where the message is no single word."""
+    """Return the line as Keiji writes it: `time=… level=… msg=…`, with quotes where the message is no single word."""
     return f"time={on_clocks(zone, at).isoformat('T', 'milliseconds')} level={level} msg={_quoted(message)}"
 
 

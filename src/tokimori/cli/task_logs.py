@@ -72,8 +72,8 @@ async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
 
 
 class _Followed:
-    """How much of each attempt, and of what happened to the task, was printed. Bytes of a run that runs are kept back
-    until their line ends; one that has ended is printed whole, and is not asked for again.
+    """Position of a follower in each attempt, and in the task's events. Bytes of a live run are kept back until their
+    line ends; an ended one is printed whole, and not asked for again.
     """
 
     def __init__(self, service: "Service", name: str, zone: str) -> None:
@@ -86,7 +86,7 @@ class _Followed:
         self._whole: set[tuple[str, int]] = set()
 
     async def begin(self) -> None:
-        """What is there now counts as printed."""
+        """Count what is there now as printed."""
         from tokimori.model.transitions import ENDS
 
         self._events = await self._last_event()

@@ -14,7 +14,7 @@ _NOTHING = "-"
 
 
 def check_template(template: str) -> str:
-    """The template. Raises `InvalidInput`."""
+    """Return the template. Raises `InvalidInput`."""
     rest = _FIELD.sub("", template)
     if rest == template or "{{" in rest or "}}" in rest:
         message = f"output: {template!r} names no field" if rest == template else f"output: {template!r} has odd braces"
@@ -23,7 +23,7 @@ def check_template(template: str) -> str:
 
 
 def rendered(template: str, value: object) -> tuple[list[str], list[str]]:
-    """A line for each member of a list, else one; and a sentence for each field that none of them has."""
+    """Return a line for each member of a list, else one; and a sentence for each field that none of them has."""
     found = to_builtins(value)
     members: Sequence[object] = found if isinstance(found, list | tuple) else [found]
     return [_line(template, each) for each in members], list(_missing(template, members))
@@ -41,7 +41,7 @@ def _missing(template: str, members: Sequence[object]) -> Iterator[str]:
 
 
 def _at(value: object, path: str) -> object:
-    """What stands at the path; None where nothing does."""
+    """Return the value at the path; None if there is none."""
     for name in path.split("."):
         match value:
             case dict():

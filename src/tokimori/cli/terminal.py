@@ -1,4 +1,4 @@
-"""What may reach a terminal of a text that somebody else wrote: no sequence that moves, hides or sends anything."""
+"""Texts of others on a terminal: no sequence that moves, hides or sends anything."""
 
 import re
 from codecs import getincrementaldecoder
@@ -24,14 +24,14 @@ class TerminalOutput:
         self._coloured, self._plain = False, options().plain
 
     def feed(self, data: bytes) -> bytes:
-        """What to write of the next piece; the beginning of a sequence is kept until its end comes."""
+        """Return what to write of the next piece; the beginning of a sequence is kept until its end comes."""
         text = self._kept + self._decoder.decode(data)
         begun = _BEGUN.search(text)
         self._kept = "" if begun is None else begun[0]
         return self._shown(text[: len(text) - len(self._kept)])
 
     def finish(self) -> bytes:
-        """What is left, and the end of colours."""
+        """Return what is left, and the end of colours."""
         left, self._kept = self._kept + self._decoder.decode(b"", final=True), ""
         return self._shown(left) + (_PLAIN if self._coloured else b"")
 

@@ -69,7 +69,7 @@ async def _watch(service: "Service") -> None:
 
 
 async def _keys(typed: "asyncio.Queue[str]") -> list[str]:
-    """The keys that come before the next look."""
+    """Return the keys that come before the next look."""
     try:
         return keys_in(await asyncio.wait_for(typed.get(), INTERVAL))
     except TimeoutError:

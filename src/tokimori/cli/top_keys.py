@@ -1,4 +1,4 @@
-"""What keys do in `tokimori top`: which run is chosen, what is asked, and what is ordered. Pure."""
+"""Keys of `tokimori top`: the chosen run, questions and orders. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ QUIT = frozenset({"q", "\x03", "\x04"})
 
 
 class Verb(StrEnum):
-    """What can be ordered of the chosen run."""
+    """Orders for the chosen run."""
 
     CANCEL = "cancel"
     PAUSE = "pause"
@@ -39,8 +39,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the screen shows beside what is in the store: the `chosen` run, the order that is `asked` about, the run
-    that is `followed`, and what was `told` last.
+    """State of the screen beside the store: the `chosen` run, the order that is `asked` about, the run that is
+    `followed`, and the last message (`told`).
     """
 
     chosen: str | None = None
@@ -53,7 +53,9 @@ _ORDERS: Mapping[str, Verb] = MappingProxyType({"c": Verb.CANCEL, "p": Verb.PAUS
 
 
 def pressed(state: State, key: str, subjects: Sequence[Subject]) -> tuple[State, Order | None]:
-    """The state after a key, and an order that is to be carried out: only one that was asked about and confirmed."""
+    """Return the state after a key, and an order that is to be carried out: only one that was asked about and
+    confirmed.
+    """
     if state.asked is not None:
         asked = replace(state, asked=None, told="")
         return (asked, state.asked) if key in _YES else (replace(asked, told="nothing was done"), None)
@@ -70,12 +72,12 @@ def pressed(state: State, key: str, subjects: Sequence[Subject]) -> tuple[State,
 
 
 def chosen(state: State, subjects: Sequence[Subject]) -> Subject | None:
-    """The run that is chosen; the first one where that one has ended."""
+    """Return the run that is chosen; the first one where that one has ended."""
     return next((each for each in subjects if each.run == state.chosen), subjects[0] if subjects else None)
 
 
 def keys_in(typed: str) -> list[str]:
-    """The keys of what a terminal has sent: an arrow is three characters."""
+    """Return the keys of what a terminal has sent: an arrow is three characters."""
     keys: list[str] = []
     left = typed
     while left:

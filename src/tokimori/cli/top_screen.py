@@ -28,7 +28,7 @@ _BAR = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What one look at the store has found. `output`: the end of what the followed run wrote."""
+    """Result of one look at the store. `output`: the end of what the followed run wrote."""
 
     now: Moment
     zone: str
@@ -40,12 +40,12 @@ class Seen:
 
     @property
     def subjects(self) -> list[Subject]:
-        """The runs among which one is chosen."""
+        """Return the runs among which one is chosen."""
         return [Subject(run.id, run.job_id) for run in self.running]
 
 
 def screen(console: "Console", seen: Seen, state: State, height: int) -> str:
-    """The lines, at most as many as the height."""
+    """Return the lines, at most as many as the height."""
     with console.capture() as captured:
         for line in _parts(console, seen, state, height):
             console.print(line)
@@ -104,7 +104,7 @@ def _node(node: "NodeRecord", seen: Seen) -> tuple[object, ...]:
 
 
 def _progress(run: "Run") -> str:
-    """A bar, as far as the run has told."""
+    """Return a bar, as far as the run has told."""
     fraction = run.details.progress
     if fraction is None:
         return "-"
@@ -113,7 +113,7 @@ def _progress(run: "Run") -> str:
 
 
 def _tail(output: bytes | None, lines: int) -> list[str]:
-    """The last lines, without anything that controls the terminal."""
+    """Return the last lines, without anything that controls the terminal."""
     from rich.text import Text
 
     if not output:

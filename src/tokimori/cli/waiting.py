@@ -18,7 +18,7 @@ _LATER = 1.2
 
 
 async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run":
-    """The run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`."""
+    """Return the run when it has ended; each thing that keeps it from starting is said once. Raises `Refused`."""
     from tokimori.service.why.reasons import told
     from tokimori.service.why.run import SOON
 
@@ -39,7 +39,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
 
 
 async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[Reason]":
-    """What holds it. That it is about to start is told only where that takes long."""
+    """Return what holds it. That it is about to start is said only if that takes long."""
     from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.why.reasons import Cause
 

@@ -15,7 +15,7 @@ _OF_THE_INSTALLATION = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_ur
 
 
 def version_of(wheel: Path) -> str:
-    """The version of a wheel of this program. Raises `InvalidInput`."""
+    """Return the version of a wheel of this program. Raises `InvalidInput`."""
     try:
         with zipfile.ZipFile(wheel) as packed:
             place = next(each for each in packed.namelist() if each.endswith(".dist-info/METADATA"))
@@ -30,7 +30,9 @@ def version_of(wheel: Path) -> str:
 
 
 def packed_again(installed: Distribution, folder: Path) -> Path:
-    """The installed version as a wheel in the folder. Raises `Refused` for an installation from a folder of sources."""
+    """Return the installed version as a wheel in the folder. Raises `Refused` for an installation from a folder of
+    sources.
+    """
     told = json.loads(installed.read_text("direct_url.json") or "{}")
     if told.get("dir_info", {}).get("editable"):
         message = "this is an editable installation: update its sources, and start the node again"
@@ -51,6 +53,6 @@ def packed_again(installed: Distribution, folder: Path) -> Path:
 
 
 def _belongs(file: PackagePath) -> bool:
-    """Whether a wheel brings it: no scripts, which are made from it, no bytecode, no notes of the installer."""
+    """Return whether a wheel brings it: no scripts, which are made from it, no bytecode, no notes of the installer."""
     is_outside = file.parts[0] == ".." or "__pycache__" in file.parts
     return not is_outside and not (file.parent.suffix == ".dist-info" and file.name in _OF_THE_INSTALLATION)

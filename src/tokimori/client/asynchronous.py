@@ -135,7 +135,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def _wanted_within(
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> tuple[Run, Outside | None]:
-        """The run that is to be made in a transaction of the program, and the statements for that.
+        """Return the run that is to be made in a transaction of the program, and the statements for that.
 
         None of them where the key has its run already: of a transaction that has begun before, the program may not see
         it, and would keep it locked.
@@ -155,7 +155,7 @@ class AsyncClient(Service, Locking[Lock]):
         return replace(run, state=RunState.WAITING, lane=None), outside
 
     async def _answering(self, run: Run, found: RunId) -> Run:
-        """The run of that id; one that was made in the same transaction nobody else sees yet."""
+        """Return the run of that id; one that was made in the same transaction nobody else sees yet."""
         if found == run.id:
             return run
         try:
@@ -168,7 +168,7 @@ class AsyncClient(Service, Locking[Lock]):
         return await self.channels.publish(topic, message, key)
 
     async def subscribe(self, topic: str, name: str | None = None, after: int | None = None) -> AsyncIterator[Message]:
-        """The messages of the topic, for ever: see `Channels.subscribe`."""
+        """Yield the messages of the topic, for ever: see `Channels.subscribe`."""
         async with aclosing(self.channels.subscribe(topic, name, after)) as messages:
             async for message in messages:
                 yield message
@@ -222,7 +222,8 @@ def open_async(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> AsyncClient:
-    """A client for the store at `url` in asynchronous programs, which `async with` opens; else like `tokimori.open`.
+    """Return a client for the store at `url` in asynchronous programs, which `async with` opens; else like
+    `tokimori.open`.
 
     An SQLite file that does not exist is made, as `sqlite3.connect` does, and a warning is logged.
 
@@ -235,7 +236,9 @@ def open_async(
 def client_maker(
     url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
 ) -> Callable[[], AsyncClient]:
-    """A function that makes clients for the store at `url`, one for each process. Raises what `open_async` does."""
+    """Return a function that makes clients for the store at `url`, one for each process. Raises what `open_async`
+    does.
+    """
     for name, given in (("url", url), ("time_zone", time_zone), ("semaphore_store", semaphore_store)):
         if given is not None:
             check_text(name, given)

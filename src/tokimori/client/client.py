@@ -262,7 +262,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
 
     @property
     def time_zone(self) -> str:
-        """The time zone of jobs that do not name one."""
+        """Return the time zone of jobs that do not name one."""
 
         async def zone(client: AsyncClient) -> str:
             return client.time_zone
@@ -270,7 +270,9 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         return self._run(zone)
 
     def acting_as(self, author: str | None) -> Self:
-        """The same client for another author, who is recorded with the orders given through it. Nothing is opened."""
+        """Return the same client for another author, who is recorded with the orders given through it. Nothing is
+        opened.
+        """
         check_author(author)
         run, other = self._run, copy(self)
         other._act_through(lambda act: run(lambda client: act(client.acting_as(author))))
@@ -299,7 +301,7 @@ def open(
     author: str | None = None,
     semaphore_store: str | None = None,
 ) -> Client:
-    """A client for the store at `url`. What is not given comes from the environment and the configuration file.
+    """Return a client for the store at `url`. What is not given comes from the environment and the configuration file.
 
     `semaphore_store` is the URL of another store that keeps semaphores. Nothing is connected before the first call. An
     SQLite file that does not exist is made then, as `sqlite3.connect` does, and a warning is logged.

@@ -25,19 +25,21 @@ Calls = Callable[[Method, tuple[object, ...], dict[str, object]], Coroutine[Any,
 
 
 def is_address(url: str) -> bool:
-    """Whether it is the address of a node rather than the URL of a store."""
+    """Return whether it is the address of a node rather than the URL of a store."""
     return url.lower().startswith(SCHEMES)
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node answers, with the prefix of a proxy if there is one, and what it wants to hear."""
+    """Address of a node, with the prefix of a proxy if there is one, and the headers that it wants."""
 
     url: str
     secret: str
 
 
 def address_of(url: str, state_dir: Path) -> Address:
-    """The address in the URL, whose secret is in it (`?secret=`) or in the state folder. Raises `InvalidInput`."""
+    """Return the address in the URL, whose secret is in it (`?secret=`) or in the state folder. Raises
+    `InvalidInput`.
+    """
     parts = urlsplit(url)
     try:
         named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -84,7 +86,7 @@ class Door:
         self._sessions: list[aiohttp.ClientSession] = []
 
     def acting_as(self, author: str | None) -> Self:
-        """The same door for another author, with the same connections."""
+        """Return the same door for another author, with the same connections."""
         other = copy(self)
         other.author = author
         return other
@@ -106,7 +108,7 @@ class Door:
             await self._sessions.pop().close()
 
     def part(self, part: str) -> Calls:
-        """What calls the methods of a part; of the service itself if it has no name."""
+        """Return a caller of a part's methods; of the service itself without a name."""
 
         async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
             asks = not part and method.__name__ in ("ask", "trigger", "trigger_many")
@@ -156,7 +158,7 @@ class Door:
 
 
 def error_of(code: str, message: str, field: str | None, value: object, allowed: str | None) -> TokimoriError:
-    """The error that a node's answer tells, by its code. One that only doors know is `Refused`."""
+    """Return the error that a node's answer tells, by its code. One that only doors know is `Refused`."""
     kind = next((each for each in kinds_of(TokimoriError) if each.code == code), Refused)
     if kind is InvalidConfig:
         return InvalidConfig([message])
@@ -164,7 +166,7 @@ def error_of(code: str, message: str, field: str | None, value: object, allowed:
 
 
 def kinds_of(root: type[TokimoriError]) -> Iterator[type[TokimoriError]]:
-    """The error and all below it."""
+    """Yield the error and all below it."""
     yield root
     for below in root.__subclasses__():
         yield from kinds_of(below)

@@ -24,7 +24,7 @@ class Runner(Protocol[_Behind_co]):
     """Calls a function with the object behind a façade, and waits for it in the caller's thread."""
 
     def __call__(self, act: Callable[[_Behind_co], Awaitable[_T]], /) -> _T:
-        """What `act` returns or raises."""
+        """Return or raise what `act` does."""
         ...
 
 
@@ -38,14 +38,14 @@ class Facade(Generic[_Behind_co]):
 def synchronous(
     method: Callable[Concatenate[_Behind, _P], Awaitable[_T]],
 ) -> Callable[Concatenate[Facade[_Behind], _P], _T]:
-    """The same method for synchronous callers: it waits for the result in their thread."""
+    """Return the same method for synchronous callers: it waits for the result in their thread."""
 
     @wraps(method)
     def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return facade._run(lambda behind: of_its_kind(behind)(*args, **kwargs))
 
     def of_its_kind(behind: _Behind) -> Callable[_P, Awaitable[_T]]:
-        """What is behind may be of a kind that does the same in another way."""
+        """Return the method of what is behind, which may do the same in another way."""
         own: Callable[_P, Awaitable[_T]] = getattr(behind, method.__name__)
         return own
 
@@ -55,7 +55,7 @@ def synchronous(
 def iterated(
     method: Callable[Concatenate[_Behind, _P], AsyncIterator[_T]],
 ) -> Callable[Concatenate[Facade[_Behind], _P], Iterator[_T]]:
-    """The same iteration for synchronous callers: each step waits in their thread."""
+    """Return the same iteration for synchronous callers: each step waits in their thread."""
 
     @wraps(method)
     def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:

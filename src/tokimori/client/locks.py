@@ -47,7 +47,7 @@ class Locking(Generic[_Lock]):
 
     @abstractmethod
     def _lock(self, wanted: Wanted) -> _Lock:
-        """A lock that holds the units while a block runs."""
+        """Return a lock that holds the units while a block runs."""
 
 
 class SyncLock:

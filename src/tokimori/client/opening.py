@@ -36,7 +36,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def load_store(
     url: str | None, time_zone: str | None, semaphore_store: str | None
 ) -> tuple[Loaded, Callable[[], Stores]]:
-    """The settings, over which these arguments have precedence, and a function that makes the stores.
+    """Return the settings, over which these arguments have precedence, and a function that makes the stores.
 
     Nothing is connected yet. Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError`
     if its driver is not installed.
@@ -51,7 +51,7 @@ def load_store(
 
 
 def this_program(environment: Mapping[str, str]) -> Program:
-    """The identity of this process. The environment says which run has started it, if one has."""
+    """Return the identity of this process. The environment says which run has started it, if one has."""
     run_id, token = environment.get("TOKIMORI_RUN_ID"), environment.get("TOKIMORI_TOKEN", "")
     from importlib.metadata import version  # noqa: PLC0415  it loads 20 modules, and most commands say no version
 
@@ -67,7 +67,7 @@ def this_program(environment: Mapping[str, str]) -> Program:
 
 
 def stores_of(loaded: Loaded, clock: Clock) -> Stores:
-    """The stores, not yet connected. Makes the folder of the default store.
+    """Return the stores, not yet connected. Makes the folder of the default store.
 
     Raises `InvalidInput`, `StoreError`, and `Refused` for a file on a system where it can't be shared.
     """
@@ -79,7 +79,7 @@ def stores_of(loaded: Loaded, clock: Clock) -> Stores:
 
 
 def semaphore_store_of(settings: Settings, clock: Clock) -> StoreOnDemand | None:
-    """The store of semaphores, where they have one of their own."""
+    """Return the store of semaphores, where they have one of their own."""
     return None if settings.semaphore_store is None else StoreOnDemand(open_store(settings.semaphore_store, clock))
 
 
@@ -90,14 +90,14 @@ def session_on(
     program: Program,
     renewed: Callable[[float], None] = lambda _sent: None,
 ) -> Session:
-    """A session of the program in the store of the semaphores."""
+    """Return a session of the program in the store of the semaphores."""
     if stores.semaphore is None:
         return Session(stores.job, clock, random, program, renewed=renewed)
     return Session(stores.semaphore.store, clock, random, program, renewed=renewed, prepare=stores.semaphore.opened)
 
 
 def missing_file(url: str) -> str | None:
-    """The file of an SQLite store, if it does not exist."""
+    """Return the file of an SQLite store, if it does not exist."""
     file = file_of(url) if url.lower().startswith("sqlite:") else None
     return None if file is None or Path(file).exists() else file
 

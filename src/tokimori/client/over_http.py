@@ -50,7 +50,7 @@ _Behind = TypeVar("_Behind")
 def not_offered(
     method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
-    """The same method, which needs the store itself."""
+    """Return the same method, which needs the store itself."""
 
     @wraps(method)
     async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -60,7 +60,7 @@ def not_offered(
 
 
 def needs_the_store(what: str) -> Refused:
-    """The answer to who asks for what no door offers."""
+    """Return the answer to who asks for what no door offers."""
     return Refused(
         f"{what}: a node does not offer this over HTTP; open the store itself, by its URL",
         field="url",
@@ -69,10 +69,10 @@ def needs_the_store(what: str) -> Refused:
 
 
 class _NoSession:
-    """Where nothing can be locked."""
+    """Session of a client that can't lock."""
 
     async def acquire(self, wanted: Wanted, _owner: Owner) -> Held:
-        """Raises `Refused`."""
+        """Raise `Refused`."""
         raise needs_the_store(f"the semaphore {wanted.name}")
 
 
@@ -195,7 +195,7 @@ class HttpClient(AsyncClient):
         return answers
 
     async def _wanted_within(self, *_: object) -> NoReturn:
-        """Raises `Refused`."""
+        """Raise `Refused`."""
         raise needs_the_store("a run in a transaction of your own")
 
     async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
@@ -237,7 +237,9 @@ class HttpClient(AsyncClient):
 
 
 def new_door(url: str, time_zone: str | None, author: str | None) -> Callable[[], Door]:
-    """A function that makes doors at this address, one for each process. Raises `InvalidInput` and `InvalidConfig`."""
+    """Return a function that makes doors at this address, one for each process. Raises `InvalidInput` and
+    `InvalidConfig`.
+    """
     given = {} if time_zone is None else {"time_zone": check_zone(time_zone)}
     loaded = load_settings(given, os.environ, cwd=Path.cwd())
     address, parent = address_of(url, loaded.settings.state_dir), run_in_hand(this_program(os.environ).run_id)

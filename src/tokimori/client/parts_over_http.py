@@ -31,7 +31,7 @@ class _Calling(Protocol):
 def asked(
     method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
-    """The same method, carried out by a node."""
+    """Return the same method, carried out by a node."""
 
     @wraps(method)
     async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""What programs change that open the store themselves is in the audit log, as what comes through doors is.
+"""Audit entries of programs that open the store themselves, like those of doors.
 
 Programs may change a lot: so many changes are recorded as a person can look at, and of all others their number. Runs
 that are asked for are not recorded: each is a row that says itself who has asked, and when.
@@ -39,7 +39,9 @@ class Recorder:
         self._left_out: Counter[str] = Counter()
 
     async def carry_out(self, client: "_Client", change: Change) -> Any:
-        """What the method returns; a change is recorded with who, before and after, or else counted."""
+        """Carry out a method and return its result; a change is recorded with who, before and after, or else
+        counted.
+        """
         if _is_within.get():
             return await change.method(*change.args, **change.kwargs)
         outside = _is_within.set(True)
@@ -74,7 +76,7 @@ class _Client(Protocol):
 def recorded(
     method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
-    """The same method of a client, whose changes are recorded."""
+    """Return the same method of a client, whose changes are recorded."""
 
     @wraps(method)
     async def changed(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -87,7 +89,7 @@ def recorded(
 
 
 def who(author: str | None) -> str:
-    """Who changes something: the OS user as whom the program runs, and in whose name it says that it acts."""
+    """Return the author of changes: the OS user of the program, and the name that it claims."""
     try:
         import pwd  # noqa: PLC0415  Windows has none
 

@@ -106,7 +106,7 @@ def _parts(db: sqlite3.Connection) -> dict[Part, str | None]:
 
 
 def _made(migrations: Sequence[Migration], namespace: Namespace) -> dict[Part, str | None]:
-    """What these migrations make."""
+    """Return the parts that these migrations make."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         for text in (LEDGER, *(each.text for each in migrations)):
             db.executescript(namespace.rendered(text))
@@ -138,7 +138,7 @@ def remove_database(file: Path) -> None:
 
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
+    """Yield a connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
     place = f"file://{quote(str(file.absolute()))}?mode=ro"
     with closing(sqlite3.connect(place, uri=True, isolation_level=None)) as db:
         db.execute("PRAGMA trusted_schema = OFF")

@@ -41,7 +41,7 @@ class Carries(Protocol):
 
 
 async def outside_of(store: Store) -> Outside:
-    """The statements of the store. Raises `Refused` where it has none."""
+    """Return the statements of the store. Raises `Refused` where it has none."""
     if isinstance(store, HasOutside):
         return await store.outside()
     raise Refused(
@@ -113,7 +113,7 @@ def _known(carry: Carries, run: Run, outside: Outside) -> RunId:
 
 
 def _place(carry: Carries, outside: Outside) -> tuple[object, ...]:
-    """Which database the connection is one to."""
+    """Return the database of the connection."""
     rows = carry(outside.where, ())
     if outside.driver == "sqlite":
         return tuple(file_at(str(path)) for _, name, path, *_ in rows if name == "main")
@@ -129,7 +129,7 @@ def check_connection(connection: object) -> None:
 
 
 def _package_of(connection: object) -> str:
-    """Whose connection it is. Asynchronous ones of psycopg are of no kind that is known."""
+    """Return the package of a connection. Asynchronous ones of psycopg are of no known kind."""
     kind = type(connection)
     package = kind.__module__.partition(".")[0]
     shape = {
@@ -151,7 +151,7 @@ def _package_of(connection: object) -> str:
 
 
 def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:
-    """What carries statements out over this connection, and whether a transaction has begun by then.
+    """Return what carries statements over this connection, and whether a transaction has begun by then.
 
     Raises `InvalidInput` and `Refused`.
     """
@@ -166,7 +166,7 @@ def _carrier(connection: object, driver: str) -> tuple[Carries, Callable[[], boo
 
 
 def _driven(connection: object, driver: str) -> tuple[Carries, Callable[[], bool]]:
-    """The same, by what the driver says of itself and how it marks values."""
+    """Return the same, by what the driver says of itself and how it marks values."""
     given: Any = connection
     match _package_of(connection):
         case "sqlalchemy":
@@ -188,7 +188,7 @@ def _driven(connection: object, driver: str) -> tuple[Carries, Callable[[], bool
 
 
 def _has_begun(driven: Any) -> bool:
-    """Whether the next change belongs to a transaction: one that has begun, or that the driver begins for it."""
+    """Return whether the next change belongs to a transaction: one that has begun, or that the driver begins for it."""
     if isinstance(driven, sqlite3.Connection):
         commits = driven.isolation_level is None or getattr(driven, "autocommit", None) is True
         return driven.in_transaction or not commits
@@ -233,7 +233,9 @@ def _by_sqlalchemy(connection: Any) -> Carries:
 
 
 def _marked(statement: str, marks: Sequence[str]) -> str:
-    """The statement with the marks that the driver knows; one that has percent signs there wants others doubled."""
+    """Return the statement with the marks that the driver knows; one that has percent signs there wants others
+    doubled.
+    """
     parts = statement.split("?")
     if marks and marks[0] == "%s":
         parts = [part.replace("%", "%%") for part in parts]
@@ -241,7 +243,9 @@ def _marked(statement: str, marks: Sequence[str]) -> str:
 
 
 def _literal(value: object) -> str:
-    """The value in words that mean the same in every session with MariaDB or MySQL, whatever its character set."""
+    """Return the value in words that mean the same in every session with MariaDB or MySQL, whatever its character
+    set.
+    """
     match value:
         case None:
             return "NULL"
@@ -252,5 +256,5 @@ def _literal(value: object) -> str:
 
 
 def _plain(row: Any) -> tuple[Any, ...]:
-    """The row as a tuple, whatever rows the program wants to get."""
+    """Return the row as a tuple, whatever rows the program wants to get."""
     return tuple(row.values()) if isinstance(row, Mapping) else tuple(row)

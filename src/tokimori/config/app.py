@@ -50,7 +50,7 @@ class AppSettings(Struct, frozen=True, kw_only=True):
 
 
 def bad_patterns(app: AppSettings) -> Iterator[str]:
-    """The faults of patterns for stored functions."""
+    """Yield the faults of patterns for stored functions."""
     for text in app.stored:
         try:
             pattern_of_stored(text)

@@ -30,7 +30,7 @@ class Contexts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     contexts: dict[str, Context] = field(default_factory=dict)
 
     def named(self, name: str) -> Context:
-        """The context of that name. Raises `NotFound`."""
+        """Return the context of that name. Raises `NotFound`."""
         check_word("context", name)
         if name not in self.contexts:
             allowed = ", ".join(sorted(self.contexts)) or "none: `tokimori context add NAME URL` adds one"
@@ -39,7 +39,7 @@ class Contexts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_contexts(file: Path) -> Contexts:
-    """What the file says; nothing where there is none. Raises `InvalidConfig`."""
+    """Return the contexts in the file; none if there is no file. Raises `InvalidConfig`."""
     try:
         owner, text = file.stat().st_uid, file.read_bytes()
     except FileNotFoundError:

@@ -20,7 +20,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> bool:
-        """Whether anything is set."""
+        """Return whether anything is set."""
         return self != StoreSettings()
 
 
@@ -32,7 +32,7 @@ class DatasourceSettings(Struct, frozen=True, kw_only=True):
 
 
 def url_for(section: str, said: StoreSettings, otherwise: str) -> str:
-    """The URL that follows from the settings of `[section]`. Raises `InvalidInput`, which names the setting."""
+    """Return the URL that follows from the settings of `[section]`. Raises `InvalidInput`, which names the setting."""
     url = said.url or otherwise
     for name, value in (("user", said.user), ("password", said.password)):
         if value is not None and not urlsplit(url).hostname:
@@ -43,7 +43,7 @@ def url_for(section: str, said: StoreSettings, otherwise: str) -> str:
 
 
 def _with_account(url: str, user: str | None, password: str | None) -> str:
-    """The URL with another account; None leaves that part as it is."""
+    """Return the URL with another account; None leaves that part as it is."""
     if user is None and password is None:
         return url
     parts = urlsplit(url)

@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine: Machine) -> Found:
-    """The file that the flag names, else that of the variable, else the first of the usual places that exists.
+    """Return the file that the flag names, else that of the variable, else the first of the usual places that exists.
 
     Settings say what a node runs and where: root reads none that another user may have written.
     """
@@ -39,7 +39,7 @@ def find_file(named: Path | None, environ: Mapping[str, str], cwd: Path, machine
 
 
 def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
-    """The content of the file, or its faults (`file:line: …`)."""
+    """Return the content of the file, or its faults (`file:line: …`)."""
     import tomllib  # noqa: PLC0415  most commands find no file
 
     try:
@@ -57,7 +57,9 @@ def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
 
 
 class Content(NamedTuple):
-    """What a file says: always, in each of its sections `[env.NAME]`, and which faults keep it from being read."""
+    """Content of a file: common settings, those of its sections `[env.NAME]`, and the faults that keep it from being
+    read.
+    """
 
     always: Mapping[str, object] = {}
     sections: Mapping[str, Mapping[str, object]] = {}
@@ -65,7 +67,9 @@ class Content(NamedTuple):
 
 
 def read_content(path: Path | None, env: str | None) -> Content:
-    """The content of the file. That the section `env` is not there is a fault: other settings would be in force."""
+    """Return the content of the file. That the section `env` is not there is a fault: other settings would be in
+    force.
+    """
     toml, faults = ({}, []) if path is None else read_toml(path)
     said = toml.pop("env", {})
     sections: dict[str, Any] = said if isinstance(said, dict) else {"NAME": said}
@@ -82,7 +86,7 @@ def read_content(path: Path | None, env: str | None) -> Content:
 
 
 def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = "") -> dict[str, object]:
-    """The tables of the file as dotted names; a table that is the value of a setting stays whole."""
+    """Return the tables of the file as dotted names; a table that is the value of a setting stays whole."""
     flat: dict[str, object] = {}
     for key, value in toml.items():
         name = prefix + key
@@ -101,7 +105,9 @@ def _named(path: Path, origin: str) -> Found:
 
 
 def _foreign(path: Path) -> str | None:
-    """Why the file may be another user's doing, where that matters: to root. A link counts as its place and its end."""
+    """Return why the file may be another user's doing, if that matters: to root. A link counts as its place and its
+    end.
+    """
     if user_id() != 0:
         return None
     try:
@@ -111,7 +117,7 @@ def _foreign(path: Path) -> str | None:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is a file. One that can't be read counts, so that it is reported and not passed over."""
+    """Return whether there is a file. One that can't be read counts, so that it is reported and not passed over."""
     try:
         return path.exists()
     except PermissionError:

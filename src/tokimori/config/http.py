@@ -98,14 +98,14 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     ] = None
 
     def below_prefix(self, url: str) -> str:
-        """The address with the path prefix, if it has no path of its own."""
+        """Return the address with the path prefix, if it has no path of its own."""
         if self.path_prefix is None or urlsplit(url).path.strip("/"):
             return url
         return f"{url.rstrip('/')}{self.path_prefix}/"
 
 
 def http_faults(http: HttpSettings) -> Iterator[str]:
-    """What is wrong with values of the door, or with some of them together."""
+    """Yield the faults of the door's values, and of some together."""
     if (http.tls_cert is None) != (http.tls_key is None):
         missing = "tls_cert" if http.tls_cert is None else "tls_key"
         yield f"http.{missing}: it is missing, and the other is said; allowed: both files, or neither"

@@ -10,7 +10,7 @@ from tokimori.model.policies import Seconds
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """Where a node writes what it does, and what becomes of old files."""
+    """Log of a node: where it is written, and what becomes of old files."""
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The lowest level of messages that are written.")
@@ -37,6 +37,6 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
 
 def log_faults(log: LogSettings) -> Iterator[str]:
-    """What contradicts itself."""
+    """Yield what contradicts itself."""
     if not log.stderr and log.file is None:
         yield "log.stderr: false, but there is no log.file: messages would go nowhere; allowed: true, or name a file"

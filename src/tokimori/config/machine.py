@@ -1,4 +1,4 @@
-"""What the defaults of settings depend on: the machine, and the user of this process."""
+"""Facts behind the defaults of settings: the machine, and the user of this process."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from tokimori.ownership import user_id
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """Where things are kept here, by the XDG Base Directory Specification, and how many cores there are."""
+    """Places on this machine, by the XDG Base Directory Specification, and its number of cores."""
 
     home: Path
     state_dir: Path
@@ -21,7 +21,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     cores: int
 
     def default_store(self, state_dir: Path) -> str:
-        """The URL of the SQLite file in the directory."""
+        """Return the URL of the SQLite file in the directory."""
         return f"sqlite://{quote(str(state_dir / 'tokimori.db'))}"
 
 
@@ -29,12 +29,12 @@ SYSTEM_STATE = Path("/var/lib/tokimori")
 
 
 def state_dirs(environ: Mapping[str, str]) -> tuple[Path, Path]:
-    """The state folder of this user, and that of the machine."""
+    """Return the state folder of this user, and that of the machine."""
     return _xdg(environ, "XDG_STATE_HOME", _home(environ) / ".local" / "state") / "tokimori", SYSTEM_STATE
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
-    """This machine, for the user who runs this process."""
+    """Return this machine, for the user who runs this process."""
     home = _home(environ)
     config_home = _xdg(environ, "XDG_CONFIG_HOME", home / ".config")
     of_user, of_system = state_dirs(environ)
@@ -55,7 +55,7 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: Path) -> Path:
-    """The variable's directory; a relative one is ignored, as the specification says."""
+    """Return the variable's directory; a relative one is ignored, as the specification says."""
     path = Path(environ.get(name, ""))
     return path if path.is_absolute() else default
 

@@ -76,12 +76,12 @@ class Keyring:
 
 
 def keyring_of(settings: SecretsSettings, environ: Mapping[str, str]) -> Keyring:
-    """The keys of this process. Nothing is read yet."""
+    """Return the keys of this process. Nothing is read yet."""
     return Keyring(settings.key_file, environ.get(VARIABLE, ""))
 
 
 def read_keys(file: Path) -> list[str]:
-    """The keys in the file. Raises `Refused` where it is missing, or where others may know or change it.
+    """Return the keys in the file. Raises `Refused` where it is missing, or where others may know or change it.
 
     Raises `StoreUnavailable` where this machine can open no file now.
     """

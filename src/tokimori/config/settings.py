@@ -28,7 +28,7 @@ MOST_PLACES = 100_000
 
 
 class NodeSettings(Struct, frozen=True, kw_only=True):
-    """What a node carries and how it stops."""
+    """Labels of a node, and the way in which it stops."""
 
     concurrency: Annotated[
         int,
@@ -66,7 +66,7 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleSettings(Struct, frozen=True, kw_only=True):
-    """How soon a node knows what others changed."""
+    """Time until a node knows what others changed."""
 
     update_interval_seconds: Annotated[
         float,
@@ -80,7 +80,7 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True):
 
 
 class TargetsSettings(Struct, frozen=True, kw_only=True):
-    """What the targets of jobs may do from this node."""
+    """Rights of targets of jobs on this node."""
 
     private_addresses: Annotated[
         tuple[str, ...],
@@ -114,12 +114,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def job_store(self) -> str:
-        """The URL of the store of jobs and runs."""
+        """Return the URL of the store of jobs and runs."""
         return url_for("datasource.job", self.datasource.job, self.store)
 
     @property
     def semaphore_store(self) -> str | None:
-        """The URL of the store of semaphores; None: that of the jobs."""
+        """Return the URL of the store of semaphores; None: that of the jobs."""
         if not self.datasource.semaphore.said:
             return None
         url = url_for("datasource.semaphore", self.datasource.semaphore, self.job_store)
@@ -173,7 +173,7 @@ def load_settings(
     machine: Machine | None = None,
     check_store: Callable[[str], object] | None = None,
 ) -> Loaded:
-    """The settings: for each the flag, else the variable, else what the file says, else the default.
+    """Return the settings: for each the flag, else the variable, else what the file says, else the default.
 
     The section `[env.NAME]` that TOKIMORI_ENV names counts more than the rest of the file.
 
@@ -207,12 +207,14 @@ def load_settings(
 
 
 def settings_table() -> tuple[Setting, ...]:
-    """Every setting, section by section."""
+    """Return every setting, section by section."""
     return tuple(_settings_of(Settings, ""))
 
 
 def shown_settings(loaded: Loaded) -> tuple[ShownSetting, ...]:
-    """Every setting with its value, and where the value came from; first the section that is in force, if one is."""
+    """Return every setting with its value, and where the value came from; first the section that is in force, if one
+    is.
+    """
     section = ShownSetting(name="env", value=loaded.env, origin=ENV, meaning="The section [env.NAME] that is in force.")
     return (() if loaded.env is None else (section,)) + tuple(
         ShownSetting(
@@ -237,7 +239,7 @@ class _Layer(NamedTuple):
 
 
 def _layers_of(path: Path | None, env: str | None, table: Mapping[str, Setting], faults: list[str]) -> Iterator[_Layer]:
-    """What the file says. Sections that are not in force are checked with the rest."""
+    """Yield the layers of the file. Sections that are not in force are checked with the rest."""
     content = read_content(path, env)
     faults += content.faults
     if path is None:
@@ -255,7 +257,7 @@ def _read_layer(
     faults: list[str],
     check_store: Callable[[str], object] | None,
 ) -> Iterator[tuple[str, object]]:
-    """The valid values of a layer; the faults of the others go to `faults`."""
+    """Yield the valid values of a layer; the faults of the others go to `faults`."""
     for name, given in layer.values.items():
         try:
             value = read_value(name, given, table, base=layer.base, home=machine.home, is_text=layer.is_text)
@@ -293,7 +295,7 @@ def _defaults(table: Mapping[str, Setting], given: Mapping[str, object], machine
 
 
 def _places(table: Mapping[str, Setting], given: Mapping[str, object], machine: Machine) -> int:
-    """How many runs a node has at a time where nobody says it: one for functions alone as many as can begin there."""
+    """Return the default places of a node: one for functions alone has as many as can begin there."""
     name = "app.concurrency"
     processes, each = given.get("app.processes", machine.cores), given.get(name, table[name].default)
     assert isinstance(processes, int)  # noqa: S101 its type says so
@@ -326,7 +328,7 @@ def _built(values: Mapping[str, object]) -> Settings:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """The faults that only several values together have."""
+    """Return the faults that only several values together have."""
     found = []
     worker = settings.worker
     most = worker.interval_minutes * 60
@@ -345,7 +347,7 @@ def _contradictions(settings: Settings) -> list[str]:
 
 
 def _bad_addresses(settings: Settings) -> Iterator[str]:
-    """The addresses that are none."""
+    """Yield the addresses that are none."""
     for text in settings.targets.private_addresses:
         try:
             ip_network(text)

@@ -27,18 +27,18 @@ URLS = frozenset(("store", "datasource.job.url", "datasource.semaphore.url"))
 
 
 class Described(Protocol):
-    """What has to be known of a setting to read its value."""
+    """Description of a setting, as far as its value needs it."""
 
     @property
     def kind(self) -> object:
-        """Its type, with limits."""
+        """Return its type, with limits."""
         ...
 
 
 def read_value(
     name: str, given: object, table: Mapping[str, Described], *, base: Path, home: Path, is_text: bool
 ) -> object:
-    """The value of the setting, read from `given`; texts of variables are converted. Raises `InvalidInput`.
+    """Return the value of the setting, read from `given`; texts of variables are converted. Raises `InvalidInput`.
 
     A relative path starts at `base`, one that begins with `~` at `home`.
     """
@@ -64,7 +64,9 @@ def read_value(
 
 
 def redacted(name: str, value: object) -> object:
-    """The value of a setting as anybody may see it: no password, and nothing in a URL's place that may be one."""
+    """Return the value of a setting as anybody may see it: no password, and nothing in a URL's place that may be
+    one.
+    """
     if name.rpartition(".")[2] == "password":
         return MASK if value is not None else None
     if name in URLS:
@@ -84,13 +86,13 @@ def _account_of(url: str) -> str:
 
 
 def _masked_parameter(found: "re.Match[str]") -> str:
-    """A driver decodes the names of parameters, so `pass%77ord` is one too."""
+    """Return a driver decodes the names of parameters, so `pass%77ord` is one too."""
     mark, name, value = found.groups()
     return f"{mark}{name}={MASK if _SECRET_NAME.search(unquote(name)) else value}"
 
 
 def allowed_of(kind: object) -> str:
-    """What a setting of this type may be, in words."""
+    """Return the allowed values of a setting of this type, in words."""
     origin: Any = getattr(kind, "__origin__", kind)
     if Path in (origin, *get_args(origin)):
         return "the path of a file or directory, as text"

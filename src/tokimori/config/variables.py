@@ -36,7 +36,9 @@ _NOT_SETTINGS = frozenset(
 
 
 def from_variables(environ: Mapping[str, str], names: Collection[str]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The settings from variables, and a warning for each unknown `TOKIMORI_` variable; an empty one sets nothing."""
+    """Return the settings from variables, and a warning for each unknown `TOKIMORI_` variable; an empty one sets
+    nothing.
+    """
     settings = {PREFIX + name.upper().replace(".", "_"): name for name in names}
     found: dict[str, object] = {settings[key]: text for key, text in environ.items() if key in settings and text}
     ours = (key for key in sorted(environ) if key.startswith(PREFIX))
@@ -50,7 +52,7 @@ def _ignored(key: str, known: Collection[str]) -> str:
 
 
 def _hint(rest: str, known: Collection[str]) -> str:
-    """What is common to all of them says nothing."""
+    """Return the hint; what is common to all of them says nothing."""
     meant = nearest(rest, [name.removeprefix(PREFIX) for name in known])
     return "" if meant is None else f"; did you mean {PREFIX}{meant}?"
 

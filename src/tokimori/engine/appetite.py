@@ -11,14 +11,16 @@ FIRST, GROWTH = 50, 10
 
 
 class Appetite:
-    """Of small jobs more, where there are more, `most` at most; of large ones as many as bring `LARGE` bytes."""
+    """Number of jobs to read at once: more of small ones, `most` at most; of large ones as many as bring `LARGE`
+    bytes.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.limit = min(FIRST, most)
 
     def note(self, jobs: Iterable[Job]) -> None:
-        """These were read."""
+        """Note the jobs that were read."""
         size = number = 0
         for number, job in enumerate(jobs, 1):
             size += len(encode_definition(job.definition))

@@ -1,4 +1,4 @@
-"""What a duty of a node is: something that it does again and again, a short step at a time."""
+"""Duty of a node: work that it repeats, a short step at a time."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class Duty(Protocol):
 
     @property
     def next_at(self) -> float:
-        """When the next step is due: seconds of the monotonic clock; `inf`: not before something happens."""
+        """Return when the next step is due, in seconds of the monotonic clock; `inf`: not before something happens."""
         ...
 
     def hear(self, pulse: Pulse) -> None:

@@ -50,7 +50,7 @@ class Schedules:
         self._known: dict[tuple[int, int, int], Schedule] = {}
 
     def __call__(self, job: Job) -> Schedule:
-        """The job's schedule."""
+        """Return the job's schedule."""
         key = (job.incarnation, job.version, job.anchor)
         schedule = self._known.get(key)
         if schedule is None:
@@ -69,16 +69,16 @@ class Decided(NamedTuple):
 
     @property
     def lanes(self) -> frozenset[Lane]:
-        """Those of the new runs."""
+        """Return the lanes of the new runs."""
         return frozenset(run.lane for plan in self.applied for run in plan.runs)
 
 
 class ParkingStore(Jobs, Parkings, Protocol):
-    """What parking asks of the store."""
+    """Questions of parking to the store."""
 
 
 class FiringStore(ParkingStore, Runs, Planning, Protocol):
-    """What firing asks of the store."""
+    """Questions of firing to the store."""
 
 
 class Refusal(NamedTuple):
@@ -89,7 +89,7 @@ class Refusal(NamedTuple):
 
 
 class Fired(NamedTuple):
-    """What firing did: the lanes of the new runs. `full`: more may be due right now; else the store's next survey says.
+    """Result of firing: the lanes of the new runs. `full`: more may be due right now; else the next survey says.
 
     `contended`: other nodes decided some of these jobs at the same time. `refused`: what the store said to the plans of
     these jobs, of which none was written.
@@ -149,7 +149,7 @@ async def fire(
 async def beside_promotion(
     promoter: Promoter, now: Moment, limit: int, *deciding: Awaitable[Decided]
 ) -> tuple[Decided, bool]:
-    """What these decided, taken together, and whether there were waiting runs to be made ready at the same time."""
+    """Write decisions beside promotions; return their result, and whether there were waiting runs to promote."""
     under_way: list[Awaitable[Decided | bool]] = [*deciding, promoter.promote(now, limit)]
     whole, promoted = Decided([], 0), False
     # All to their ends, whichever fails: an error must leave nothing under way behind it.
@@ -191,7 +191,7 @@ async def decide_and_apply(
 async def decided_by(
     dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
 ) -> AsyncIterator[tuple[Due, Plan | Exception]]:
-    """Each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
+    """Yield each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
     planned = walked = replaced = 0
     began = turn = monotonic()
     for due in dues:
@@ -219,7 +219,7 @@ def _is_past(end: float, monotonic: Monotonic) -> Callable[[], bool]:
 
 
 def with_ids(plans: Iterable[Plan], now: Moment, random: RandomBytes) -> list[Planned]:
-    """The plans as the store takes them.
+    """Return the plans as the store takes them.
 
     The ids of a job's runs are in the order of its occurrences, as whoever lists them expects.
     """
@@ -248,7 +248,7 @@ def _tell_decisions(plans: Sequence[Planned], applied: Sequence[bool]) -> None:
 
 
 async def park(store: ParkingStore, job: Job, reason: str) -> None:
-    """One job that can't be decided must not keep the others from firing."""
+    """Park a job that can't be decided, so that it does not keep the others from firing."""
     stopped = parked(job, reason)
     try:
         await store.replace_job(job, stopped)

@@ -1,4 +1,4 @@
-"""When a node fires, and which part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
+"""Firing of a node, and its part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
 
 from collections.abc import Collection
 
@@ -50,7 +50,7 @@ class Firing:
         self._aligned = now
 
     async def step(self, by: NodeId, peers: Collection[NodeId], now: Moment, *, trusted: bool) -> bool:
-        """Whether to look what there is now: something was fired or became ready, or another node was faster.
+        """Fire; return whether to look again: something fired or became ready, or another node was faster.
 
         Where the time is not `trusted` nothing is fired.
         """
@@ -73,7 +73,7 @@ class Firing:
         return not fired.full
 
     def next_moment(self, now: Moment) -> Moment | None:
-        """When there is something to foresee or to decide; None where nobody knows of anything."""
+        """Return the next moment to foresee or decide; None if nobody knows of anything."""
         next_due = self._lookout.survey.next_due
         if next_due is None:
             return None
@@ -81,7 +81,7 @@ class Firing:
         return look if self._foreseen.moment == look else ahead_of(look, now)
 
     async def _fire(self, by: NodeId, peers: Collection[NodeId], now: Moment) -> Fired | None:
-        """Where the store refuses a batch, smaller ones, until the job is found that is at fault: others go on."""
+        """Fire a batch. If the store refuses it, halve it until the job at fault is found; others go on."""
         try:
             fired = await self._fire_batch(by, peers, now)
         except Exception as fault:

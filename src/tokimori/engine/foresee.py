@@ -37,19 +37,19 @@ MOST = 2 * BATCH
 
 
 class Foreseen(Struct, frozen=True):
-    """What is to be written at `moment`, each batch by itself; `rest`: then there is more to decide than this."""
+    """Plans to write at `moment`, each batch by itself; `rest`: there is more to decide than this."""
 
     moment: Moment
     batches: tuple[list[Planned], ...]
     rest: bool
 
     def serves(self, now: Moment) -> bool:
-        """Whether there is something that may be written now."""
+        """Return whether something may be written now."""
         return bool(self.batches) and self.moment <= now <= self.moment + FRESH
 
     @property
     def written(self) -> "Foreseen":
-        """What it is once that was done."""
+        """Return the rest after a batch was written."""
         return replace(self, batches=())
 
 
@@ -57,7 +57,7 @@ NOTHING = Foreseen(Moment(0), (), rest=True)
 
 
 def ahead_of(moment: Moment, now: Moment) -> Moment:
-    """When to foresee what is due at this moment; the moment itself, where that is too near."""
+    """Return when to foresee what is due at this moment; the moment itself if that is too near."""
     return Moment(moment - AHEAD) if now <= moment - NEAR else moment
 
 
@@ -92,7 +92,7 @@ async def foresee(
 
 
 async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
-    """What is due then, and how many were asked for: more again where the first ones are small, and there are more."""
+    """Return what is due then, and how many were asked for: more again if the first ones are small."""
     most = MOST if appetite is None else appetite.limit
     found = await store.due(moment, most)
     if appetite is None:

@@ -26,7 +26,7 @@ LOST_REPLY = Released("the reply to its claim was lost")
 async def hand_back(
     source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment, begun: Mapping[Key, Claimed] = NONE
 ) -> list[Change]:
-    """What releases the runs that a claim took whose reply was lost: nobody began them, but those that are `begun`."""
+    """Return the changes that release runs of a claim whose reply was lost. Only those in `begun` have begun."""
     runs = await asyncio.gather(*(_run(source, run_id) for run_id, _ in keys))
     return [
         change_of(

@@ -25,7 +25,7 @@ class Lookout:
         self._past: Moment | None = None
 
     def hear(self, survey: Survey, sent: float) -> None:
-        """A tick that was sent at this moment brought a new one."""
+        """Take the survey of a tick that was sent at this moment."""
         self.survey = survey
         self.next_at = sent + self._every
         self._past = None
@@ -37,7 +37,7 @@ class Lookout:
         self.next_at = at + self._every
 
     def look_past(self, moment: Moment) -> None:
-        """What is due by then is nothing for this node: until the next tick that is not looked for."""
+        """Ignore what is due by then until the next tick."""
         self._past = moment
         self.survey = replace(self.survey, next_due=None)
 

@@ -53,7 +53,7 @@ WRITTEN = 4.0
 
 
 class NotifyingStore(Jobs, Runs, Documents, Endings, Protocol):
-    """What notifying asks of the store."""
+    """Questions of notifying to the store."""
 
 
 class Messenger:
@@ -141,7 +141,7 @@ class Messenger:
         return tellers
 
     async def _taken(self, by: NodeId, now: Moment) -> Notifying | None:
-        """How far it is; None where another node does it."""
+        """Take over notifying; return its progress, or None if another node does it."""
         if self._state is None:
             self._kept = await self._found()
             self._state = Notifying(written=self._known.since) if self._kept is None else self._kept[0]
@@ -153,7 +153,8 @@ class Messenger:
         return self._state
 
     def _is_over(self, beat: Moment, now: Moment) -> bool:
-        """Whether the one that does it is silent. If it seems ahead, this one may have been frozen since `now`.
+        """Return whether the node that notifies is silent. If it seems ahead, this one may have been frozen since
+        `now`.
 
         Only where it is ahead at the next look, too, the clock was set back: what it has told of is read anew then.
         """
@@ -168,7 +169,7 @@ class Messenger:
         return decode_notifying(document.text), document.version
 
     async def _write(self, state: Notifying) -> None:
-        """Raises `Conflict` where another node does it."""
+        """Raise `Conflict` if another node does it."""
         self._state = state
         if self._kept is not None and not is_news(state, self._kept[0], WRITTEN):
             return

@@ -1,4 +1,4 @@
-"""What notifying reads of the store: notifiers, jobs, and how their runs end."""
+"""Reading for notifying: notifiers, jobs, and ends of runs."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -43,7 +43,7 @@ _TOGETHER = 20
 
 
 class ReadStore(Jobs, Documents, Endings, Protocol):
-    """What reading asks of the store."""
+    """Questions of reading to the store."""
 
 
 class Known:
@@ -60,7 +60,7 @@ class Known:
         """Whether there may be a job that tells of its successes."""
 
     async def tellers(self, at: float, fresh: float = FRESH) -> Tellers:
-        """The notifiers by name, as they were less than `fresh` seconds ago."""
+        """Return the notifiers by name, as they were less than `fresh` seconds ago."""
         if at >= self._looked + fresh:
             notifiers = [job for job in await self._notifiers() if job.definition.notifier is not None]
             self._tellers = {name_of(job.id): teller for job in notifiers if (teller := _teller(job)) is not None}
@@ -90,7 +90,7 @@ class Known:
         return True
 
     async def job(self, job_id: JobId, at: float, fresh: float = FRESH) -> Job | None:
-        """The job as it was less than `fresh` seconds ago, or in this step; None: it is gone."""
+        """Return the job as it was less than `fresh` seconds ago, or in this step; None: it is gone."""
         known = self._jobs.get(job_id)
         if known is None or (at != known[0] and at >= known[0] + fresh):
             if len(self._jobs) >= MOST_JOBS:
@@ -123,7 +123,7 @@ def _teller(job: Job) -> Teller | None:
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """What was read: how far, what happened and whom that is to be told, and whether there is more to read."""
+    """Result of a reading: how far it got, what happened and who is to be notified, and whether there is more."""
 
     state: Notifying
     happened: Sequence[tuple[Occasion, Sequence[str]]]
@@ -138,7 +138,7 @@ class Reader:
         self._known = known
 
     async def read(self, state: Notifying, now: Moment, at: float) -> Reading:
-        """The next ends.
+        """Return the next ends.
 
         What was written in the last `LATEST` is read again and again, as something may appear before it, and what was
         told of is remembered. Where that is more than a page nobody is told of anything before it is final.
@@ -173,7 +173,7 @@ class Reader:
         return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
 
     def _concerns(self, end: Ended, trouble: Trouble | None) -> bool:
-        """Whether somebody may be told of the end, as far as is known without its job."""
+        """Return whether somebody may be notified of the end, as far as is known without its job."""
         if is_notifier(end.job_id):
             return False
         is_good = end.state is RunState.SUCCEEDED

@@ -1,4 +1,4 @@
-"""What lasts, and notifying tells of: jobs that are overdue, and held runs. A page of each is looked at in a step."""
+"""Lasting trouble that notifying reports: overdue jobs and held runs. A step looks at a page of each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -30,7 +30,7 @@ Happened = list[tuple[Occasion, Sequence[str]]]
 
 
 class StandingStore(Runs, Documents, Protocol):
-    """What it asks of the store."""
+    """Questions to the store."""
 
 
 class Standing:
@@ -50,7 +50,7 @@ class Standing:
         self._next_alarms = self._next_held = float("-inf")
 
     async def read(self, reading: Reading, now: Moment, at: float) -> Reading:
-        """What was read so far, and a page of what lasts."""
+        """Return the reading with a page of what lasts."""
         if at >= self._next_alarms:
             reading = await self._read_alarms(reading, now, at)
         if at >= self._next_held:
@@ -86,7 +86,7 @@ class Standing:
     async def _come(
         self, job_id: JobId, troubles: dict[JobId, Trouble], now: Moment, at: float, *, elsewhere: bool
     ) -> Happened:
-        """What was overdue has come: where a run has succeeded that was told already, and a failure is none."""
+        """Return the end of an alarm: a success of a job that was reported overdue. A failure ends none."""
         trouble = troubles.get(job_id)
         if trouble is None or trouble.event is not NotifyOn.OVERDUE:
             return []
@@ -117,7 +117,9 @@ class Standing:
         return replace(reading, state=replace(reading.state, held=held), happened=[*reading.happened, *happened])
 
     async def _names(self, occasion: Occasion, at: float, *, elsewhere: bool = False) -> Sequence[str]:
-        """Whom it is told; none where the job is gone. What runs elsewhere is told to notifiers that ask for it."""
+        """Return the notifiers for an occasion; none if the job is gone. What runs elsewhere has notifiers that ask for
+        it.
+        """
         if elsewhere:
             return [name for name, each in (await self._known.tellers(at)).items() if each.notifier.elsewhere]
         job = await self._known.job(occasion.job_id, at)

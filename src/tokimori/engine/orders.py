@@ -27,7 +27,7 @@ AT_ONCE = 10
 
 
 class Orders:
-    """What people order from now on. What waits may raise `StoreError`; then nothing is lost."""
+    """Orders from now on. What waits may raise `StoreError`; then nothing is lost."""
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:
         self._streams = Streams(store, KIND, random)
@@ -41,7 +41,7 @@ class Orders:
             self._after = await self._streams.newest(TOPIC)
 
     async def heard(self, pulse: Pulse, at: float, *, busy: bool) -> Sequence[Order]:
-        """What was ordered since this was asked last, where it may be anything. `at` is monotonic seconds."""
+        """Return the orders since the last call, if there may be any. `at` is monotonic seconds."""
         peers = frozenset(peer for peer, _ in pulse.peers)
         if busy or peers - self._peers:
             self._next_at = at
@@ -59,7 +59,7 @@ class Orders:
         return orders
 
     async def missed(self) -> AsyncIterator[Order]:
-        """All that was ordered since this was asked last, for who will ask no more."""
+        """Yield all that was ordered since this was asked last, for who will ask no more."""
         while self._after is not None and (found := await self._read(self._after)):
             for each in found:
                 if (order := _order_in(each)) is not None:

@@ -59,7 +59,7 @@ NEWEST = (20, 1_000)
 
 
 class OverdueStore(Documents, Jobs, Runs, Protocol):
-    """What it asks of the store."""
+    """Questions to the store."""
 
 
 class Overdue:
@@ -124,7 +124,9 @@ class Overdue:
             return None
 
     async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
-        """The alarm, if there was none. One that is there stays the same alarm, and tells what is known by now."""
+        """Return the alarm, if there was none. One that is there stays the same alarm, and tells what is known by
+        now.
+        """
         if standing is None:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
@@ -135,7 +137,9 @@ class Overdue:
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:
-        """Who ended the expectation between the look and the alarm has found none, and nobody would look again."""
+        """Return whether the raised alarm is still expected: whoever ended the expectation meanwhile has found no
+        alarm.
+        """
         try:
             await self._store.get_document(KIND, raised.name)
         except NotFound:
@@ -157,7 +161,7 @@ class Overdue:
     async def _of_job(
         self, known: Expectation, standing: Document | None, now: Moment
     ) -> tuple[Expectation, Alarm | None] | None:
-        """What is known of a job now, and its alarm; None: nothing is expected of it any more."""
+        """Return the expectation of a job now, and its alarm; None if nothing is expected of it any more."""
         try:
             job = await self._store.get_job(JobId(known.name))
         except NotFound:
@@ -182,7 +186,7 @@ class Overdue:
         return looked_at(known, now, due)
 
     async def _good_end(self, job: Job, now: Moment) -> Moment | None:
-        """The last one that is known; none that is still to come, as of a clock that ran ahead.
+        """Return the last one that is known; none that is still to come, as of a clock that ran ahead.
 
         Stores find the last run that succeeded only behind all that failed since: that would grow with the history.
         """
@@ -204,14 +208,14 @@ class Overdue:
 
 
 def _listed(alarms: Sequence[Alarm]) -> str:
-    """The first few of them, and how many others there are."""
+    """Return the first few of them, and how many others there are."""
     words = [f"{'job ' if each.of_job else ''}{each.name} ({each.kind})" for each in alarms[:NAMED]]
     others = len(alarms) - NAMED
     return ", ".join(words) + (f" and {others} more" if others > 0 else "")
 
 
 def _wants_a_look(document: Document, now: Moment) -> bool:
-    """Whether its time has come. What a newer version has written is left to that."""
+    """Return whether its time has come. What a newer version has written is left to that."""
     try:
         return wants_a_look(decode_expectation(document.text), now)
     except ValueError:

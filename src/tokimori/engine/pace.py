@@ -16,7 +16,7 @@ _SMOOTHING = 0.3
 
 
 class Pace:
-    """How many runs a second this node gets through while it is busy, smoothed."""
+    """Rate at which this node ends runs while it is busy, smoothed."""
 
     def __init__(self, places: int) -> None:
         self.rate = 0.0
@@ -26,7 +26,7 @@ class Pace:
         self._claimed_at = self._ended_at = Moment(0)
 
     def begin(self, at: float) -> None:
-        """Nothing was in hand until now (monotonic seconds): what ends next has taken the time from here."""
+        """Begin (monotonic seconds) with nothing in hand: what ends next has taken the time from here."""
         self._since = at
 
     def note(self, ended: int, at: float) -> None:
@@ -47,25 +47,25 @@ class Pace:
         return min(LONGEST_LINGER, max(LINGER, MANY_ENDS / self.rate))
 
     def ahead(self) -> int:
-        """How many runs a node claims beyond its free places, so that these stay used while it lingers."""
+        """Return how many runs to claim beyond free places, so that these stay used while the node lingers."""
         return int(self.rate * max(PREFETCH_SECONDS, 4 * self.linger()))
 
     def claimed(self, at: Moment) -> None:
-        """A claim was answered: from here on is counted what ends."""
+        """Count ends from here on: a claim was answered."""
         self._ended, self._claimed_at = 0, at
 
     def slow_down(self, rate: float, now: Moment) -> None:
-        """It was no faster than this, whatever ended before."""
+        """Lower the rate to this one, whatever ended before."""
         self.rate = min(self.rate, rate)
         self.claimed(now)
 
     def end(self, at: Moment) -> None:
-        """A run ended."""
+        """Count the end of a run."""
         self._ended += 1
         self._ended_at = at
 
     def burst(self) -> int:
-        """How many more would end in `PREFETCH_SECONDS` as fast as those since the last claim was answered.
+        """Return how many more would end in `PREFETCH_SECONDS` as fast as those since the last claim was answered.
 
         0 where they used neither every place nor half of them and `MANY`; and no more than twice as many as they are:
         what comes next may be slow.

@@ -25,7 +25,7 @@ TOGETHER = 20
 
 
 class Parkings(Documents, Protocol):
-    """What telling of a job that was parked asks of the store."""
+    """Questions to the store about a parked job."""
 
     async def now(self) -> Moment:
         """See `Schema.now`."""

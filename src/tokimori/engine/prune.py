@@ -32,7 +32,7 @@ PAGE = 200
 
 
 class PruningStore(Jobs, Pruning, Protocol):
-    """What pruning asks of the store."""
+    """Questions of pruning to the store."""
 
 
 class Pruner:

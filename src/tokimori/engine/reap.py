@@ -27,7 +27,7 @@ FIRST, BATCH = 50, 500
 
 
 class Reaping(Nodes, Working, Parkings, Protocol):
-    """What reaping asks of the store."""
+    """Questions of reaping to the store."""
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
         """See `Runs.output`."""
@@ -64,7 +64,7 @@ class Reaper:
         return True
 
     async def _read(self) -> list[Claimed]:
-        """Some orphans: more than last time, unless those were large, or more than the store could give."""
+        """Return some orphans: more than last time, unless those were large, or more than the store could give."""
         many, self._many = self._many, max(1, self._many // 2)
         orphans = await self._store.orphans(many + self._unsettled.refused)
         if not is_cut(orphans):
@@ -72,14 +72,16 @@ class Reaper:
         return orphans
 
     async def _notes_of(self, orphan: Claimed) -> Notes | None:
-        """What its node has noted of its attempt: the next one goes on from there."""
+        """Return the notes of its attempt, from which the next one goes on."""
         run, definition = orphan.run, orphan.definition
         if definition is None or (not isinstance(definition.target, Function) and definition.payload is None):
             return None
         return notes_in(await self._store.output(run.id, NUMBER), run)
 
     async def _settle(self, by: NodeId, now: Moment, at: float) -> bool:
-        """Whether there may be more. Where nothing took effect, none is left, or others were faster."""
+        """Settle lost runs; return whether there may be more. If nothing took effect, none is left, or others were
+        faster.
+        """
         changes = self._unsettled.batch(at)
         if not changes:
             return False

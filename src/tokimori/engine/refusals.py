@@ -14,7 +14,7 @@ MOST_WORDS = 2_000
 
 
 def blames_the_asked(fault: Exception) -> bool:
-    """Whether what was asked is at fault, though it may not be.
+    """Return whether the request is at fault, though the store may be.
 
     Not so where the store is away or a person has to mend it, nor where this machine lacks something.
     """
@@ -22,7 +22,7 @@ def blames_the_asked(fault: Exception) -> bool:
 
 
 def refuses_for_good(fault: Exception) -> bool:
-    """Whether asking the same again would bring the same answer, while other requests are taken."""
+    """Return whether the same request would be refused again while others are taken."""
     return isinstance(fault, StoreRefused) or not isinstance(fault, StoreError | OSError | MemoryError | RuntimeError)
 
 

@@ -19,7 +19,7 @@ KNOWN_FOR = 10 * MINUTE
 
 @dataclass(slots=True)
 class _Refused:
-    """How often the plans of a job alone were refused, and until when it waits."""
+    """Refusals of a job's own plans, and until when it waits."""
 
     tries: int
     until: Moment
@@ -35,12 +35,12 @@ class RefusedJobs:
         self.limit = BATCH
 
     def waiting(self, now: Moment) -> Set[Incarnation]:
-        """The jobs that are not to be decided yet."""
+        """Return the jobs that are not to be decided yet."""
         self._known = {job: refused for job, refused in self._known.items() if refused.until + KNOWN_FOR > now}
         return {job for job, refused in self._known.items() if refused.until > now}
 
     def took(self, fired: Fired | None) -> None:
-        """The store took a batch, if there was one."""
+        """Note that the store took a batch, if there was one."""
         if fired is not None:
             self.limit, self._took = min(BATCH, 2 * self.limit), True
 
@@ -57,7 +57,7 @@ class RefusedJobs:
             raise fault
 
     async def _set_aside(self, job: Job, fault: Exception, now: Moment) -> None:
-        """A slow store parks nobody, nor does one that is ill for a moment."""
+        """Set a refused job aside. A slow store parks nobody, nor does one that is ill for a moment."""
         self._took = False
         tries = self._known[job.incarnation].tries + 1 if job.incarnation in self._known else 1
         pause = pause_after(tries)

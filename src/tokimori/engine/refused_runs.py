@@ -53,7 +53,7 @@ class RefusedRuns:
 
     @property
     def all_refused(self) -> bool:
-        """Whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
+        """Return whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
         return not self._took
 
     def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> Asked:
@@ -75,7 +75,7 @@ class RefusedRuns:
         return Asked((lane,), min(limit, ill.many), ill.skip)
 
     def took(self, asked: Asked) -> None:
-        """The store has answered, whatever it gave."""
+        """Note that the store has answered, whatever it gave."""
         self._took = True
         ill = self._note(asked)
         self._suspects = tuple(lane for lane in self._suspects if lane not in asked.lanes)
@@ -88,7 +88,7 @@ class RefusedRuns:
             del self._ill[asked.lanes[0]]
 
     def refuse(self, asked: Asked, fault: Exception, at: float) -> str:
-        """The store refused this, and would again; what that leads to, for people."""
+        """Return the store refused this, and would again; what that leads to, for people."""
         if len(asked.lanes) > 1:
             self._suspects = asked.lanes
             return f"the store refuses {self._what} of {len(asked.lanes)} lanes; fewer are tried at once: {fault}"
@@ -116,7 +116,7 @@ class RefusedRuns:
 
 
 def _pass_by(ill: _Ill, place: int, at: float) -> None:
-    """The run at this place was refused, alone."""
+    """Pass by the run at this place, which was refused alone."""
     if place == 0:
         ill.climbs, ill.many = True, 1
     if place == ill.skip:

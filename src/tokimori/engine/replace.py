@@ -26,7 +26,7 @@ LONGEST = 0.25
 
 
 async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Callable[[], float]) -> bool:
-    """Whether the plan may be written. If it would end too many runs at once, some of them end now instead.
+    """Return whether to write the plan. If it would end too many runs at once, some of them end now instead.
 
     So after an edit from `queue` to `replace`, behind which a hundred thousand may wait: no store ends them in one
     transaction without holding up all others. Then the job is decided again.

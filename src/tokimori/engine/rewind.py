@@ -42,11 +42,11 @@ ScheduleFor = Callable[[Job], Schedule]
 
 
 class NamingStore(Jobs, Runs, Pruning, Protocol):
-    """What naming jobs that are ahead asks of the store."""
+    """Questions to the store for naming jobs that are ahead."""
 
 
 class RewindStore(Jobs, Runs, Pruning, Documents, Protocol):
-    """What rewinding asks of the store."""
+    """Questions of rewinding to the store."""
 
 
 async def read_ahead(store: RewindStore, job: Job, now: Moment) -> Ahead:
@@ -189,7 +189,9 @@ class Rewinder:
         return newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
 
     async def _is_suspect(self, now: Moment, since: float) -> bool:
-        """Whether the time has leapt since the last walk while this node lived, or there is a new run of after now."""
+        """Return whether the time has leapt since the last walk in this node's life, or there is a new run of after
+        now.
+        """
         ahead = await self._ahead(now)
         leapt = self._since != -inf and since > self._since + 1
         suspect = leapt or ahead not in (None, self._newest)

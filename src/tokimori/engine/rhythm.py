@@ -1,4 +1,4 @@
-"""When a node looks for what is due: as soon as anything is, or only at ticks that are aligned to minutes. Pure."""
+"""Moments at which a node looks for what is due: at once, or at ticks aligned to minutes. Pure."""
 
 from msgspec import Struct
 
@@ -23,14 +23,15 @@ WHENEVER_DUE = Rhythm()
 
 
 def next_tick(tick: Moment, rhythm: Rhythm) -> Moment:
-    """The tick after the one at this moment; the first tick is when the node starts."""
+    """Return the tick after the one at this moment; the first tick is when the node starts."""
     period = max(1, rhythm.interval_minutes) * MINUTE
     aligned = tick + period - tick % period
     return Moment(max(aligned, tick + round(rhythm.minimum_interval_seconds * SECOND)))
 
 
 def newest_tick(tick: Moment, now: Moment, rhythm: Rhythm) -> Moment:
-    """The newest tick by now, where `tick` was one before: what is due by then is fired. Without an interval, now.
+    """Return the newest tick by now, where `tick` was one before: what is due by then is fired. Without an interval,
+    now.
 
     After a sleep, or where the clock was set, the grid alone says which.
     """
@@ -45,5 +46,5 @@ def newest_tick(tick: Moment, now: Moment, rhythm: Rhythm) -> Moment:
 
 
 def next_look(tick: Moment, due: Moment, rhythm: Rhythm) -> Moment:
-    """When what is due at `due` is to be looked for, the newest tick having been this."""
+    """Return when to look for what is due at `due`, if the newest tick was this."""
     return due if not rhythm.interval_minutes or due <= tick else max(due, next_tick(tick, rhythm))

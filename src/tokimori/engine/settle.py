@@ -29,7 +29,7 @@ def change_of(
     output: Output | None = None,
     notes: Notes | None = None,
 ) -> Change:
-    """The change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry.
+    """Return the change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry.
 
     Where `started` is None, the living node that gives a run back knows that nobody began it.
     """
@@ -68,7 +68,7 @@ def change_of(
 
 
 def _details(claimed: Claimed, settlement: Settlement, notes: Notes | None, *, began: bool) -> Details | None:
-    """The facts of the run from now on, where they change."""
+    """Return the facts of the run from now on, where they change."""
     if began:
         return details_after(claimed.run, claimed.definition, notes, settlement.state)
     return unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None
@@ -80,14 +80,16 @@ def _parks(claimed: Claimed) -> bool:
 
 
 def storable(text: str) -> str:
-    """The text without what no database can hold (NULs, halves of surrogate pairs): the store would refuse it."""
+    """Return the text without what no database can hold (NULs, halves of surrogate pairs): the store would refuse
+    it.
+    """
     return text.encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
 def _attempt(
     run: Run, settlement: Settlement, *, owner: NodeId, started: Moment | None, pid: int | None, now: Moment
 ) -> Attempt | None:
-    """The row of the attempt: none for one that never began."""
+    """Return the row of the attempt: none for one that never began."""
     if started is None and settlement.outcome in _PUT_OFF:
         return None
     return Attempt(

@@ -1,4 +1,4 @@
-"""Which part of what is due a node decides: nodes that decide the same jobs at the same time work in vain. Pure."""
+"""Share of what is due that a node decides: nodes that decide the same jobs at once work in vain. Pure."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -23,7 +23,7 @@ class Turn(Enum):
 
 
 def next_turn(turn: Turn, fired: Fired | None) -> Turn:
-    """What to decide next, after this turn fired so much (None: there was nothing)."""
+    """Return the next turn, after this one fired so much (None: there was nothing)."""
     if turn is Turn.SHARE:
         return Turn.SHARE if fired is not None and fired.full else Turn.REST
     if fired is None or not (fired.full or fired.contended):
@@ -32,13 +32,13 @@ def next_turn(turn: Turn, fired: Fired | None) -> Turn:
 
 
 def share_of_many(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
-    """The part of what is read in this turn that is this node's, where that turns out to be many."""
+    """Return the part of what is read in this turn that is this node's, where that turns out to be many."""
     return share_of(Turn.SHARE, node, peers) if turn is Turn.ANYBODY else ALL
 
 
 def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
-    """The part of this node. Where nodes do not see the same peers some work is done in vain, and nothing is left out:
-    the rest is everybody's.
+    """Return the part of this node. Where nodes do not see the same peers some work is done in vain, and nothing is
+    left out: the rest is everybody's.
     """
     nodes = sorted([node, *peers])
     if turn is not Turn.SHARE or len(nodes) == 1:

@@ -9,8 +9,8 @@ from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents
 
 KIND, NAME = "clock", "steady"
-GAP, AHEAD = 15 * SECOND, SECOND
-"""A note so old still follows on from the present, and one from so far ahead: a leap leaves none that does."""
+GAP, AHEAD = 60 * SECOND, SECOND
+"""A note so old still follows on from the present, and one from so far ahead. Smaller leaps put no cursor ahead."""
 
 
 class Steadiness:

@@ -1,4 +1,4 @@
-"""How long calls to the store take."""
+"""Durations of calls to the store."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -17,7 +17,7 @@ class Stopwatch:
         self._clock = clock
 
     async def __call__(self, call: str, answer: Awaitable[T]) -> T:
-        """The answer to the call of this name; one that fails is told, too."""
+        """Return the answer to the call of this name; one that fails is told, too."""
         began = self._clock.monotonic()
         try:
             return await answer

@@ -58,7 +58,8 @@ class Streams:
         raise Conflict(f"{self._kind}: too many append to {topic!r} at the same time; try again")
 
     async def read(self, topic: str, after: int, limit: int) -> Sequence[Numbered]:
-        """The first entries behind that number, in order; where the first is not the next one, some were trimmed.
+        """Return the first entries behind that number, in order; where the first is not the next one, some were
+        trimmed.
 
         Those that this version can't read are left out: one of them must not hold up all who read what is behind it.
         """
@@ -70,7 +71,7 @@ class Streams:
             name = found[-1].name
 
     async def newest(self, topic: str, known: int = OPENING) -> int:
-        """The number of the newest entry; `known`, which is that of an older one, where there is none behind it.
+        """Return the number of the newest entry; `known`, which is that of an older one, where there is none behind it.
 
         It looks in steps that double, and then between: entries are many, and none is read twice.
         """
@@ -93,7 +94,7 @@ class Streams:
     # A number
 
     async def _next(self, topic: str, now: Moment) -> int:
-        """The number behind the newest that is known; a topic without entries is opened."""
+        """Return the number behind the newest that is known; a topic without entries is opened."""
         known = self._known.get(topic)
         if known is None:
             known = await self.newest(topic) or await self._opened(topic, now)
@@ -110,7 +111,7 @@ class Streams:
         return int(opening.text)
 
     async def _took(self, topic: str, number: int, text: str) -> bool:
-        """Whether the number could be taken. If not, it is not known any more which comes next."""
+        """Put an entry under the number; return whether that was free. If not, the next number is unknown."""
         document = self._document(topic, number, text)
         try:
             await self._put(document)
@@ -124,7 +125,7 @@ class Streams:
         return False
 
     async def _follows(self, topic: str, number: int) -> bool:
-        """Whether the entry before is there, or the opening says that there is none."""
+        """Return whether the entry before exists, or the opening says that there is none."""
         with suppress(NotFound):
             await self._store.get_document(self._kind, entry_name(topic, number - 1))
             return True

@@ -45,7 +45,9 @@ class SureTime(Duty):
         return await self._duty.step(by, now, at)
 
     async def _has_leapt(self, now: Moment, at: float) -> bool:
-        """Whether it may have: who starts with a clock that is ahead sees no leap, but that long nothing was run."""
+        """Return whether time may have leapt. A node that starts with a clock that is ahead sees no leap, but no recent
+        runs.
+        """
         if self._steady(at) >= STEADY:
             return False
         before = first_id_at(Moment(now - HOUR))

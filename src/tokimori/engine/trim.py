@@ -114,7 +114,7 @@ class Trimmer:
         return await self._delete(gone)
 
     async def _gone(self, kept: Kept, topic: str, entries: Sequence[Document], now: Moment) -> Sequence[Document]:
-        """Those of the first entries of a topic that are too old, or too many. What no version can read is too old."""
+        """Return the first entries of a topic that are too old or too many. What no version can read is too old."""
         before = Moment(now - kept.days * DAY)
         old = list(takewhile(lambda each: (moment_in(each.text) or 0) < before, entries)) if kept.days else []
         newest = await self._newest(kept, topic, _number(entries[0]))
@@ -122,14 +122,16 @@ class Trimmer:
         return max(old, many, key=len)
 
     async def _newest(self, kept: Kept, topic: str, number: int) -> int:
-        """The newest of a topic that may have too many entries; of others it does not matter."""
+        """Return the newest of a topic that may have too many entries; of others it does not matter."""
         far = entry_name(topic, number + kept.most - 1)
         if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
             return OPENING
         return await Streams(self._store, kept.kind, self._random).newest(topic, number)
 
     async def _is_followed(self, topic: str) -> bool:
-        """Whether somebody's place in the topic is known, who would miss something if its numbers began anew."""
+        """Return whether a subscriber's position in the topic is known, who would miss something if its numbers began
+        anew.
+        """
         return bool(await self._store.list_documents(subscriber.KIND, prefix=prefix_of(topic), limit=1))
 
     async def _forget_some(self, after: str, now: Moment) -> str | None:

@@ -57,30 +57,30 @@ class Unsettled:
         return key in self._changes or key in self._refused
 
     def __bool__(self) -> bool:
-        """Whether there is any, refused or not."""
+        """Return whether there is any, refused or not."""
         return bool(self._changes or self._refused)
 
     @property
     def fresh(self) -> int:
-        """How many the store has not refused so far."""
+        """Return how many the store has not refused so far."""
         return len(self._changes)
 
     @property
     def refused(self) -> int:
-        """How many the store has refused so far, and not taken since."""
+        """Return how many the store has refused, and not taken since."""
         return len(self._refused)
 
     @property
     def stuck(self) -> bool:
-        """Whether nothing is left but what the store refuses."""
+        """Return whether nothing is left but what the store refuses."""
         return bool(self._refused) and not self._changes
 
     def ill(self, batch: Sequence[Change], fault: Exception) -> bool:
-        """Whether the store rather than a change of this refused batch seems to be at fault: then ask less often."""
+        """Return whether the store, not a change of this refused batch, seems to be at fault: then ask less often."""
         return len(batch) > 1 and (isinstance(fault, StoreTooSlow) or not self._took)
 
     def add(self, change: Change, payload: str | None = None) -> None:
-        """A change that the store has to hear of, and the payload of its run; one that is known stays."""
+        """Add a change for the store, and the payload of its run; one that is known stays."""
         key = change.run_id, change.token
         if key not in self._refused:
             self._changes.setdefault(key, change)
@@ -94,11 +94,11 @@ class Unsettled:
         self._refused.pop(key, None)
 
     def ready(self, at: float) -> bool:
-        """Whether there is any to send now."""
+        """Return whether there is any to send now."""
         return bool(self._changes) or self._due(at) is not None
 
     def batch(self, at: float) -> list[Change]:
-        """What to settle next, in one transaction. What is sent alone takes turns with all the others."""
+        """Return what to settle next, in one transaction. What is sent alone takes turns with all the others."""
         alone = self._due(at) if self._alone_next or not self._changes else None
         if alone is not None:
             return [alone.form]
@@ -108,7 +108,7 @@ class Unsettled:
         return self._first()
 
     def _first(self) -> list[Change]:
-        """The oldest, so many as one transaction may have, but no more once they are large."""
+        """Return the oldest, so many as one transaction may have, but no more once they are large."""
         if not self._sizes:
             return list(islice(self._changes.values(), self._most))
         first, size = list[Change](), 0
@@ -124,7 +124,7 @@ class Unsettled:
         return min(due, key=lambda refused: refused.at, default=None)
 
     def settled(self, batch: Sequence[Change]) -> None:
-        """The store has judged these; whatever it said, they are done."""
+        """Remove changes that the store has judged, whatever it said."""
         self._alone_next, self._took = key_of(batch[0]) not in self._refused, True
         self._most = min(MOST_AT_ONCE, 2 * self._most)
         for known in (self._changes, self._sizes, self._refused):
@@ -132,7 +132,7 @@ class Unsettled:
                 known.pop((change.run_id, change.token), None)
 
     def refuse(self, batch: Sequence[Change], fault: Exception, at: float) -> str:
-        """The store refused this batch, and would again; what that leads to, for people."""
+        """Return the store refused this batch, and would again; what that leads to, for people."""
         self._alone_next = key_of(batch[0]) not in self._refused
         if len(batch) == 1:
             return f"run {batch[0].run_id} of {batch[0].job_id}: {self._refuse_one(batch[0], fault, at)}"
@@ -164,7 +164,7 @@ class Unsettled:
 
 
 def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
-    """What is sent instead of a change that the store refuses: each if those before it are refused too.
+    """Yield smaller changes to send instead of one that the store refuses, each if those before are refused too.
 
     First a success becomes a failure with the store's words, and any other end loses what it need not have; then the
     run fails, whatever was to become of it; then its job is not parked; then it has no children.
@@ -193,5 +193,5 @@ def size_of(change: Change) -> int:
 
 
 def key_of(change: Change) -> Key:
-    """Which attempt it ends."""
+    """Return the attempt that the change ends."""
     return change.run_id, change.token

@@ -1,4 +1,4 @@
-"""What a node has in hand: claimed runs on their way from the store to an executor and back. No I/O, no waiting."""
+"""Claimed runs of a node on their way from the store to an executor and back. No I/O, no waiting."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ ENOUGH = 128
 
 
 class _Seen(NamedTuple):
-    """When the backlog was looked at (monotonic seconds), how many had left it by then, and how many waited."""
+    """A look at the backlog: its time (monotonic seconds), how many had left by then, and how many waited."""
 
     at: float
     left: int
@@ -62,26 +62,26 @@ class Work:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is in hand."""
+        """Return whether anything is in hand."""
         return bool(self._owned) or bool(self.unsettled)
 
     @property
     def running(self) -> frozenset[Key]:
-        """The attempts that an executor has."""
+        """Return the attempts that an executor has."""
         return frozenset(self._running)
 
     @property
     def has_outputs(self) -> bool:
-        """Whether running attempts wrote or told anything since that was last asked."""
+        """Return whether running attempts wrote or noted anything since the last call."""
         return bool(self._outputs) or bool(self._unsaved)
 
     @property
     def startable(self) -> bool:
-        """Whether there are claimed runs that could start now."""
+        """Return whether there are claimed runs that could start now."""
         return bool(self._backlog) and len(self._running) < self.concurrency
 
     def room(self) -> int:
-        """How many more runs to claim: what one claim may have, and two of them in the backlog.
+        """Return how many more runs to claim: one claim's worth, and two of them in the backlog.
 
         While one is under way the node lives on the other.
         """
@@ -109,7 +109,7 @@ class Work:
         return seconds if waiting >= enough or not more() else 0.0
 
     def worth_it(self, runs: int) -> bool:
-        """Whether so many are worth a transaction while another one is under way, and not only those of a moment.
+        """Return whether so many are worth a transaction beside another one, not only those of a moment.
 
         Where nothing runs beside this node (no-ops end as they begin) they would be two transactions in place of one.
         """
@@ -117,7 +117,7 @@ class Work:
         return bool(self._running) and runs >= min(self._most, max(self.concurrency, few))
 
     def not_claimed(self) -> None:
-        """A claim failed: it may have been too much for the store."""
+        """Note that a claim failed: it may have been too much for the store."""
         self._most = max(1, self._most // 2)
 
     def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment) -> None:
@@ -140,7 +140,7 @@ class Work:
                 self._backlog.append(run)
 
     def next_tasks(self) -> list[Task]:
-        """The tasks to start now, as far as there is room; they count as running from here."""
+        """Return the tasks to start now, as far as there is room; they count as running from here."""
         tasks = []
         while self._backlog and len(self._running) < self.concurrency:
             claimed = self._backlog.popleft()
@@ -234,11 +234,13 @@ class Work:
         return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
 
     def started(self) -> tuple[StartedRun, ...]:
-        """The processes that began, still run, and are not yet told to the store."""
+        """Return the processes that began, still run, and are not yet told to the store."""
         return tuple(self._started.values())
 
     def told(self, started: Iterable[StartedRun]) -> None:
-        """The store knows of these. It gets to know, too, which payload of its job one got that runs longer."""
+        """Note that the store knows of these. A run that lasts longer reports the payload that it got of its job,
+        too.
+        """
         for run in started:
             key = run.run_id, run.token
             self._started.pop(key, None)
@@ -251,14 +253,14 @@ class Work:
                     self._unsaved.add(key)
 
     def take_outputs(self) -> list[Output]:
-        """What running attempts wrote, and what was noted of them, since this was last asked."""
+        """Return outputs and notes of running attempts since the last call."""
         outputs = [*self._outputs.values(), *(notes_row(key[0], self._notes[key]) for key in self._unsaved)]
         self._outputs.clear()
         self._unsaved.clear()
         return outputs
 
     def not_saved(self) -> None:
-        """The store may not have what was taken last: of notes there may be no next report."""
+        """Note that the store may not have what was taken last: of notes there may be no next report."""
         self._unsaved.update(self._notes)
 
     def compare(self, owned: frozenset[Key]) -> tuple[list[Key], list[Key]]:
@@ -272,12 +274,14 @@ class Work:
             self._ends[key] = min(at, self._ends.get(key, at))
 
     def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """The runs whose attempts were asked to end before that moment, and have not; when each was, oldest first."""
+        """Return the runs whose attempts were asked to end before that moment, and have not; when each was, oldest
+        first.
+        """
         late = sorted((at, key) for key, at in self._ends.items() if at < before)
         return [(self._owned[key].run, at) for at, key in late if key in self._owned]
 
     def owns(self, key: Key) -> bool:
-        """Whether the attempt is this node's, begun or not."""
+        """Return whether the attempt is this node's, begun or not."""
         return key in self._owned
 
     def note_cancel(self, key: Key, reason: str) -> bool:
@@ -289,7 +293,7 @@ class Work:
         return True
 
     def cancel_backlog(self, key: Key, owner: NodeId, now: Moment) -> bool:
-        """Whether the run was still in the backlog; then it is given back, and so cancelled."""
+        """Cancel a run in the backlog; return whether it was still there."""
         for claimed in self._backlog:
             if (claimed.run.id, claimed.run.token) == key:
                 self._backlog.remove(claimed)
@@ -318,7 +322,7 @@ class Work:
 
 
 def shifted(report: Report, shift: int) -> Report:
-    """The report with its times moved by so many microseconds."""
+    """Return the report with its times moved by so many microseconds."""
     match report:
         case Started():
             return replace(report, at=Moment(report.at + shift))
@@ -330,7 +334,7 @@ def shifted(report: Report, shift: int) -> Report:
 
 
 def end_of(claimed: Claimed, started: Moment) -> Moment | None:
-    """When the time-out of an attempt is over; a service that has accepted a request may tell of its end later."""
+    """Return when the attempt times out; a service that has accepted a request may report its end later."""
     definition = claimed.definition
     if definition is None or definition.timeout is None or isinstance(definition.target, Http):
         return None
@@ -338,7 +342,7 @@ def end_of(claimed: Claimed, started: Moment) -> Moment | None:
 
 
 def task_of(claimed: Claimed) -> Task | None:
-    """What an executor has to know of a claimed run; None where its job is gone, or can't be read."""
+    """Return the executor's task for a claimed run; None if its job is gone, or can't be read."""
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None
@@ -365,5 +369,5 @@ def task_of(claimed: Claimed) -> Task | None:
 
 
 def with_cancel(claimed: Claimed, reason: str) -> Claimed:
-    """The claimed run, ordered to cancel."""
+    """Return the claimed run, ordered to cancel."""
     return replace(claimed, run=replace(claimed.run, cancel=reason))

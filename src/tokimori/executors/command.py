@@ -151,7 +151,7 @@ class CommandExecutor:
         return post
 
     def _post_for(self, task: Task) -> KeeperPost:
-        """The keeper that runs commands of this job; one for suspects starts when it is needed."""
+        """Return the keeper that runs commands of this job; one for suspects starts when it is needed."""
         cell = self._suspicion.cell_of(task.job_id)
         post = self._posts.get(cell)
         if post is None:
@@ -160,7 +160,9 @@ class CommandExecutor:
         return post
 
     def _order(self, task: Task) -> tuple[wire.Start, Exchange]:
-        """The order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks files."""
+        """Return the order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks
+        files.
+        """
         command = task.target
         if not isinstance(command, Command):
             raise Bug(f"a {type(command).__name__} was given to the executor of commands")
@@ -262,7 +264,7 @@ class CommandExecutor:
         self._tell(self._end(Attempt(task), outcome, self._clock.now()))
 
     def _moment(self, at: float) -> Moment:
-        """The keeper tells seconds since boot; only here do they meet the wall clock."""
+        """Return the moment of the keeper's seconds since boot; only here do they meet the wall clock."""
         return Moment(self._clock.now() - int((boottime() - at) * SECOND))
 
     def _end(self, attempt: Attempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
@@ -318,7 +320,7 @@ class CommandExecutor:
 
 
 def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:
-    """The command with the values of its secrets, which is kept nowhere."""
+    """Return the command with the values of its secrets, which is kept nowhere."""
     if not values:
         return command
     return replace(

@@ -1,4 +1,4 @@
-"""What a command gets: a small environment of its own, an account, a folder. Never what the node itself was given."""
+"""Environment, account and folder of a command: small, its own, and never the node's."""
 
 import os
 import pwd
@@ -25,12 +25,12 @@ class Account(Struct, frozen=True):
     home: str
 
     def credentials(self) -> tuple[int, int, list[int]]:
-        """What a process must take on to be this user: uid, gid, and all groups as initgroups(3) gives them."""
+        """Return uid, gid and all groups of this user, as initgroups(3) gives them."""
         return self.uid, self.gid, os.getgrouplist(self.name, self.gid)
 
 
 def own_account() -> Account:
-    """The user that the node runs as. One without an entry (as in some containers) is called by its number."""
+    """Return the user that the node runs as. One without an entry (as in some containers) is called by its number."""
     uid = os.geteuid()
     try:
         return _account(pwd.getpwuid(uid))
@@ -39,7 +39,7 @@ def own_account() -> Account:
 
 
 def account_for(user: str | None, own: Account) -> Account:
-    """The user that a command runs as. Raises `Refused`."""
+    """Return the user that a command runs as. Raises `Refused`."""
     if user is None or user == own.name:
         return own
     try:
@@ -82,12 +82,12 @@ def environment_of(
 
 
 def arguments_of(command: Command) -> list[str]:
-    """What is executed."""
+    """Return the arguments to execute."""
     return list(command.argv) if command.shell is None else [command.shell_path, "-c", command.shell]
 
 
 def folder_of(command: Command, environment: Mapping[str, str], *, is_own: bool) -> str:
-    """Where a command starts: its `cwd`, else its HOME as with cron, else (HOME can't be entered) the root.
+    """Return the folder of a command: its `cwd`, else its HOME as with cron, else (HOME can't be entered) the root.
 
     Whether another user can enter his HOME shows where he does: looking may lead anywhere, and take any time.
     """

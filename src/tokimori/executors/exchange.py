@@ -48,7 +48,7 @@ class Exchange:
         self._uid = uid
 
     def variables(self) -> dict[str, str]:
-        """What the command finds in its environment: where to report, and its payload or where that is."""
+        """Return the variables for the command: where to report, and its payload or the file with it."""
         found = {"TOKIMORI_OUTCOME_FILE": str(self.folder / self._outcome)}
         if self._is_large:
             found["TOKIMORI_PAYLOAD_FILE"] = str(self.folder / self._payload)
@@ -76,7 +76,7 @@ class Exchange:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """The folder of the files. Raises `OSError`."""
+        """Yield the folder of the files. Raises `OSError`."""
         if self._theirs is None:
             yield self._at
             return
@@ -87,7 +87,7 @@ class Exchange:
             os.close(descriptor)
 
     def reported(self) -> bytes | None:
-        """What the command left, None where it is nothing; more than is allowed is cut, so that it is too long.
+        """Return what the command left, None for nothing; more than is allowed is cut, so that it is too long.
 
         Whatever else stands there (a link, a pipe, somebody else's file) is as good as nothing that can be understood:
         the node may read what the command's account may not. Raises `OSError` where it can't be looked at now.
@@ -111,7 +111,7 @@ class Exchange:
 
     @property
     def is_theirs(self) -> bool:
-        """Whether the files lie in a folder of the account, where it may have put more: they take long to remove."""
+        """Return whether the files lie in a folder of the account, where many more may take long to remove."""
         return self._theirs is not None
 
     def remove(self) -> None:
@@ -183,7 +183,7 @@ class Exchanges:
         return Exchange(others.path, others.descriptor, "", task.payload, account.uid, theirs=name)
 
     def _made_for_others(self, folder: Path) -> OthersFolder:
-        """The folder for all other users, with a note of it for whoever clears up behind a dead node.
+        """Return the folder for all other users, with a note of it for whoever clears up behind a dead node.
 
         One that it replaces stays open: attempts may run whose files are reached by its descriptor.
         """

@@ -70,7 +70,7 @@ def executors_of(
     builds: Builds | None = None,
     tasks_dir: Path | None = None,
 ) -> Executors:
-    """What runs the targets of a node with this folder. A new kind of target is a line here.
+    """Return the executors of a node with this folder. A new kind of target is a line here.
 
     E-mails may go to the same networks as `requests`.
     """

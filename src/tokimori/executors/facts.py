@@ -9,7 +9,7 @@ from tokimori.ports.executor import Task
 
 
 def facts_of(task: Task, texts: Collection[str] = ()) -> dict[str, str]:
-    """What templates may name (`tokimori.model.templates`), as far as the run has it, for these texts.
+    """Return the facts that templates may name (`tokimori.model.templates`), for these texts.
 
     Raises `InvalidInput` where the texts would become too large with it.
     """

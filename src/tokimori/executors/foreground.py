@@ -61,7 +61,7 @@ class ForegroundCommand:
         self._send([order] if self._lease is None else [self._lease, order])
 
     def renew(self, sent: float) -> None:
-        """The lease was renewed by a beat sent at this `CLOCK_BOOTTIME` (seconds): its deadlines count from there."""
+        """Renew the lease by a beat sent at this `CLOCK_BOOTTIME` (seconds): its deadlines count from there."""
         self._lease = wire.Lease(sent + LEASE, sent + LEASE_KILL)
         self._send([self._lease])
 
@@ -77,7 +77,7 @@ class ForegroundCommand:
         self._send([wire.Stop(_NUMBER, LEASE_KILL - LEASE)])
 
     async def ended(self) -> wire.Ended:
-        """How it ended, and nothing of it is left. Raises `Refused` where its keeper was killed."""
+        """Return how the command ended, once nothing of it is left. Raises `Refused` if its keeper was killed."""
         if self._ended is None:
             raise Refused("the command was not started")
         return await self._ended
@@ -108,7 +108,9 @@ class ForegroundCommand:
 
 
 def _own_input() -> int | None:
-    """A copy of our standard input, under a number that the keeper's own does not take; None where it is closed."""
+    """Return a copy of our standard input, under a number that the keeper's own does not take; None where it is
+    closed.
+    """
     try:
         return fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     except OSError:

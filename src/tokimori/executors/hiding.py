@@ -1,4 +1,4 @@
-"""What of a secret is hidden: its value, and the forms in which programs show it. Pure.
+"""Hidden forms of a secret: its value, and the ways in which programs show it. Pure.
 
 This hides what is shown by mistake. Whoever wants to show a value finds a form that is not here.
 """
@@ -28,12 +28,14 @@ from tokimori.model.secret import SHORTEST
 
 
 def needles_of(values: Iterable[str]) -> tuple[str, ...]:
-    """All that is to be hidden of these values."""
+    """Return all that is to be hidden of these values."""
     return tuple(dict.fromkeys(form for value in values for form in _forms(value)))
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The value, its lines (a key may be shown with a margin), and both as JSON and addresses have them; base64."""
+    """Yield the value, its lines (a key may be shown with a margin), and both as JSON and addresses have them;
+    base64.
+    """
     lines = [line.strip() for line in value.splitlines()]
     for text in (value, *(line for line in lines if len(line) >= SHORTEST)):
         yield text
@@ -46,7 +48,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
-    """The characters that stand for it alone, wherever in an encoded text it begins (`user:password`)."""
+    """Yield the characters that stand for it alone, wherever in an encoded text it begins (`user:password`)."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value).decode()
         first, last = -(-8 * before // 6), 8 * (before + len(value)) // 6
@@ -54,7 +56,7 @@ def _in_base64(value: bytes) -> Iterator[str]:
 
 
 def hidden_in(text: str, needles: Sequence[str]) -> str:
-    """The text with these hidden."""
+    """Return the text with these hidden."""
     found = redacted(_encoded(text), [*map(_encoded, needles)])
     return found.decode(errors="surrogateescape")
 
@@ -64,7 +66,9 @@ def _encoded(text: str) -> bytes:
 
 
 def hidden_in_json(line: bytes, needles: Sequence[str]) -> bytes:
-    """The same of a text that may be JSON, and then stays so, unless it is nested deeply: a number becomes a text."""
+    """Return the same of a text that may be JSON, and then stays so, unless it is nested deeply: a number becomes a
+    text.
+    """
     found = redacted(line, [*map(_encoded, needles)])
     if found == line or not _is_json(line) or _is_json(found):
         return found
@@ -95,7 +99,7 @@ def _walked(value: Any, needles: Sequence[str]) -> Any:
 
 
 def hidden_in_outcome(outcome: Outcome, needles: Sequence[str]) -> Outcome:
-    """The outcome, whose texts hide them."""
+    """Return the outcome, whose texts hide them."""
     match outcome:
         case Succeeded(result=str(result)):
             kept = hidden_in_json(_encoded(result), needles).decode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""What is said of a keeper that died: to each run that it takes along, and to people. Pure."""
+"""Reports of a keeper's death: to each run that it takes along, and to people. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ MOST_NAMED = 10
 
 
 def lost_with(pid: int, status: int, task: Task, judged: Judgement) -> Lost:
-    """The outcome of an attempt whose keeper died."""
+    """Return the outcome of an attempt whose keeper died."""
     counts = judged.counts.get(task.run_id, 1)
     words = "" if counts else ", beside other jobs: it does not count against this one yet"
     return Lost(f"its keeper died{words} ({how(pid, status)})", counts)
@@ -35,7 +35,7 @@ def runs_of(tasks: Sequence[Task]) -> str:
 
 
 def how(pid: int, status: int) -> str:
-    """Which keeper, and how it ended."""
+    """Return which keeper died, and how."""
     ending = f"exit code {status}" if status >= 0 else f"signal {-status}, {signal_name(-status)}"
     return f"pid {pid}, {ending}"
 

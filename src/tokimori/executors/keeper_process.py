@@ -24,7 +24,7 @@ LEAVE_WITHIN = 10.0
 
 
 class KeeperSettings(Struct, frozen=True, kw_only=True):
-    """Where a keeper notes its groups, where output goes, how many bytes of it, and how exits are noticed.
+    """Settings of a keeper: where it notes its groups, where output goes, how many bytes, and how exits are noticed.
 
     `stdin`: the descriptor of ours from which what it runs in the foreground reads; None: nothing.
     """
@@ -36,14 +36,14 @@ class KeeperSettings(Struct, frozen=True, kw_only=True):
     stdin: int | None = None
 
     def arguments(self) -> list[str]:
-        """What a keeper is started with."""
+        """Return the arguments of a keeper."""
         way = "pidfd" if self.pidfd else "thread"
         places = [str(self.state_dir.absolute()), str(self.runs_dir.absolute())]
         bare = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BEGIN, _FOLDER]
         return [*bare, *places, str(self.output_limit), way, "-" if self.stdin is None else str(self.stdin)]
 
     def inherited(self) -> tuple[int, ...]:
-        """The descriptors that a keeper gets besides its own."""
+        """Return the descriptors that a keeper gets besides its own."""
         return () if self.stdin is None else (self.stdin,)
 
 
@@ -59,11 +59,11 @@ class KeeperChannel(asyncio.Protocol):
         self.gone = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         for notice in self._frames.feed(data):
             if isinstance(notice, Ready):
                 self.ready.set()
@@ -71,7 +71,7 @@ class KeeperChannel(asyncio.Protocol):
                 self._heard(notice)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         self.ready.set()
         self.gone.set()
         self._lost()

@@ -26,16 +26,16 @@ class NoopExecutor:
             report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now))
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """Nothing ever runs."""
+        """Do nothing: nothing ever runs."""
 
     def renew(self, sent: float) -> None:
-        """Nothing ever outlives a lease."""
+        """Do nothing: nothing ever outlives a lease."""
 
     def forget(self, before: Moment) -> None:
-        """Nothing is ever left."""
+        """Do nothing: nothing is ever left."""
 
     async def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: nothing is left."""
 
 
 def _nobody(_report: Report) -> None:

@@ -40,7 +40,7 @@ def remove_old_logs(folder: Path, before: float) -> None:
 
 
 def _last_written(folder: Path) -> float:
-    """A moment. A file that is gone meanwhile was old."""
+    """Return a moment. A file that is gone meanwhile was old."""
     times = [0.0]
     for path in (folder, *folder.glob("*.log")):
         try:

@@ -39,7 +39,7 @@ class Attempt:
         return True
 
     def output(self) -> Output | None:
-        """What it leaves to be read, when it has ended."""
+        """Return the output that it leaves when it has ended."""
         return None
 
 
@@ -60,14 +60,14 @@ class LoopExecutor(ABC, Generic[Made]):
 
     @abstractmethod
     def _made(self, task: Task) -> Made:
-        """The attempt of a task. Raises `Bug` for a target of another kind."""
+        """Return the attempt of a task. Raises `Bug` for a target of another kind."""
 
     @abstractmethod
     async def _carry_out(self, attempt: Made) -> Outcome:
-        """The outcome of the attempt. An order to stop cancels it."""
+        """Return the outcome of the attempt. An order to stop cancels it."""
 
     def _let_go(self, attempt: Made) -> None:
-        """It is over, or will be at once."""
+        """Forget the attempt: it is over, or will be at once."""
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """From now on tell `report`."""
@@ -111,7 +111,7 @@ class LoopExecutor(ABC, Generic[Made]):
                 self._end(attempt, LEASE_IS_OVER)
 
     def forget(self, before: Moment) -> None:
-        """Nothing is left on this machine."""
+        """Do nothing: nothing is left on this machine."""
 
     async def close(self) -> None:
         """End what is left."""

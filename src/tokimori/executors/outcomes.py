@@ -18,7 +18,7 @@ def outcome_of(
     *,
     auto_complete_success: bool = True,
 ) -> Outcome:
-    """What became of the attempt. What it has `reported` says more than its exit code; a signal says more than that.
+    """Return the outcome of an attempt. A signal counts more than its report, and that more than its exit code.
 
     Without `auto_complete_success` exit code 0 alone says nothing (Kōjō). Only an end that nobody asked for can be a
     success: a process that exits with 0 *after* a TERM has reached it may have left its work undone. `reason` is why
@@ -58,7 +58,7 @@ def short_of(why: object) -> Released:
 
 
 def stopped(reason: StopReason | None, exit_code: int | None = None, number: int | None = None) -> Outcome:
-    """What became of an attempt that was stopped; `number` is that of the signal that ended it, if one did."""
+    """Return the outcome of an attempt that was stopped; `number` is that of the signal that ended it, if one did."""
     match reason:
         case StopReason.CANCEL:
             return Cancelled("cancelled", exit_code, number)

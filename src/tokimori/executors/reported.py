@@ -1,4 +1,4 @@
-"""What a command says of its own end: one JSON line in a file, and the outcome that it means."""
+"""Report of a command about its own end: one JSON line in a file, and its outcome."""
 
 import os
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ _Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 class ReportSucceeded(
     Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="succeeded"
 ):
-    """It did what it should; `result` becomes the payload of the run's children."""
+    """Report of success; `result` becomes the payload of the run's children."""
 
     result: _Text | None = None
 
 
 class ReportFailed(Struct, frozen=True, forbid_unknown_fields=True, tag_field="outcome", tag="failed"):
-    """It did not."""
+    """Report of a failure."""
 
     error: _Text
 
@@ -44,14 +44,14 @@ class ReportFailed(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
 class ReportRetry(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="outcome", tag="retry"
 ):
-    """It asks to be tried again: not before a moment (`at`, RFC 3339), or after so many seconds (`in`)."""
+    """Request for a retry: not before a moment (`at`, RFC 3339), or after so many seconds (`in`)."""
 
     at: str | None = None
     seconds: Seconds | None = field(name="in", default=None)
 
 
 class ReportHold(Struct, frozen=True, forbid_unknown_fields=True, tag_field="outcome", tag="hold"):
-    """It asks for a person."""
+    """Request for a person."""
 
     reason: _Text
 
@@ -62,7 +62,7 @@ _decoder: msgspec.json.Decoder[ReportedEnd] = msgspec.json.Decoder(ReportedEnd)
 
 
 def line_of(reported: ReportedEnd) -> bytes:
-    """The line that says this. Raises `InvalidInput` for what would not be understood."""
+    """Return the line that says this. Raises `InvalidInput` for what would not be understood."""
     _checked(reported)
     return msgspec.json.encode(reported) + b"\n"
 
@@ -81,7 +81,7 @@ def leave(reported: ReportedEnd, environ: Mapping[str, str]) -> None:
 
 
 def outcome_from(line: bytes, exit_code: int | None) -> Outcome:
-    """The outcome that the line means; one that can't be understood is a failure that says so."""
+    """Return the outcome that the line means; one that can't be understood is a failure that says so."""
     try:
         return read_report(line, exit_code)
     except InvalidInput as fault:
@@ -89,7 +89,7 @@ def outcome_from(line: bytes, exit_code: int | None) -> Outcome:
 
 
 def read_report(line: bytes, exit_code: int | None = None) -> Outcome:
-    """The outcome that the line means. Raises `InvalidInput` for one that can't be understood."""
+    """Return the outcome that the line means. Raises `InvalidInput` for one that can't be understood."""
     if len(line) > MOST_LINE:
         raise InvalidInput(f"it is longer than {MOST_LINE} bytes", allowed=f"at most {MOST_LINE} bytes")
     try:

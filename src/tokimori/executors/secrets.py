@@ -141,7 +141,7 @@ def _wanted(task: Task, found: _Found) -> list[OpenSecret | TokimoriError]:
 
 
 def _fault(task: Task, found: _Found) -> str | TokimoriError | None:
-    """Why the task can't have its secrets: one that is missing says more than a store that is away."""
+    """Return why the task can't have its secrets: a missing one says more than a store that is away."""
     faults = [_fault_of(task, each) for each in _wanted(task, found)]
     found_faults = [each for each in faults if each is not None]
     return min(found_faults, key=lambda each: isinstance(each, StoreError), default=None)

@@ -47,7 +47,7 @@ class Option(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a command line names: its entries, and what people are to know of them once jobs came in."""
+    """Source on a command line: its entries, and notes for people once jobs came in."""
 
     pages: Pages
     notes: Sequence[str] = ()
@@ -70,7 +70,7 @@ class Given:
 
     @property
     def source(self) -> str:
-        """The only source."""
+        """Return the only source."""
         return self.sources[0]
 
     def zone(self, configured: str | None = None) -> tuple[str, tuple[str, ...]]:

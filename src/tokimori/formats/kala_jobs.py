@@ -19,7 +19,7 @@ _FAULT = "\0fault"
 
 
 def jobs_in(text: str | bytes, name: str) -> Jobs:
-    """The jobs of an answer: `{"jobs": {id: job}}`, what is in that, or a list. Raises `InvalidFile`."""
+    """Return the jobs of an answer: `{"jobs": {id: job}}`, what is in that, or a list. Raises `InvalidFile`."""
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError) as fault:
@@ -37,7 +37,7 @@ def jobs_in(text: str | bytes, name: str) -> Jobs:
 
 
 def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
-    """A job as Redis has it, a gob of Go or JSON, or as a table has it, where only the JSON knows its id."""
+    """Return a job as Redis has it, a gob of Go or JSON, or as a table has it, where only the JSON knows its id."""
     try:
         found = _in_json(value) if value.lstrip().startswith(b"{") else from_go(read_gob(value))
     except InvalidInput as fault:
@@ -55,7 +55,7 @@ def _in_json(value: bytes) -> Any:
 
 
 def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
-    """The jobs with their ids, and why some can't come."""
+    """Yield the jobs with their ids, and why some can't come."""
     parents = parents_of(jobs)
     for number, job in enumerate(jobs):
         job_id = str(job.get("id") or "")

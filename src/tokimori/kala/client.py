@@ -52,11 +52,11 @@ class KalaClient:
         return _read(body, Created).id
 
     def get_job(self, job_id: str) -> Job:
-        """The job. Raises `JobNotFound`."""
+        """Return the job. Raises `JobNotFound`."""
         return _read(self._ask("GET", f"job/{quote(job_id, safe='')}/", 200, job_id), JobAnswer).job
 
     def get_all_jobs(self) -> Mapping[str, Job]:
-        """All jobs, by id."""
+        """Return all jobs, by id."""
         return _read(self._ask("GET", "job/", 200), JobsAnswer).jobs
 
     def delete_job(self, job_id: str) -> None:
@@ -68,7 +68,7 @@ class KalaClient:
         self._ask("DELETE", "job/all/", 204)
 
     def get_job_stats(self, job_id: str) -> Sequence[JobStat]:
-        """The runs of the job that have ended, the oldest first. Raises `JobNotFound`."""
+        """Return the runs of the job that have ended, the oldest first. Raises `JobNotFound`."""
         return _read(self._ask("GET", f"job/stats/{quote(job_id, safe='')}/", 200, job_id), StatsAnswer).job_stats or ()
 
     def start_job(self, job_id: str) -> None:
@@ -84,7 +84,7 @@ class KalaClient:
         self._order("disable", job_id)
 
     def get_kala_stats(self) -> KalaStats:
-        """All jobs together."""
+        """Return all jobs together."""
         return _read(self._ask("GET", "stats/", 200), KalaStatsAnswer).stats
 
     def _order(self, word: str, job_id: str) -> None:
@@ -138,7 +138,7 @@ def _read(body: bytes, kind: type[_Answer]) -> _Answer:
 
 
 def _why(status: int, body: bytes) -> str:
-    """What the server says: its `error`, or (Kala of 2015) the text itself."""
+    """Return the server's message: its `error`, or (Kala of 2015) the text itself."""
     try:
         said = msgspec.json.decode(body, type=Fault).error
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -96,7 +96,8 @@ class Held:
 
     @property
     def lost(self) -> bool:
-        """Whether others may hold the units by now, or soon: the store has not answered for 5 s, or gave them away.
+        """Return whether others may hold the units by now, or soon: the store has not answered for 5 s, or gave them
+        away.
 
         Once it is True it stays True.
         """
@@ -153,7 +154,7 @@ def check_weight(wanted: Wanted, weight: int) -> None:
 
 
 def pauses(ahead: int) -> tuple[float, float]:
-    """The seconds to wait before asking again, at least and at most, with so many ahead in line.
+    """Return the seconds to wait before asking again, at least and at most, with so many ahead in line.
 
     Of a thousand in line only the first few can be next. If all of them asked after each change, the store would be
     too busy to answer anybody.
@@ -162,7 +163,7 @@ def pauses(ahead: int) -> tuple[float, float]:
 
 
 def lost(held: Held) -> PermitLost:
-    """The error that says that these units were lost."""
+    """Return the error that says that these units were lost."""
     return PermitLost(
         f"semaphore: the units of {held.name!r} (token {held.token}) were lost: others may have held them meanwhile",
         field="semaphore",

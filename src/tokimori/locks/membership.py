@@ -38,11 +38,13 @@ class Holder(Protocol):
     """The one who holds permits under a membership, or waits for them."""
 
     def is_needed(self) -> bool:
-        """Whether it holds or waits for anything, or has releases to report, so that the program may not leave."""
+        """Return whether it holds or waits for anything, or has releases to report, so that the program may not
+        leave.
+        """
         ...
 
     def has_unreported(self) -> bool:
-        """Whether there are releases of which the store has not been told yet."""
+        """Return whether there are releases that the store does not know yet."""
         ...
 
     async def report(self) -> None:
@@ -111,12 +113,12 @@ class Membership:
 
     @property
     def now(self) -> Moment:
-        """The current time, corrected by the store's clock."""
+        """Return the current time, corrected by the store's clock."""
         return self._timeline.now(self._clock.monotonic())
 
     @property
     def trusts_its_time(self) -> bool:
-        """Whether occurrences may be decided by it."""
+        """Return whether occurrences may be decided by it."""
         return self._timeline.trusted
 
     @property
@@ -126,15 +128,15 @@ class Membership:
 
     @property
     def peers(self) -> Collection[NodeId]:
-        """The other nodes and programs that live."""
+        """Return the other nodes and programs that live."""
         return self._watch.peers.keys()
 
     def is_current(self, node: NodeId) -> bool:
-        """Whether the program takes part under that id now."""
+        """Return whether the program takes part under that id now."""
         return self._joined and self.id == node
 
     def holds_lease(self) -> bool:
-        """Whether the store answered a beat so lately that no other node can have declared this program dead."""
+        """Return whether the store answered a beat so lately that no other node can have declared this program dead."""
         return self._lease.holds(self._clock.monotonic())
 
     async def join(self) -> None:

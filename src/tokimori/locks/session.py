@@ -58,12 +58,12 @@ class Session:
 
     @property
     def id(self) -> NodeId:
-        """The id of the node as which the program takes part. It changes when the program joins again."""
+        """Return the id of the node as which the program takes part. It changes when the program joins again."""
         return self._membership.id
 
     @property
     def now(self) -> Moment:
-        """The current time, corrected by the store's clock."""
+        """Return the current time, corrected by the store's clock."""
         return self._membership.now
 
     async def join(self) -> None:
@@ -100,7 +100,9 @@ class Session:
             raise lost(held)
 
     async def _of_own_run(self, wanted: Wanted) -> Held | None:
-        """The units of the run that started this program, if it holds some. Its node ends this program with the run."""
+        """Return the units of the run that started this program, if it holds some. Its node ends this program with the
+        run.
+        """
         if wanted.name in self._program.permits:
             weight, token = self._program.permits[wanted.name]
             check_weight(wanted, weight)
@@ -163,7 +165,7 @@ class Session:
         )
 
     async def _ask(self, wish: Wish) -> Grant | InLine | NodeGone | None:
-        """The store's answer to the wish; None if there was none."""
+        """Return the store's answer to the wish; None if there was none."""
         try:
             answer = await self._store.acquire(wish, self.now)
             return answer if self._membership.is_current(wish.node) else NodeGone()  # it took long

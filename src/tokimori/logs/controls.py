@@ -8,15 +8,15 @@ _HIDDEN = re.compile(CONTROL)
 
 
 def visible(text: str) -> str:
-    """The text with every control character but tabs and ends of lines written out, as `\\x1b`."""
+    """Return the text with every control character but tabs and ends of lines written out, as `\x1b`."""
     return _HIDDEN.sub(written_out, text)
 
 
 def visible_json(text: str) -> str:
-    """The same JSON: its encoder leaves some control characters of texts as they are."""
+    """Return the same JSON: its encoder leaves some control characters of texts as they are."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def written_out(found: "re.Match[str]") -> str:
-    """A control character as one reads it."""
+    """Return a control character as one reads it."""
     return found[0].encode("unicode_escape").decode()

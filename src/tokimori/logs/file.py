@@ -86,7 +86,7 @@ class LogFile(logging.Handler):
                 fcntl.flock(self._opened, fcntl.LOCK_UN)
 
     def _locked(self) -> int:
-        """The file that is at the path, which nobody moves away until it is unlocked."""
+        """Return the file that is at the path, which nobody moves away until it is unlocked."""
         while True:
             if self._opened is None:
                 self._opened = os.open(self._path, _FLAGS, PRIVATE)

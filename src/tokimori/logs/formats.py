@@ -1,4 +1,4 @@
-"""How a message looks: a line for people, or JSON for programs."""
+"""Forms of a message: a line for people, or JSON for programs."""
 
 import logging
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ class TextFormatter(logging.Formatter):
         return _time_of(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, in which nothing controls the terminal that shows it."""
+        """Return the line, in which nothing controls the terminal that shows it."""
         return visible(super().format(record))
 
 
@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as such a line."""
+        """Return the record as such a line."""
         exception = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         line = JsonLine(
             time=_time_of(record),
@@ -50,7 +50,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def _unicode(text: str) -> str:
-    """The text without halves of surrogate pairs (bytes of file names that are not UTF-8), which JSON can't hold."""
+    """Return the text without halves of surrogate pairs (bytes of file names that are not UTF-8), which JSON can't
+    hold.
+    """
     return text.encode(errors="backslashreplace").decode()
 
 

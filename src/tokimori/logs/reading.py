@@ -28,19 +28,19 @@ class _Named(msgspec.Struct):
 
 
 def every_line(_: bytes) -> bool:
-    """All of them."""
+    """Return all of them."""
     return True
 
 
 class Lines:
-    """Which lines are wanted: those of the door, or all others. What follows a message belongs to it."""
+    """Filter of lines: those of the door, or all others. What follows a message belongs to it."""
 
     def __init__(self, *, of_the_door: bool) -> None:
         self._of_the_door = of_the_door
         self._last = not of_the_door
 
     def __call__(self, line: bytes) -> bool:
-        """Whether it is one of them."""
+        """Return whether the line is wanted."""
         logger = _logger_of(line)
         if logger is not None:
             self._last = logger.startswith(_DOOR) == self._of_the_door
@@ -48,7 +48,7 @@ class Lines:
 
 
 def _logger_of(line: bytes) -> str | None:
-    """Who wrote the line, as text or as JSON; None: it goes on with a message."""
+    """Return who wrote the line, as text or as JSON; None: it goes on with a message."""
     if (found := _TEXT.match(line)) is not None:
         return found["logger"].decode()
     try:
@@ -58,7 +58,7 @@ def _logger_of(line: bytes) -> str | None:
 
 
 def last_lines(path: Path, most: int, wanted: Wanted) -> list[bytes]:
-    """The last lines that are wanted, of the file and of the one that was left behind last. Raises `OSError`."""
+    """Return the last lines that are wanted, of the file and of the one that was left behind last. Raises `OSError`."""
     files = [*old_files(path)[-1:], *([path] if path.exists() else [])]
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -125,7 +125,7 @@ def _whole_lines(opened: IO[bytes]) -> list[bytes]:
 
 
 def _other(path: Path, opened: IO[bytes]) -> IO[bytes] | None:
-    """The file that is at the path now, if it is another one."""
+    """Return the file that is at the path now, if it is another one."""
     try:
         if os.path.samestat(os.fstat(opened.fileno()), path.stat()):
             return None

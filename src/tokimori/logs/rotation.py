@@ -1,4 +1,4 @@
-"""When a log file is full or of old, and what becomes of the old ones."""
+"""Rotation of a log file: when it is full or of old, and what becomes of old ones."""
 
 import fcntl
 import gzip
@@ -21,7 +21,7 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """When a new file is begun, and what is kept of the old ones.
+    """Rotation: when a new file begins, and what is kept of old ones.
 
     `max_size` is in bytes. `max_age`: a new file begins at each whole multiple of so many seconds since 1970 (86,400:
     at midnight UTC); 0: never. `keep`: so many old files are kept; 0: all.
@@ -33,21 +33,23 @@ class Rotation:
     compress: bool
 
     def is_over(self, size: int, more: int, modified: float, now: float) -> bool:
-        """Whether a file of that size, last written at `modified`, is left behind before `more` bytes are added."""
+        """Return whether to leave a file of that size, last written at `modified`, before `more` bytes are added."""
         if not size:
             return False
         return size + more > self.max_size or (self.max_age > 0 and modified // self.max_age < now // self.max_age)
 
 
 def name_of_old(path: Path, now: float) -> Path:
-    """Where a file goes that is left behind: its name with the time (UTC), and a number after others of that second."""
+    """Return the path of a file that is left behind: its name with the time (UTC), and a number if that second has
+    others.
+    """
     stamp = time.strftime(_STAMP, time.gmtime(now))
     taken = [number for when, number in map(_order, old_files(path)) if when == stamp]
     return path.with_name(f"{path.name}.{stamp}{f'-{max(taken) + 1}' if taken else ''}")
 
 
 def old_files(path: Path) -> list[Path]:
-    """The files that were left behind, oldest first."""
+    """Return the files that were left behind, oldest first."""
     named = (each for each in path.parent.glob(f"{escape(path.name)}.*") if _OLD.fullmatch(each.name[len(path.name) :]))
     return sorted(named, key=_order)
 

@@ -99,7 +99,7 @@ class DroppingQueueHandler(QueueHandler):
         self._hidden = tuple(dict.fromkeys((*self._hidden, *texts)))[-MOST_HIDDEN:]
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The record with its arguments and exception as texts, which no later change can reach."""
+        """Return the record with its arguments and exception as texts, which no later change can reach."""
         record = copy(record)
         record.msg, record.args = self._shown(record.getMessage()), None
         if record.exc_info:
@@ -108,7 +108,7 @@ class DroppingQueueHandler(QueueHandler):
         return record
 
     def _shown(self, text: str) -> str:
-        """The longest go first: a part of one may be another one."""
+        """Return the longest go first: a part of one may be another one."""
         for hidden in sorted((each for each in self._hidden if each in text), key=len, reverse=True):
             text = text.replace(hidden, "***")
         return text

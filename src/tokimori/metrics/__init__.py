@@ -1,1 +1,1 @@
-"""What a node counts of its work, as Prometheus reads it."""
+"""Counters of a node's work, as Prometheus reads them."""

@@ -10,7 +10,7 @@ CALLS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 class Buckets:
-    """How many values were at most each bound; `total` is their sum. Everything happens on one loop."""
+    """Counts of values that were at most each bound; `total` is their sum. Everything happens on one loop."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds

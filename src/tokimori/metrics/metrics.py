@@ -1,4 +1,4 @@
-"""What a node counts of its work, and how things stand where it is asked, in the text that Prometheus reads.
+"""Counters of a node's work, and figures of the store on demand, in the text that Prometheus reads.
 
 Each node counts what it does itself; whoever sums them up has the figures of all. What the store holds each node tells
 alike. Labels are bounded: words of ours, and at most `MOST_QUEUES` queues.
@@ -28,7 +28,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How things stand: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
+    """Figures of a store: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
 
     `alarms`: at most 1,000 of them. `oldest_ready`: for how many seconds the run that was due first has been ready.
     """
@@ -82,7 +82,7 @@ class Metrics:
     def text(
         self, standing: Standing, lease_left: float, broken: Mapping[str, int] = _NOTHING, silent: Iterable[str] = ()
     ) -> bytes:
-        """All figures. `lease_left`: for how many seconds the node may still begin work without another beat.
+        """Return all figures. `lease_left`: for how many seconds the node may still begin work without another beat.
 
         `broken`: how many findings each check of what must always hold has. `silent`: of each worker process that does
         not answer the run, or runs, that block it.
@@ -136,7 +136,7 @@ def _of_store(standing: Standing) -> Iterator[Metric]:
 
 
 def bounded(queues: Mapping[str, int]) -> Mapping[str, int]:
-    """The queues with the most, and all others as one."""
+    """Return the queues with the most, and all others as one."""
     most = sorted(queues, key=lambda name: (-queues[name], name))
     rest = sum(queues[name] for name in most[MOST_QUEUES:])
     return {name: queues[name] for name in most[:MOST_QUEUES]} | ({"other": rest} if rest else {})

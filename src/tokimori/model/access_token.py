@@ -23,7 +23,7 @@ NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or 
 
 
 class Role(StrEnum):
-    """What a token lets one do; each role may do what those before it may, except that who reads reports nothing."""
+    """Roles of a token. Each role includes those before it, except that `read` does not include reports."""
 
     PING = "ping"
     """Report of what is expected (`tokimori ping`), and nothing else."""
@@ -35,7 +35,7 @@ class Role(StrEnum):
     """Everything, as who has the node's secret."""
 
     def includes(self, other: "Role") -> bool:
-        """Whether who has this role may do what needs the other one."""
+        """Return whether this role includes the other one."""
         return other in _INCLUDED[self]
 
 
@@ -50,7 +50,7 @@ _INCLUDED: Final = MappingProxyType(
 
 
 class Scope(Struct, frozen=True, omit_defaults=True):
-    """Of which jobs one may know: their ids begin with one of `jobs`, and they are in one of `queues`. Empty: any.
+    """Jobs that a caller may know: ids that begin with one of `jobs`, in one of `queues`. Empty means any.
 
     `exact`: `jobs` are whole ids.
     """
@@ -61,11 +61,11 @@ class Scope(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_everything(self) -> bool:
-        """Whether it leaves nothing out."""
+        """Return whether the scope is unlimited."""
         return not self.jobs and not self.queues
 
     def has_id(self, job_id: str) -> bool:
-        """Whether the id of a job is within it, whatever its queue."""
+        """Return whether a job's id is in scope, whatever its queue."""
         return not self.jobs or (job_id in self.jobs if self.exact else job_id.startswith(self.jobs))
 
     def has(self, job_id: str, queue: str | None) -> bool:
@@ -82,11 +82,11 @@ class Scope(Struct, frozen=True, omit_defaults=True):
         return not prefixes or is_named or (not self.queues and any(map(self.has_id, prefixes)))
 
     def has_queue(self, queue: str) -> bool:
-        """Whether a queue is within it, whatever the ids of its jobs."""
+        """Return whether a queue is in scope, whatever the ids of its jobs."""
         return not self.queues or queue in self.queues
 
     def owns_queue(self, queue: str) -> bool:
-        """Whether every job of that queue is within it."""
+        """Return whether every job of the queue is in scope."""
         return not self.jobs and self.has_queue(queue)
 
 
@@ -108,7 +108,7 @@ class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires: Moment | None = None
 
     def is_over(self, now: Moment) -> bool:
-        """Whether it lets nobody in any more."""
+        """Return whether the token has expired."""
         return self.expires is not None and now >= self.expires
 
 
@@ -116,12 +116,12 @@ _decoder = msgspec.json.Decoder(AccessToken)
 
 
 def encode_token(token: AccessToken) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(token).decode()
 
 
 def decode_token(text: str) -> AccessToken:
-    """The token in a text of `encode_token`. Raises `ValueError`."""
+    """Return the token in a text of `encode_token`. Raises `ValueError`."""
     return _decoder.decode(text)
 
 
@@ -133,21 +133,21 @@ def check_token_name(name: object) -> str:
 
 
 def new_text(name: str, random: RandomBytes) -> str:
-    """What whoever gets the token is told, once: its name and 256 random bits."""
+    """Return the text of a new token, which its owner sees once: its name and 256 random bits."""
     return f"{PREFIX}{name}_{random(SECRET_BYTES).hex()}"
 
 
 def name_in(text: str) -> str | None:
-    """The name in what somebody presents as a token; None if it can be none."""
+    """Return the name in what somebody presents as a token; None if it can be none."""
     found = _TEXT.match(text)
     return None if found is None else found["name"]
 
 
 def digest_of(text: str) -> str:
-    """What the store keeps of a token's text."""
+    """Return the digest of a token's text, which the store keeps."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_text_of(token: AccessToken, text: str) -> bool:
-    """Whether this is the text of the token, in a time that does not depend on how much of it is right."""
+    """Return whether the text is the token's, in a time that does not depend on how much of it is right."""
     return hmac.compare_digest(digest_of(text), token.digest)

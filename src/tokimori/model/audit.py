@@ -38,31 +38,33 @@ _decoder = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(entry).decode()
 
 
 def decode_entry(text: str) -> Entry:
-    """The entry in a text of `encode_entry`. Raises `ValueError`."""
+    """Return the entry in a text of `encode_entry`. Raises `ValueError`."""
     return _decoder.decode(text)
 
 
 def shown(value: object) -> Any:
-    """The value as an entry keeps it: its text, which is written once."""
+    """Return the value as an entry keeps it: its text, which is written once."""
     text = msgspec.json.encode(value)
     return msgspec.Raw(text) if len(text) <= MOST_SHOWN else {"left_out": f"{len(text)} bytes"}
 
 
 def name_of(at: Moment, random: RandomBytes) -> str:
-    """The name of an entry: names of later ones are smaller, because documents are listed in the order of names."""
+    """Return the name of an entry: names of later ones are smaller, because documents are listed in the order of
+    names.
+    """
     return f"{older_than(at)}-{random(4).hex()}"
 
 
 def written_at(name: str) -> Moment:
-    """The moment in the name of an entry, at which it was written. Raises `ValueError`."""
+    """Return the moment in the name of an entry, at which it was written. Raises `ValueError`."""
     return Moment(_END - int(name.partition("-")[0]))
 
 
 def older_than(moment: Moment) -> str:
-    """A name between those of the entries after this moment and of those before it."""
+    """Return a name between those of the entries after this moment and of those before it."""
     return f"{_END - moment:019d}"

@@ -25,7 +25,7 @@ MOST_BACKFILLED = 1_000_000
 
 
 class LeftOutReason(StrEnum):
-    """Why an occurrence gets no run."""
+    """Reasons why an occurrence gets no run."""
 
     HAS_RUN = "it has a run"
     NOT_DECIDED = "it is still to be fired"
@@ -54,17 +54,17 @@ class Backfill(Struct, frozen=True, kw_only=True):
 
     @property
     def active(self) -> int:
-        """How many of its runs are under way or waiting to be; a held one is not."""
+        """Return the number of its runs that are waiting or running; held ones do not count."""
         return sum(run.state in ACTIVE for run in self.runs)
 
     @property
     def states(self) -> Mapping[RunState, int]:
-        """How many of its runs are in which state."""
+        """Return the number of its runs by state."""
         return Counter(run.state for run in self.runs)
 
 
 def backfill_of(job: Job, first: Moment, last: Moment, moments: Sequence[Moment], runs: Iterable[Run]) -> Backfill:
-    """The backfill of these occurrences as these runs of the job leave it."""
+    """Return the backfill of these occurrences as these runs of the job leave it."""
     known = {run.origin: run for run in runs}
     made = [known[origin] for moment in moments if (origin := backfill_origin(moment)) in known]
     missing: list[Moment] = []
@@ -81,7 +81,7 @@ def backfill_of(job: Job, first: Moment, last: Moment, moments: Sequence[Moment]
 
 
 def together(parts: Sequence[Backfill]) -> Backfill:
-    """One backfill of several that follow one another."""
+    """Return one backfill of several that follow one another."""
     return replace(
         parts[0],
         missing=[moment for part in parts for moment in part.missing],
@@ -91,18 +91,18 @@ def together(parts: Sequence[Backfill]) -> Backfill:
 
 
 def after_making(backfill: Backfill, made: Sequence[Run]) -> Backfill:
-    """The same once these runs of it, the oldest that were missing, are made."""
+    """Return the same once these runs of it, the oldest that were missing, are made."""
     runs = sorted(chain(backfill.runs, made), key=lambda run: run.nominal)
     return replace(backfill, missing=backfill.missing[len(made) :], runs=runs)
 
 
 def next_to_make(backfill: Backfill, max_running: int) -> Sequence[Moment]:
-    """What to make now so that at most `max_running` of the backfill's runs are active; 0 = unlimited."""
+    """Return the moments to run now, so that at most `max_running` of the backfill's runs are active; 0 = unlimited."""
     return backfill.missing[: max(0, max_running - backfill.active)] if max_running else backfill.missing
 
 
 def occurrences(schedule: Schedule, first: Moment, last: Moment, most: int = MOST_BACKFILLED) -> Iterator[Moment]:
-    """What a backfill of this range names. Raises `InvalidInput` for one that is empty, or names over `most`."""
+    """Yield the occurrences in the range. Raises `InvalidInput` for a range that is empty, or names over `most`."""
     if last < first:
         raise InvalidInput(
             f"to: {format_moment(last)} (now, if nothing else is said) is before `from`",

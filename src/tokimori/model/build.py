@@ -44,7 +44,7 @@ _WHEN = (1980, 1, 1, 0, 0, 0)
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a node has to know of a build. `lock` are lines for pip, each with its hashes; none: no environment.
+    """Facts of a build that a node needs. `lock` has lines for pip, each with hashes; without them, no environment.
 
     `locked_for` is the Python and the machine for which they were chosen.
     """
@@ -78,17 +78,19 @@ def check_build_name(task: str, digest: str) -> None:
 
 
 def build_name(task: str, digest: str) -> str:
-    """The build of a task in one word, as jobs name it."""
+    """Return the build of a task in one word, as jobs name it."""
     return f"{task}@{digest}"
 
 
 def digest_of(content: bytes) -> str:
-    """The digest of this content."""
+    """Return the digest of this content."""
     return sha256(content).hexdigest()
 
 
 def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
-    """One file of all of these, by their paths within the task. Raises `InvalidInput` for one that is too large."""
+    """Return one file of all of these, by their paths within the task. Raises `InvalidInput` for one that is too
+    large.
+    """
     import zipfile  # noqa: PLC0415  with its compressors: few programs meet a build
 
     written = io.BytesIO()
@@ -130,7 +132,7 @@ def env_names(content: bytes) -> tuple[str, ...]:
 
 
 def manifest_of(content: bytes) -> Manifest:
-    """What the build says of itself. Raises `Refused` for what is no build.
+    """Return the manifest in the build. Raises `Refused` for a file that is no build.
 
     What is compressed is none of ours: some bytes of it may become gigabytes, whatever size they say.
     """
@@ -147,12 +149,12 @@ def manifest_of(content: bytes) -> Manifest:
 
 
 def pieces_of(content: bytes) -> tuple[str, ...]:
-    """The texts in which stores keep it."""
+    """Return the texts in which stores keep it."""
     return tuple(base64.b64encode(content[at : at + PIECE]).decode() for at in range(0, len(content), PIECE))
 
 
 def content_of(pieces: Sequence[str], digest: str) -> bytes:
-    """The content in these texts. Raises `Refused` where it is not what the digest names."""
+    """Return the content in these texts. Raises `Refused` where it is not what the digest names."""
     try:
         content = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
     except (binascii.Error, ValueError):
@@ -162,14 +164,14 @@ def content_of(pieces: Sequence[str], digest: str) -> bytes:
 
 
 def check_content(content: bytes, digest: str) -> None:
-    """Raises `Refused` where this is not what the digest names."""
+    """Raise `Refused` if this is not what the digest names."""
     found = digest_of(content)
     if found != digest:
         raise tampered(digest, f"what is kept has the digest {found[:12]}")
 
 
 def tampered(digest: str, why: str) -> Refused:
-    """What is said of a build that somebody has changed, or of which a part is missing."""
+    """Return the error for a build that somebody has changed, or that lacks a part."""
     return Refused(
         f"build: {digest[:12]} is not what was built, and is not run: {why}; `tokimori task build` makes it anew",
         field="build",
@@ -178,7 +180,7 @@ def tampered(digest: str, why: str) -> Refused:
 
 
 class Upload(Struct, frozen=True, kw_only=True):
-    """That somebody (None: nobody knows who) uploads a build, since when."""
+    """Upload of a build by somebody (None: unknown), since when."""
 
     by: str | None
     at: Moment
@@ -189,12 +191,12 @@ _uploads = msgspec.json.Decoder(Upload)
 
 
 def encode_upload(upload: Upload) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(upload).decode()
 
 
 def decode_upload(text: str) -> Upload:
-    """The upload in a text of `encode_upload`. Raises `ValueError`."""
+    """Return the upload in a text of `encode_upload`. Raises `ValueError`."""
     return _uploads.decode(text)
 
 

@@ -34,12 +34,12 @@ _days_decoder = msgspec.json.Decoder(_Days)
 
 
 def days_off_of(calendar: Calendar) -> DaysOff:
-    """Its days. Raises `InvalidInput`."""
+    """Return its days. Raises `InvalidInput`."""
     return parse_days_off(calendar.dates, calendar.weekdays)
 
 
 def encode_calendar(calendar: Calendar) -> str:
-    """The stored form: JSON, defaults left out."""
+    """Return the stored form: JSON, defaults left out."""
     return msgspec.json.encode(calendar).decode()
 
 
@@ -49,7 +49,7 @@ def decode_calendar(text: str) -> Calendar:
 
 
 def encode_days_off(calendars: Sequence[Calendar]) -> str | None:
-    """The days off of all these calendars, as a job keeps them; None without any. Raises `InvalidInput`.
+    """Return the days off of all these calendars, as a job keeps them; None without any. Raises `InvalidInput`.
 
     Equal days have equal texts.
     """

@@ -37,7 +37,7 @@ OF_A_JOB: Final = frozenset({"job", "task", "expectation"})
 
 
 class Changed(Struct, frozen=True, kw_only=True, gc=False):
-    """What is told of a change: what became of which definition, by whom, and which entry of the audit log says more.
+    """A reported change: the definition, its new state, the author, and the entry of the audit log.
 
     `written` is when the entry was, and `at` when the change was made. `queues` are those of the job before and after,
     as far as they are known. `fields` are those of the definition that are others now.
@@ -58,12 +58,12 @@ class Changed(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def job_id(self) -> str | None:
-        """The job that it concerns, if it is one."""
+        """Return the job that it concerns, if it is one."""
         return self.name if self.kind in OF_A_JOB else None
 
 
 def changed_in(name: str, text: str) -> Sequence[Changed]:
-    """What the entry of the audit log with this name and text tells. Raises `ValueError`."""
+    """Return the changes in the entry of the audit log with this name and text. Raises `ValueError`."""
     entry, written = decode_entry(text), written_at(name)
     is_definition = entry.what in _WORDS or entry.what in _SEVERAL
     found = list(_SEVERAL[entry.what](entry) if entry.what in _SEVERAL else [_one(entry)])
@@ -97,7 +97,7 @@ def _one(entry: Entry) -> _Told:
 
 
 def _applied(entry: Entry) -> Iterator[_Told]:
-    """A set, or an import: jobs by what became of them, and beside them the same of resources."""
+    """Yield a set, or an import: jobs by what became of them, and beside them the same of resources."""
     after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
     for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in _PARTS.items())):
         for became, event in _BECAME.items():
@@ -115,7 +115,7 @@ def _renamed(entry: Entry) -> Iterator[_Told]:
 
 
 def _left_out(entry: Entry) -> Iterator[_Told]:
-    """A program has changed more than is recorded one by one."""
+    """Yield the change that a program has changed more than is recorded one by one."""
     yield "changes.left_out", "changes", entry.of.partition(" ")[0]
 
 
@@ -126,7 +126,7 @@ _SEVERAL: Final = MappingProxyType(
 
 
 def _queues(entry: Entry, name: str) -> dict[str, Any]:
-    """The queues of that job, where the entry says them beside what it was and is."""
+    """Return the queues of that job, where the entry says them beside what it was and is."""
     return {"queues": entry.queues[name]} if name in entry.queues else {}
 
 

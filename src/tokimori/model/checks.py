@@ -15,7 +15,7 @@ from tokimori.model.words import check_text, check_word, texts_in
 
 
 def check_definition(definition: Definition) -> Definition:
-    """The definition itself, if it can be kept. Raises `InvalidInput`.
+    """Return the definition itself, if it can be kept. Raises `InvalidInput`.
 
     Python checks neither types nor bounds when it makes one, so that is done here. `schedule_of` checks the schedule.
     """

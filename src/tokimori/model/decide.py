@@ -1,4 +1,4 @@
-"""What becomes of a job's occurrences up to now: runs and skips, as one plan. Pure."""
+"""Decision about a job's occurrences up to now: runs and skips, as one plan. Pure."""
 
 from collections.abc import Callable
 from typing import assert_never
@@ -51,7 +51,7 @@ class PlannedRun(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True):
-    """What `apply` writes together, if version and `fired_from` are still what they were.
+    """Values that `apply` writes together, if version and `fired_from` are unchanged.
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
     runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
@@ -79,7 +79,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def details(self) -> Details:
-        """What is known of each of the runs at its birth."""
+        """Return the details of each run at its birth."""
         return Details(tzdata=self.tzdata)
 
 
@@ -105,19 +105,21 @@ class _Draft(Struct):
 
     @property
     def upcoming(self) -> Moment | None:
-        """The first occurrence after the cursor. No step of a decision costs as much: each is looked for once."""
+        """Return the first occurrence after the cursor. No step of a decision costs as much: each is looked for
+        once.
+        """
         if self.found is None or self.found[0] != self.cursor:
             self.found = self.cursor, self.asked.next_after(self.cursor)
         return self.found[1]
 
     @property
     def remaining(self) -> int | None:
-        """How many scheduled runs are still to be made after those of this plan; only what became a run counts."""
+        """Return the number of scheduled runs that are left after this plan; only runs count."""
         limit = self.due.job.runs_remaining
         return None if limit is None else max(0, limit - len(self.runs))
 
     def is_to_leave_off(self) -> bool:
-        """Whether the rest is for the next call: never before something is decided."""
+        """Return whether the rest is for the next call: never before something is decided."""
         self.left_off = self.cursor > self.due.job.fired_through and self.is_late()
         return self.left_off
 
@@ -192,7 +194,7 @@ def reckoned(job: Job, schedule: Schedule) -> Plan:
 
 
 def unchanged(job: Job) -> Plan:
-    """Nothing decided and nothing reckoned: the job counts as reckoned by this program's tzdata as it stands."""
+    """Return nothing decided and nothing reckoned: the job counts as reckoned by this program's tzdata as it stands."""
     return Plan(
         job_id=job.id,
         incarnation=job.incarnation,
@@ -208,12 +210,12 @@ def unchanged(job: Job) -> Plan:
 
 
 def next_look(definition: Definition, upcoming: Moment | None, remaining: int | None) -> Moment | None:
-    """When a job whose next occurrence is `upcoming` wants to be looked at; None where nothing more is to come."""
+    """Return the moment to look at a job whose next occurrence is `upcoming`; None if there are no more."""
     return None if upcoming is None or remaining == 0 else look_at(definition, upcoming)
 
 
 def has_ended(schedule: Schedule, upcoming: Moment | None) -> bool:
-    """Whether the schedule has no more. One that never had any does not end: the job runs on demand."""
+    """Return whether the schedule is over. A schedule that never had a moment does not end: its job runs on demand."""
     return upcoming is None and not isinstance(schedule, OnDemand)
 
 
@@ -224,7 +226,7 @@ def _draft(due: Due, schedule: Schedule, now: Moment) -> _Draft:
 
 
 def _asked(definition: Definition, schedule: Schedule, cursor: Moment) -> Schedule:
-    """What is to be decided: of an interval that counts from the last run only one moment exists until it was fired."""
+    """Return the schedule to decide. An interval that counts from the last run has only one moment until it fires."""
     on_grid = definition.anchored_on is AnchoredOn.GRID
     return schedule if on_grid else Bounded(schedule, None, schedule.next_after(cursor))
 
@@ -306,7 +308,7 @@ def _decide_young(draft: _Draft) -> None:
 
 
 def _decide_one(draft: _Draft, moment: Moment) -> None:
-    """One occurrence that may run, against the runs that are active and those of this plan."""
+    """Decide one occurrence that may run, against the runs that are active and those of this plan."""
     definition = draft.due.job.definition
     limit = limit_of(definition)
     active = 0 if draft.replaces else draft.due.active
@@ -333,7 +335,7 @@ def _queue(draft: _Draft, moment: Moment) -> None:
 
 
 def _replace(draft: _Draft, moment: Moment) -> None:
-    """The newcomer takes the place of the scheduled runs before it, those of this plan included."""
+    """Let the newcomer take the place of the scheduled runs before it, those of this plan included."""
     draft.replaces = draft.replaces or draft.due.active > 0
     replaced, draft.runs = draft.runs, []
     draft.tail = draft.skips[-1] if draft.skips else draft.due.tail

@@ -29,7 +29,7 @@ class On(StrEnum):
 
 
 class Join(StrEnum):
-    """How many of its parents a child waits for."""
+    """Number of parents that a child waits for."""
 
     ANY = "any"
     """Each end of a parent is one run of the child."""
@@ -65,12 +65,12 @@ _FOLLOWS: Mapping[On, frozenset[RunState]] = {
 
 
 def follows(on: On, state: RunState) -> bool:
-    """Whether a parent that ended so has the child run."""
+    """Return whether a parent that ended in this state starts the child."""
     return state in _FOLLOWS[on]
 
 
 def root_of(run: Run) -> str:
-    """Where the chain of a run began: by this the ends of several parents find each other.
+    """Return the run with which the chain began: it joins the ends of several parents.
 
     Occurrences of one nominal time have one root; every other run that has no parent is one of its own.
     """
@@ -80,12 +80,12 @@ def root_of(run: Run) -> str:
 
 
 def origin_after(parent: Run, edge: Edge) -> str:
-    """The origin of the child's run: one for each end of the parent, or one for each root."""
+    """Return the origin of the child's run: one for each end of the parent, or one for each root."""
     return child_origin(root_of(parent) if edge.joins else parent.id)
 
 
 def all_after(edges: Iterable[Edge], job_id: JobId) -> set[JobId]:
-    """All jobs that run after this one, or after one of them."""
+    """Return all jobs that run after this one, or after one of them."""
     below, found, line = _children(edges), set[JobId](), [job_id]
     for parent in line:
         more = below.get(parent, set()) - found
@@ -95,7 +95,7 @@ def all_after(edges: Iterable[Edge], job_id: JobId) -> set[JobId]:
 
 
 def most_children(edges: Iterable[Edge], job_id: JobId) -> int:
-    """The most jobs that run directly after one: after this job, or after one that runs after it."""
+    """Return the most jobs that run directly after one: after this job, or after one that runs after it."""
     known = list(edges)
     below = _children(known)
     return max(len(below.get(parent, ())) for parent in (job_id, *all_after(known, job_id)))
@@ -115,7 +115,8 @@ def check_children(before: Iterable[Edge], after: Iterable[Edge]) -> None:
 
 
 def only_after(edges: Sequence[Edge], job_id: JobId) -> list[JobId]:
-    """This job, and those that say of themselves that they run after it, or after such a job, and after no others.
+    """Return this job, and those that say of themselves that they run after it, or after such a job, and after no
+    others.
 
     Each is behind all of its parents.
     """
@@ -138,7 +139,7 @@ def _children(edges: Iterable[Edge]) -> Mapping[JobId, set[JobId]]:
 
 
 def check_acyclic(edges: Iterable[Edge]) -> None:
-    """Raises `InvalidInput` naming jobs that would run after themselves."""
+    """Raise `InvalidInput` naming jobs that would run after themselves."""
     graph: TopologicalSorter[JobId] = TopologicalSorter()
     for edge in edges:
         graph.add(edge.child, edge.parent)

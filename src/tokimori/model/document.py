@@ -26,7 +26,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
 
 def new_version(random: RandomBytes) -> int:
-    """The version of a new document: 48 random bits."""
+    """Return the version of a new document: 48 random bits."""
     return int.from_bytes(random(6))
 
 

@@ -21,7 +21,7 @@ _ALLOWED_ADDRESS = "an address such as ops@example.org, without a name beside it
 
 
 class Tls(StrEnum):
-    """How the connection to the server is encrypted."""
+    """Encryption of the connection to the mail server."""
 
     STARTTLS = "starttls"
     """After a greeting in the clear; a server that does not offer it gets nothing. Port 587."""
@@ -55,7 +55,7 @@ class Email(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     text: str = "{{ part.text }}"
 
     def check(self) -> None:
-        """Raises `InvalidInput` for an e-mail that no node could send."""
+        """Raise `InvalidInput` for an e-mail that no node could send."""
         server_of(self.smtp, self.tls)
         if not 1 <= len(self.to) <= MOST_RECIPIENTS:
             message, allowed = f"email: {len(self.to)} addresses are too many or too few", f"1..{MOST_RECIPIENTS}"
@@ -85,13 +85,13 @@ class Email(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
             raise InvalidInput(message, field="tls", value=self.tls, allowed="starttls or implicit with smtp_password")
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets."""
+        """Yield the texts that may name secrets."""
         yield self.text
         yield "" if self.password is None else naming(self.password)
 
 
 def server_of(smtp: str, tls: Tls) -> tuple[str, int]:
-    """The host and the port of the server. Raises `InvalidInput`."""
+    """Return the host and the port of the server. Raises `InvalidInput`."""
     found = _SERVER.match(smtp)
     port = 0 if found is None else int(found[2] or PORTS[tls])
     if found is None or not 1 <= port <= 65535:

@@ -25,13 +25,13 @@ _KINDS = {
 
 
 class _Losses(Struct, frozen=True, kw_only=True):
-    """Of a retry policy how many attempts may be lost."""
+    """Number of attempts that a retry policy allows to be lost."""
 
     lost_attempts: int | Literal["unlimited"] = 3
 
 
 class _Limits(Struct, frozen=True, kw_only=True):
-    """Of a definition what says how many of its runs may run, which of them first, and which never again."""
+    """Terms of a definition that limit, order or forbid its runs."""
 
     schedule: str | None = None
     queue: str = "default"
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(Definition)
 
 
 def encode_definition(definition: Definition) -> bytes:
-    """The text that is stored: JSON without defaults. A definition that could not be read stays as it was."""
+    """Return the text that is stored: JSON without defaults. A definition that could not be read stays as it was."""
     if isinstance(definition.target, Unreadable):
         return definition.target.text.encode()
     return _encoder.encode(definition)
@@ -83,7 +83,7 @@ def stored_definition(text: str) -> Definition:
 
 
 def definition_of(text: str | None) -> Definition | None:
-    """The definition with which a node works on a claimed run: none where the job is gone."""
+    """Return the definition with which a node works on a claimed run: none where the job is gone."""
     return None if text is None else stored_definition(text)
 
 
@@ -113,7 +113,7 @@ def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInp
 
 
 def allowed_in(said: str) -> str | None:
-    """What is allowed, in plain words, where msgspec has said that something else was expected; else None."""
+    """Return the allowed values in plain words, if msgspec's message has them; else None."""
     found = _EXPECTED.match(said)
     if found is None:
         return None

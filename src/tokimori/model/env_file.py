@@ -12,12 +12,12 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)\Z", re.AS
 
 
 def env_files_of(name: str) -> tuple[PurePath, PurePath]:
-    """Where the variables of a task may stand, within the folder of tasks: of one with a folder, and of one file."""
+    """Return the files in the folder of tasks that may hold a task's variables: in its folder, and beside its file."""
     return PurePath(name, ".env"), PurePath(f"{name}.env")
 
 
 def read_env(content: bytes, where: str) -> dict[str, str]:
-    """The variables; empty lines and those that begin with # say none. Quotes around a value are taken off.
+    """Return the variables; empty lines and those that begin with # say none. Quotes around a value are taken off.
 
     Raises `InvalidFile`, with the line where there is one.
     """

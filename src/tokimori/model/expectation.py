@@ -25,7 +25,7 @@ RARELY: Final = DAY
 
 
 class AlarmKind(StrEnum):
-    """Why there is an alarm."""
+    """Reasons for an alarm."""
 
     OVERDUE = "overdue"
     """Nothing has ended well in time."""
@@ -34,7 +34,7 @@ class AlarmKind(StrEnum):
 
 
 class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is expected under this name, and what is known of it.
+    """An expectation under a name, and what is known of it.
 
     `name` is the id of a job (`of_job`), or a name of its own for what runs elsewhere. `within` seconds after its last
     good end (`good`), or after `since` where that is later, a next one is expected; `expected_by` says when that is.
@@ -63,12 +63,12 @@ class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_failed(self) -> bool:
-        """Whether a failure was reported, and nothing good since."""
+        """Return whether a failure was reported, and nothing good since."""
         return self.failed is not None and (self.good is None or self.failed > self.good)
 
 
 class Alarm(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """That something should have ended well: raised at `since`, because it was `expected_by` then, or has failed.
+    """An alarm, raised at `since`, because a good end was `expected_by` then, or because of a failure.
 
     `name` is that of the expectation, the id of a job (`of_job`) or of something elsewhere. `last_good`: its last good
     end that is known. `log`: what it reported last.
@@ -88,27 +88,27 @@ _decoder, _alarms = msgspec.json.Decoder(Expectation), msgspec.json.Decoder(Alar
 
 
 def encode_expectation(expectation: Expectation) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(expectation).decode()
 
 
 def decode_expectation(text: str) -> Expectation:
-    """The expectation in a text of `encode_expectation`. Raises `ValueError`."""
+    """Return the expectation in a text of `encode_expectation`. Raises `ValueError`."""
     return _decoder.decode(text)
 
 
 def encode_alarm(alarm: Alarm) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(alarm).decode()
 
 
 def decode_alarm(text: str) -> Alarm:
-    """The alarm in a text of `encode_alarm`. Raises `ValueError`."""
+    """Return the alarm in a text of `encode_alarm`. Raises `ValueError`."""
     return _alarms.decode(text)
 
 
 def expected_by(base: Moment, within: float, due: Moment | None = None) -> Moment:
-    """When a good end is expected, if the last one was at `base`.
+    """Return the moment by which a good end is expected, if the last one was at `base`.
 
     Where the schedule names nothing in that time, its first moment behind it (`due`) counts instead: on days off
     nothing is expected.
@@ -119,7 +119,7 @@ def expected_by(base: Moment, within: float, due: Moment | None = None) -> Momen
 
 
 def looked_at(known: Expectation, now: Moment, due: Moment | None = None) -> tuple[Expectation, Alarm | None]:
-    """What is known after a look at `now`, and the alarm that there has to be; `due` as in `expected_by`."""
+    """Return the expectation after a look at `now`, and the alarm that must exist; `due` as in `expected_by`."""
     by = expected_by(known.base, known.within, due)
     if known.has_failed or by <= now:
         return replace(known, expected_by=by, look_at=Moment(now + RELOOK)), _alarm(known, now, by)
@@ -140,23 +140,23 @@ def _alarm(known: Expectation, now: Moment, by: Moment) -> Alarm:
 
 
 def rested(known: Expectation, now: Moment, until: Moment) -> Expectation:
-    """What is known while nothing is expected, as of a paused job: the time counts from now on."""
+    """Return the expectation of a paused job: its time counts from now on."""
     return replace(known, since=now, expected_by=expected_by(now, known.within), look_at=until)
 
 
 def settling(known: Expectation, now: Moment) -> Expectation:
-    """What is known after a look at a job that somebody may be writing right now: it is looked at once more after."""
+    """Return the expectation after a look at a job that may be changing: another look follows."""
     settled = Moment(known.touched + SETTLED)
     return known if settled <= now else replace(known, look_at=min(known.look_at, settled))
 
 
 def wants_a_look(known: Expectation, now: Moment) -> bool:
-    """Whether its time has come. A look that is put off for longer than any was put off by a clock that ran ahead."""
+    """Return whether its time has come. A time further ahead than any real one came from a clock that ran ahead."""
     return known.look_at <= now or known.look_at > now + RARELY + SETTLED
 
 
 def no_later(known: Expectation, now: Moment) -> Expectation:
-    """What is known, where nothing happened after `now`: a clock that ran ahead, and was set back, has said so."""
+    """Return the expectation without moments after `now`, which a clock that ran ahead has left."""
 
     def past(moment: Moment | None) -> Moment | None:
         return None if moment is None else min(moment, now)

@@ -18,7 +18,7 @@ MOST_NAME = 255
 
 
 def check_handler_name(name: str, *, field: str) -> str:
-    """The name, if a handler can have it. It becomes a part of a lane, where `|` separates parts.
+    """Return the name, if a handler can have it. It becomes a part of a lane, where `|` separates parts.
 
     Raises `InvalidInput`.
     """
@@ -33,7 +33,7 @@ def check_handler_name(name: str, *, field: str) -> str:
 
 
 def handles(handlers: Iterable[Handler], name: str) -> bool:
-    """Whether one of them is for this name."""
+    """Return whether one of the handlers has this name."""
     return any(_is_for(handler, name) for handler in handlers)
 
 
@@ -42,13 +42,13 @@ def _is_for(handler: Handler, name: str) -> bool:
 
 
 def text_of_pattern(pattern: re.Pattern[str]) -> str:
-    """The pattern as a text that says its flags, too, such as `(?i)resize`: compiled, it matches the same."""
+    """Return the pattern as a text that says its flags, too, such as `(?i)resize`: compiled, it matches the same."""
     said = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
     return f"(?{said}){_OWN_FLAGS.sub('', pattern.pattern, count=1)}" if said else pattern.pattern
 
 
 def pattern_of_stored(text: str) -> str:
-    """The regular expression of a pattern for stored functions: `MODULE:NAME`, where `*` is any part of a name.
+    """Return the regular expression of a pattern for stored functions: `MODULE:NAME`, where `*` is any part of a name.
 
     Raises `InvalidInput`.
     """
@@ -60,7 +60,7 @@ def pattern_of_stored(text: str) -> str:
 
 
 def how_to_allow(name: str) -> str | None:
-    """How a node comes to import a stored function, in words; None for a name that can be none."""
+    """Return how a node is allowed to import a stored function, in words; None for other names."""
     module, colon, path = name.partition(":")
     if not colon or not _STORED_PATTERN.fullmatch(name) or "*" in name or not path:
         return None
@@ -71,7 +71,7 @@ def how_to_allow(name: str) -> str | None:
 
 
 def is_told(name: str, text: str) -> bool:
-    """Whether `handlers_text` of some handlers has one for this name."""
+    """Return whether `handlers_text` of some handlers has one for this name."""
     if f" {name} " in f" {text} ":
         return True
     try:

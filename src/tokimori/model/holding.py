@@ -6,7 +6,7 @@ from tokimori.model.transitions import ENDS, RunState
 
 
 def may_hold(run: Run) -> bool:
-    """Whether the run is to be held; a held one stays as it is. Raises `Refused` for one that runs or ended."""
+    """Return whether to hold the run; a held one stays. Raises `Refused` for one that runs or has ended."""
     if run.state in {RunState.RUNNING, *ENDS}:
         allowed = "a run that has not started"
         raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed=allowed)
@@ -14,7 +14,7 @@ def may_hold(run: Run) -> bool:
 
 
 def may_resume(run: Run) -> bool:
-    """Whether the run is held; what else has not ended stays as it is. Raises `Refused` for one that ended."""
+    """Return whether the run is held; others that live stay as they are. Raises `Refused` for one that has ended."""
     if run.state in ENDS:
         raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed="a held run")
     return run.state is RunState.HELD

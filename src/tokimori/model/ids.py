@@ -32,14 +32,14 @@ _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
 def check_job_id(text: object, *, field: str = "id") -> JobId:
-    """The text as a job id, which an older version may have taken. Raises `InvalidInput`."""
+    """Return the text as a job id, which an older version may have taken. Raises `InvalidInput`."""
     if not isinstance(text, str) or _JOB_ID.match(text) is None:
         raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
 
 
 def check_new_job_id(text: object) -> JobId:
-    """The text as the id of a job that is to be. Raises `InvalidInput`."""
+    """Return the text as the id of a job that is to be. Raises `InvalidInput`."""
     checked = check_job_id(text)
     if checked in DOTS:
         message = f"id: {text!r} is not a job id: in an address it would lead to something else"
@@ -48,7 +48,7 @@ def check_new_job_id(text: object) -> JobId:
 
 
 def uuid7(now: Moment, random: RandomBytes) -> str:
-    """A UUID version 7, so that ids are ordered by time, to the microsecond.
+    """Return a UUID version 7, so that ids are ordered by time, to the microsecond.
 
     48 bits of milliseconds, 12 bits of the millisecond's fraction (RFC 9562, section 6.2, method 3), 62 random bits.
     """
@@ -61,7 +61,8 @@ def uuid7(now: Moment, random: RandomBytes) -> str:
 
 
 def births_of(parent: RunId) -> int:
-    """The number below 2^48 from which the ids of a run's children are made: the same on every store and at every try.
+    """Return the number below 2^48 from which the ids of a run's children are made: the same on every store and at
+    every try.
 
     The remainder by a prime takes every bit of the parent's id into account.
     """
@@ -69,7 +70,7 @@ def births_of(parent: RunId) -> int:
 
 
 def child_id(due: Moment, births: int, place: int) -> RunId:
-    """The id of the run of a dependent job: a UUID whose bits after the time are not drawn, but given.
+    """Return the id of the run of a dependent job: a UUID whose bits after the time are not drawn, but given.
 
     `births` is that of the parent, `place` (below 2^24) the child's among those of this parent: a child that follows
     its parent in two ways has two places, and so two ids.
@@ -80,12 +81,12 @@ def child_id(due: Moment, births: int, place: int) -> RunId:
 
 
 def new_incarnation(random: RandomBytes) -> Incarnation:
-    """A random incarnation; made by the caller, so that an `add` whose reply was lost can be asked about."""
+    """Return a random incarnation; made by the caller, so that an `add` whose reply was lost can be asked about."""
     return Incarnation(int.from_bytes(random(8)) >> 1)
 
 
 def check_uuid(text: object, *, field: str) -> str:
-    """A run or node id in its canonical form. Raises `InvalidInput`."""
+    """Return a run or node id in its canonical form. Raises `InvalidInput`."""
     try:
         return str(UUID(str(text)))
     except ValueError:

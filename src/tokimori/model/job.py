@@ -36,7 +36,7 @@ from tokimori.schedules.stamp import parse_stamp
 
 
 class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a job runs, and under which policies: all that a user says of it but its target. Durations are seconds.
+    """Terms of a job: its schedule and policies, without its target. Durations are seconds.
 
     `max_running` None means 1 for a scheduled job and unlimited otherwise; 0 means unlimited. `max_waiting` is how many
     may wait beside those that run (`most_active`; None = any number). `labels` are those that a node must carry to run
@@ -110,14 +110,14 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which set a job is of, and a digest of what was declared last: whoever has edited it since made it another."""
+    """The set of a job, and a digest of its last declaration, which an edit by hand changes."""
 
     set: str
     digest: str
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user says of a job, stored as typed. `apart`: its semaphores are in another store.
+    """A job as its user has typed it. `apart`: its semaphores are in another store.
 
     `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with. `declared` is
     there where a set declares the job: it is no field that people write, and edits keep it. So is `moved`: since when
@@ -135,7 +135,7 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
 
 class JobState(StrEnum):
-    """Whether a job fires: `paused` by a person, `parked` by a failure, `finished` when its schedule has no more.
+    """States of a job: `paused` by a person, `parked` by a failure, `finished` if its schedule has no more.
 
     `deleted` is the state of a tombstone: all that is known of a job that is gone, while a run of it still runs.
     """
@@ -175,7 +175,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def schedule_of(definition: Definition, anchor: Moment, job_id: str = "", days_off: str | None = None) -> Schedule:
-    """The schedule that the definition's text names, within its bounds and without its days off.
+    """Return the schedule that the definition's text names, within its bounds and without its days off.
 
     `H` in it spreads jobs by their id. Raises `InvalidSchedule`.
     """
@@ -199,7 +199,7 @@ def schedule_of(definition: Definition, anchor: Moment, job_id: str = "", days_o
 
 
 def moments_in(rows: Iterable[tuple[Moment, int, int]]) -> tuple[Moment, ...]:
-    """The moments of rows like those of `fired_ahead`, in order."""
+    """Return the moments of rows like those of `fired_ahead`, in order."""
     return tuple(sorted({Moment(first + n * step) for first, step, count in rows for n in range(count)}))
 
 
@@ -221,19 +221,19 @@ def _bounded(schedule: Schedule, definition: Definition, ahead: tuple[Moment, ..
 
 
 def limit_of(definition: Definition) -> int:
-    """How many runs of the job may run at a time; 0 = unlimited."""
+    """Return the number of runs of the job that may run at a time; 0 = unlimited."""
     if definition.max_running is not None:
         return definition.max_running
     return 0 if definition.schedule is None else 1
 
 
 def most_active(definition: Definition) -> int | None:
-    """How many runs of the job may be active: those that may run, and `max_waiting` beside them. None = any number."""
+    """Return the number of runs that may be active: running ones and `max_waiting`. None = any number."""
     return None if definition.max_waiting is None else limit_of(definition) + definition.max_waiting
 
 
 def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
-    """Whether the node ends the job's processes before others may take them over.
+    """Return whether the node ends the job's processes before others may take them over.
 
     So where a limit, a semaphore or a concurrency key is stated, or the run has brought a key (`keyed`).
     """
@@ -253,7 +253,7 @@ def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:
 
 
 def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
-    """Which jobs run after which, as this one says: it after its parents, and its `on_failure_job` after it."""
+    """Return the edges that this job declares: from its parents, and to its `on_failure_job`."""
     joins = len({parent.job for parent in definition.parents}) if definition.join is Join.ALL else 0
     edges = [Edge(JobId(parent.job), job_id, parent.on, joins, job_id) for parent in definition.parents]
     if definition.on_failure_job is not None:
@@ -262,5 +262,5 @@ def edges_of(job_id: JobId, definition: Definition) -> tuple[Edge, ...]:
 
 
 def set_of(definition: Definition) -> str | None:
-    """The set that declares the job, if one does."""
+    """Return the set that declares the job, if one does."""
     return None if definition.declared is None else definition.declared.set

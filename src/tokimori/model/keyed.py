@@ -1,4 +1,4 @@
-"""What is known of a request that was sent with a key of its own (`Idempotency-Key`)."""
+"""Requests that were sent with a key of their own (`Idempotency-Key`)."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ KEPT: Final = DAY
 
 
 class Keyed(Struct, frozen=True, kw_only=True):
-    """When a request came first, a digest of what it said, and the key under which its run or job is made."""
+    """First request of a key: its time, a digest of its content, and the key of its run or job."""
 
     at: Moment
     digest: str
@@ -24,10 +24,10 @@ _decoder = msgspec.json.Decoder(Keyed)
 
 
 def encode_keyed(keyed: Keyed) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(keyed).decode()
 
 
 def decode_keyed(text: str) -> Keyed:
-    """What is known, in a text of `encode_keyed`. Raises `ValueError`."""
+    """Return the request in a text of `encode_keyed`. Raises `ValueError`."""
     return _decoder.decode(text)

@@ -27,7 +27,7 @@ DRAINING_LABEL = "tokimori:draining"
 
 
 def lane_of(definition: Definition) -> Lane:
-    """The lane in which ready runs of the job wait: `queue|handler|label=value,…`."""
+    """Return the lane in which ready runs of the job wait: `queue|handler|label=value,…`."""
     labels = [f"{key}={value}" for key, value in sorted(definition.labels.items())]
     if definition.apart and definition.semaphores:
         units = "+".join(f"{name}:{weight}" for name, weight in wanted(definition.semaphores))
@@ -36,24 +36,24 @@ def lane_of(definition: Definition) -> Lane:
 
 
 def queue_of(lane: Lane) -> str:
-    """The queue of the lane."""
+    """Return the queue of the lane."""
     return lane.split("|", 1)[0]
 
 
 def handler_of(lane: Lane) -> str:
-    """The handler that a node must have for the runs of the lane; empty: every node can run them."""
+    """Return the handler that a node must have for the runs of the lane; empty: every node can run them."""
     return lane.split("|", 2)[1]
 
 
 def serves(labels: dict[str, str], lane: Lane, handlers: Sequence[Handler] = ()) -> bool:
-    """Whether a node with these labels and handlers may run the runs of the lane."""
+    """Return whether a node with these labels and handlers may run the runs of the lane."""
     handler = handler_of(lane)
     served = not handler or handles(handlers, handler)
     return served and not lacking(labels, lane)
 
 
 def lacking(labels: dict[str, str], lane: Lane) -> list[str]:
-    """The labels, `key=value`, that the lane asks for and that are not among these."""
+    """Return the labels, `key=value`, that the lane asks for and that are not among these."""
     return [f"{key}={value}" for key, value in _labels_of(lane) if not _carries(labels, key, value)]
 
 
@@ -66,16 +66,18 @@ def _labels_of(lane: Lane) -> list[tuple[str, str]]:
 
 
 def units_apart(lane: Lane) -> tuple[tuple[str, int], ...]:
-    """The units that runs of the lane hold in another store while they run: (name, weight), by name."""
+    """Return the units that runs of the lane hold in another store while they run: (name, weight), by name."""
     units = dict(_labels_of(lane)).get(APART_LABEL) if APART_LABEL in lane else None
     return () if units is None else wanted(units.split("+"))
 
 
 def rank_of(due: Moment, priority: int) -> int:
-    """The order in a lane, smaller first. No run that is due over 200 minutes later can overtake."""
+    """Return the order in a lane, smaller first. No run that is due over 200 minutes later can overtake."""
     return due - head_start(priority)
 
 
 def head_start(priority: int) -> int:
-    """The microseconds by which a run of this priority is ahead of one of priority 0 that is due at the same moment."""
+    """Return the microseconds by which a run of this priority is ahead of one of priority 0 that is due at the same
+    moment.
+    """
     return priority * MINUTE

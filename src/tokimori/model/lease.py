@@ -23,7 +23,7 @@ class Lease(Struct, frozen=True):
     sent: float
 
     def holds(self, at: float) -> bool:
-        """Whether work may begin at this moment."""
+        """Return whether work may begin at this moment."""
         return at - self.sent < LEASE
 
     def left(self, at: float) -> float:

@@ -21,7 +21,7 @@ from tokimori.model.transitions import RunState
 
 
 class Fate(StrEnum):
-    """What became of an occurrence."""
+    """Fates of an occurrence."""
 
     RUN = "run"
     """It is a run, of its own or of a backfill."""
@@ -62,7 +62,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class KeptRun(Struct, frozen=True, gc=False):
-    """What a ledger tells of a run: not what it got and gave, which thousands of them would keep in memory."""
+    """Facts of a run that the ledger shows, without payload and result, of which thousands would fill the memory."""
 
     id: RunId
     state: RunState
@@ -71,7 +71,7 @@ class KeptRun(Struct, frozen=True, gc=False):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What the store keeps of a job's occurrences: runs by moment, and skips in their order.
+    """Records of a job's occurrences: runs by moment, and skips in their order.
 
     `twice`: of moments with several scheduled runs, another one. `known_from`: older runs, or skips, were not read.
     """
@@ -89,18 +89,20 @@ def kept_run(run: Run) -> KeptRun:
 
 
 def by_moment(runs: Iterable[Run]) -> Mapping[Moment, KeptRun]:
-    """The runs as a ledger keeps them."""
+    """Return the runs as a ledger keeps them."""
     return {run.nominal: kept_run(run) for run in runs}
 
 
 def ledger(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
-    """What became of these occurrences, in their order; runs that belong to none of them are between them."""
+    """Yield the fate of these occurrences, in their order, with unscheduled runs between them."""
     lines = _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
     return merge(lines, _twice(kept), key=lambda line: line.first)
 
 
 def without_runs(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
-    """The same, but for occurrences that have a scheduled run: they are most, and there is no more to say of them."""
+    """Yield the same, but for occurrences that have a scheduled run: they are most, and there is no more to say of
+    them.
+    """
     left = [moment for moment in moments if moment not in kept.fired]
     yield from _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
     yield from _twice(kept)
@@ -111,7 +113,9 @@ def _twice(kept: Kept) -> Iterator[Line]:
 
 
 def _others(job: Job, moments: Sequence[Moment], kept: Kept) -> Sequence[Moment]:
-    """The moments of scheduled runs that are none of these; those of before the last change had another schedule."""
+    """Return the moments of scheduled runs that are none of these; those of before the last change had another
+    schedule.
+    """
     return [moment for moment in kept.fired.keys() - set(moments) if kept.fired[moment].created > job.updated]
 
 
@@ -135,7 +139,7 @@ def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: K
 
 
 def _was_before(job: Job, moment: Moment) -> bool:
-    """Whether the schedule has counted anew since: from the last run, of which only the newest is known."""
+    """Return whether the schedule has counted anew since, from a last run of which only the newest is known."""
     return job.definition.anchored_on is AnchoredOn.LAST_RUN and moment <= job.anchor
 
 
@@ -145,7 +149,7 @@ def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> Line:
 
 
 def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -> Skip | None:
-    """The skip whose range has the moment; `firsts` are the first moments of the skips, in order."""
+    """Return the skip whose range has the moment; `firsts` are the first moments of the skips, in order."""
     place = bisect_left(firsts, moment + 1) - 1
     return skips[place] if place >= 0 and moment <= skips[place].last else None
 

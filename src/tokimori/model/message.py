@@ -31,7 +31,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 def message_of(topic: str, found: Numbered) -> Message:
-    """The message in an entry of the topic."""
+    """Return the message in an entry of the topic."""
     entry = found.entry
     return Message(
         topic=topic,
@@ -44,7 +44,7 @@ def message_of(topic: str, found: Numbered) -> Message:
 
 
 def check_message(text: str) -> bytes:
-    """The JSON of a message, if that can be kept. Raises `InvalidInput`."""
+    """Return the JSON of a message, if that can be kept. Raises `InvalidInput`."""
     check_text("message", text)
     body = text.encode()
     check_depth(body)

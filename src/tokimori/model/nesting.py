@@ -1,4 +1,4 @@
-"""How deep JSON may be nested that comes through a door. Pure."""
+"""Depth of nested JSON that may come in. Pure."""
 
 from itertools import accumulate
 from typing import Final

@@ -1,4 +1,4 @@
-"""What is noted of an attempt while it runs: how far it is, what it wants to be kept, and what its job gave it. Pure.
+"""Notes of an attempt while it runs: progress, checkpoint and payload. Pure.
 
 The store keeps the notes of a run's newest attempt among its outputs, under a number that no attempt has. When the
 attempt has ended they are details of the run; its next attempt gets the checkpoint.
@@ -19,7 +19,7 @@ NUMBER = 0
 
 
 class Notes(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of the attempt of this number. `progress` is from 0 to 1, with a text for people; `checkpoint` is JSON.
+    """Notes of the attempt with this number. `progress` is from 0 to 1, with a text for people; `checkpoint` is JSON.
 
     `payload` is there where the attempt got that of its job.
     """
@@ -37,7 +37,7 @@ def notes_row(run_id: RunId, notes: Notes) -> Output:
 
 
 def notes_in(row: Output | None, run: Run) -> Notes | None:
-    """The notes of the run's newest attempt, if the row has them and this version can read them."""
+    """Return the notes of the run's newest attempt, if the row has them and this version can read them."""
     if row is None or row.size != run.attempt:
         return None
     try:
@@ -47,7 +47,8 @@ def notes_in(row: Output | None, run: Run) -> Notes | None:
 
 
 def details_after(run: Run, definition: Definition | None, notes: Notes | None, state: RunState) -> Details | None:
-    """The facts of a run after an attempt that had begun, where they change; `state` is that of the run from now on.
+    """Return the facts of a run after an attempt that had begun, where they change; `state` is that of the run from now
+    on.
 
     What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
     """
@@ -72,12 +73,14 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
 
 
 def unbegun_once_more(run: Run) -> Details | None:
-    """The facts of a run after an attempt that nobody began, where they can be told."""
+    """Return the facts of a run after an attempt that nobody began, where they can be told."""
     return None if run.details.as_kept is not None else replace(run.details, unbegun=run.details.unbegun + 1)
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:
-    """The facts of a run as they are now: what is noted of its attempt while it runs, else what was noted last."""
+    """Return the facts of a run as they are now: what is noted of its attempt while it runs, else what was noted
+    last.
+    """
     if run.state is not RunState.RUNNING:
         return run.details
     current = Notes(attempt=run.attempt) if notes is None else notes

@@ -41,7 +41,7 @@ class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one notification will tell: occasions of one cause, some of them `shown`. It is sent when it is `due`."""
+    """Occasions of one cause that one notification will report, some of them `shown`, when it is `due`."""
 
     notifier: str
     event: NotifyOn
@@ -56,7 +56,7 @@ class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What a notification tells of one of its occasions."""
+    """One occasion in a notification."""
 
     job_id: str
     run_id: str | None
@@ -82,7 +82,7 @@ class Payload(Struct, frozen=True, kw_only=True):
 
 
 def cause_of(occasion: Occasion, *, bundled: bool) -> str:
-    """The same text for occasions that belong into one notification; numbers and ids in errors do not count."""
+    """Return the same text for occasions that belong into one notification; numbers and ids in errors do not count."""
     if not bundled:
         return occasion.what
     said = occasion.job_id if occasion.error is None else _VARYING.sub("#", occasion.error)
@@ -90,7 +90,7 @@ def cause_of(occasion: Occasion, *, bundled: bool) -> str:
 
 
 def begun(notifier: str, occasion: Occasion, cause: str, due: Moment) -> Gathered:
-    """What a notification will tell, with its first occasion."""
+    """Return a new gathering with its first occasion."""
     return Gathered(
         notifier=notifier,
         event=occasion.event,
@@ -117,7 +117,7 @@ def joined(gathered: Gathered, occasion: Occasion) -> Gathered:
 
 
 def folded(gathered: Sequence[Gathered], most: int) -> tuple[Gathered, ...]:
-    """The first so many as they are; all others joined, for each notifier and event."""
+    """Return the first so many as they are; all others joined, for each notifier and event."""
     found = {(each.notifier, each.event, each.cause): each for each in gathered[:most]}
     for each in gathered[most:]:
         key = (each.notifier, each.event, OTHERS)
@@ -143,7 +143,7 @@ def shortened(error: str | None, longest: int = LONGEST_ERROR) -> str | None:
 
 
 def payload_of(gathered: Gathered, new_id: str, notifier: Notifier) -> str:
-    """The payload of the notification's run, as JSON."""
+    """Return the payload of the notification's run, as JSON."""
     first = gathered.shown[0]
     facts = {
         "event": str(gathered.event),
@@ -186,7 +186,7 @@ _DID = {
 
 
 def summary_of(gathered: Gathered) -> str:
-    """What happened, in a few words."""
+    """Return a summary in a few words."""
     one, many = _DID[gathered.event]
     what = "jobs" if gathered.event in (NotifyOn.OVERDUE, NotifyOn.PARKED, NotifyOn.RECOVERY) else "runs"
     if gathered.count == 1:
@@ -213,7 +213,7 @@ def _told(occasion: Occasion) -> Told:
 
 
 def shown_fewer(gathered: Sequence[Gathered], most: int, longest: int) -> tuple[Gathered, ...]:
-    """The same, with at most so many occasions of each shown, and so many characters of an error."""
+    """Return the same, with at most so many occasions of each shown, and so many characters of an error."""
     return tuple(
         replace(each, shown=tuple(replace(one, error=shortened(one.error, longest)) for one in each.shown[:most]))
         for each in gathered

@@ -33,7 +33,7 @@ DEFAULT_TEXT = "{{ summary }}\n\n{{ details }}\n"
 
 
 class NotifyOn(StrEnum):
-    """What a job may tell of."""
+    """Events that a job may report."""
 
     FAILURE = "failure"
     """A run has failed, with all its retries."""
@@ -55,7 +55,7 @@ Notify = Mapping[NotifyOn, tuple[str, ...]]
 
 
 class Notifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What makes a job a notifier.
+    """Terms that make a job a notifier.
 
     `subject` and `text` are templates of what it tells (`FACTS`). For `bundle` seconds after something has happened all
     of the same cause joins the one notification. In `quiet` hours they wait (`tokimori.model.quiet`), by the time zone
@@ -71,17 +71,17 @@ class Notifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 def notifier_id(name: str) -> JobId:
-    """The id of the job that is the notifier of this name."""
+    """Return the id of the job that is the notifier of this name."""
     return JobId(PREFIX + name)
 
 
 def name_of(job_id: str) -> str:
-    """The name of the notifier with this id."""
+    """Return the name of the notifier with this id."""
     return job_id.removeprefix(PREFIX)
 
 
 def is_notifier(job_id: str) -> bool:
-    """Whether the id is one of a notifier."""
+    """Return whether the id is one of a notifier."""
     return job_id.startswith(PREFIX)
 
 
@@ -136,5 +136,5 @@ def check_notify(notify: Notify) -> None:
 
 
 def notifiers_in(notify: Notify) -> Sequence[str]:
-    """The names of all notifiers that these events name."""
+    """Return the names of all notifiers that these events name."""
     return sorted({name for names in notify.values() for name in names})

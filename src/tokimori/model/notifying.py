@@ -1,4 +1,4 @@
-"""How far notifying is: one value, which is kept as one document. Pure.
+"""Progress of notifying: one value, kept as one document. Pure.
 
 What was read of the history, what is gathered, and which notifications are to be sent change together, in one write. So
 whoever takes over goes on exactly where the last one was, and a notification that was sent twice is the same run.
@@ -79,7 +79,7 @@ class Teller(Struct, frozen=True, kw_only=True):
 
 
 class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far notifying is.
+    """Progress of notifying.
 
     All ends that were written before `written` (`tie`: among those of that moment) were looked at, and of the later
     ones those in `told`. `overdue` and `held` are what was told of and still lasts. `owner` is the node that does it,
@@ -103,7 +103,7 @@ _decoder = msgspec.json.Decoder(Notifying)
 
 
 def encode_notifying(state: Notifying) -> str:
-    """The text of the document. Where it would be too large who takes over knows less of what is gathered."""
+    """Return the text of the document. Where it would be too large who takes over knows less of what is gathered."""
     for gathered, shown, longest, troubles in _LESS:
         less = replace(
             state,
@@ -122,13 +122,13 @@ def decode_notifying(text: str) -> Notifying:
 
 
 def is_news(after: Notifying, before: Notifying, every: float) -> bool:
-    """Whether it is to be written: something happened, or for `every` seconds nothing was."""
+    """Return whether to write it: something happened, or nothing was written for `every` seconds."""
     same = replace(after, written=before.written, tie=before.tie, beat=before.beat, told=before.told) == before
     return not same or bool(after.told.keys() - before.told.keys()) or after.beat >= before.beat + every * SECOND
 
 
 def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None) -> list[NotifyOn]:
-    """What happened to a job when a run of it has ended like this, of what the job tells.
+    """Return the reported events of a job after a run of it has ended like this.
 
     The end of trouble is always among it, so that it is noted.
     """
@@ -172,7 +172,7 @@ def _join(
 
 
 def _latest(teller: Teller, now: Moment) -> Moment:
-    """When what is gathered now is due. Only a clock that was ahead has put off for longer what was gathered before."""
+    """Return when a gathering of now is due. Only a clock that was ahead has put one off for longer."""
     quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
     return max(Moment(now + round(teller.notifier.bundle * SECOND)), quiet or now)
 
@@ -192,7 +192,7 @@ def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
 
 
 def not_after(trouble: Trouble, now: Moment) -> Trouble:
-    """The trouble: by a clock that was ahead it seems to be yet to come, and nothing would end it."""
+    """Return the trouble: by a clock that was ahead it seems to be yet to come, and nothing would end it."""
     return trouble if trouble.at <= now else replace(trouble, at=now)
 
 

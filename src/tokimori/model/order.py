@@ -64,23 +64,23 @@ _decoder: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
 
 
 def encode_order(order: Order) -> bytes:
-    """The body of its entry."""
+    """Return the body of its entry."""
     return msgspec.json.encode(order)
 
 
 def decode_order(body: bytes) -> Order:
-    """The order in a body of `encode_order`. Raises `ValueError`."""
+    """Return the order in a body of `encode_order`. Raises `ValueError`."""
     return _decoder.decode(body)
 
 
 def check_signal(name: object) -> str:
-    """The text as the name of a signal. Raises `InvalidInput`."""
+    """Return the text as the name of a signal. Raises `InvalidInput`."""
     check_word("name", name)
     return str(name)
 
 
 def newest_signals(signals: Sequence[_Signal]) -> list[_Signal]:
-    """Those of signals, names with data as JSON, that are kept for an attempt that does not hear them yet."""
+    """Return the signals, names with JSON, to keep for an attempt that does not receive them yet."""
     kept = list(signals[-MOST_SIGNALS:])
     sizes = accumulate(len(data or "") for _, data in reversed(kept))
     many = sum(size <= MOST_SIGNAL_DATA for size in sizes)

@@ -1,4 +1,4 @@
-"""What an attempt returned."""
+"""Outcomes of an attempt."""
 
 from msgspec import Struct
 
@@ -6,14 +6,14 @@ from tokimori.clock import Moment
 
 
 class Succeeded(Struct, frozen=True):
-    """It did what it should. `result` is handed on to the run's children."""
+    """Success. `result` is given to the run's children."""
 
     exit_code: int | None = None
     result: str | None = None
 
 
 class Failed(Struct, frozen=True):
-    """It ended otherwise; `signal` is the one that ended a process. `final`: trying again can't help."""
+    """Failure; `signal` is the one that ended a process. `final`: a retry is of no use."""
 
     error: str
     exit_code: int | None = None
@@ -22,19 +22,19 @@ class Failed(Struct, frozen=True):
 
 
 class RetryAt(Struct, frozen=True):
-    """It asks to be tried again, not before this moment."""
+    """Request for a retry, not before this moment."""
 
     moment: Moment
 
 
 class RetryIn(Struct, frozen=True):
-    """It asks to be tried again, not before so many seconds have passed since its end; None: as its job says."""
+    """Request for a retry, not before so many seconds have passed since its end; None: as its job says."""
 
     seconds: float | None
 
 
 class Hold(Struct, frozen=True):
-    """It asks for a person."""
+    """Request for a person."""
 
     reason: str
 
@@ -61,7 +61,7 @@ class Cancelled(Struct, frozen=True):
 
 
 class TimedOut(Struct, frozen=True):
-    """It took longer than its job allows."""
+    """End by a time-out."""
 
     error: str
     exit_code: int | None = None

@@ -12,7 +12,7 @@ EVERYTHING = "*"
 
 
 class Pause(Struct, frozen=True, kw_only=True):
-    """That nothing of a queue, or of any (`EVERYTHING`), is claimed: since when, by whom and why."""
+    """Stop of claims from a queue, or from all (`EVERYTHING`): since when, by whom and why."""
 
     queue: str
     since: Moment
@@ -21,12 +21,12 @@ class Pause(Struct, frozen=True, kw_only=True):
 
 
 def queue_of(lane: Lane) -> str:
-    """The queue to which a lane belongs."""
+    """Return the queue to which a lane belongs."""
     return lane.partition("|")[0]
 
 
 def open_lanes(lanes: Collection[Lane], paused: Collection[str]) -> tuple[Lane, ...]:
-    """Those of the lanes from which may be claimed while these queues, or everything, are paused."""
+    """Return the lanes that are not paused by these queues."""
     if EVERYTHING in paused:
         return ()
     return tuple(lane for lane in lanes if queue_of(lane) not in paused) if paused else tuple(lanes)

@@ -1,4 +1,4 @@
-"""What a run is given to work on: its own payload, else that of its job. Pure."""
+"""Payload of a run: its own, else that of its job. Pure."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ def check_json(payload: str) -> None:
 
 
 def payload_for(run: Run, definition: Definition | None) -> str | None:
-    """What an attempt of the run gets that starts now.
+    """Return the payload for an attempt of the run that starts now.
 
     What the run was asked for with, or got from its parent; else what an attempt of it has got before; else what its
     job says now.
@@ -44,5 +44,5 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
 
 
 def given_to(run: Run) -> str | None:
-    """What is known to have been given to the run: its job's payload only from the end of its first attempt on."""
+    """Return the payload that the run has got: its job's payload only from the end of its first attempt on."""
     return run.details.payload if run.payload is None else run.payload

@@ -1,4 +1,4 @@
-"""What a job may ask for: how it is late, overlaps, retries and is lost."""
+"""Policies of a job: misfire, overlap, retry and lost lease."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -24,7 +24,7 @@ MOST_KEPT_RUNS = 100_000
 
 
 class Misfire(StrEnum):
-    """What becomes of occurrences that are later than `late_after`."""
+    """Policies for occurrences that are later than `late_after`."""
 
     LATEST = "latest"
     """One run for the newest missed occurrence, skips for the rest."""
@@ -35,7 +35,7 @@ class Misfire(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of a scheduled occurrence while `max_running` runs of its job are active."""
+    """Policies for a scheduled occurrence that comes while `max_running` runs of its job are active."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -54,14 +54,14 @@ class AnchoredOn(StrEnum):
 
 
 class OnLostLease(StrEnum):
-    """What a node does with its processes when it can't renew its lease."""
+    """Policies for processes of a node that can't renew its lease."""
 
     KILL = "kill"
     CONTINUE = "continue"
 
 
 class OnExhausted(StrEnum):
-    """What becomes of a job whose run has used up its retries. DESIGN §5."""
+    """Policies for a job whose run has used up its retries. DESIGN §5."""
 
     FAIL = "fail"
     """The run failed, and the job goes on."""
@@ -70,7 +70,7 @@ class OnExhausted(StrEnum):
 
 
 class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When a failed attempt is tried again.
+    """Retry policy of a failed attempt.
 
     The nth retry waits `delay × backoff^(n-1)` seconds, at most `cap`, plus up to `jitter` of itself; none comes later
     than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own, which may
@@ -95,17 +95,17 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     @property
     def once_begun(self) -> bool:
-        """Whether nothing from outside may begin a run again that was begun."""
+        """Return whether nothing from outside may begin a run again that was begun."""
         return self.lost_attempts == 0
 
     def may_lose(self, lost: int) -> bool:
-        """Whether a run of which so many attempts were lost is begun again."""
+        """Return whether to begin a run again that has lost so many attempts."""
         return self.lost_attempts == "unlimited" or 0 < self.lost_attempts >= lost
 
 
 @lru_cache(maxsize=256)
 def retention_of(text: str) -> int:
-    """The microseconds of a retention; a month counts 31 days: nothing goes too early. 0: nothing is kept.
+    """Return the microseconds of a retention; a month counts 31 days: nothing goes too early. 0: nothing is kept.
 
     Raises `InvalidInput`.
     """

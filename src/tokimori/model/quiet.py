@@ -29,7 +29,7 @@ def check_quiet(quiet: Sequence[str]) -> None:
 
 
 def quiet_until(quiet: Sequence[str], zone: str, now: Moment) -> Moment | None:
-    """When the quiet hours end in which this moment is, on the clocks of the zone; None: it is in none.
+    """Return the end of the quiet hours that contain this moment, on the clocks of the zone; None if none do.
 
     Raises `InvalidInput` for what another version has taken, and this one can't read.
     """
@@ -49,7 +49,7 @@ def quiet_until(quiet: Sequence[str], zone: str, now: Moment) -> Moment | None:
 
 @lru_cache(maxsize=64)
 def _week_of(quiet: tuple[str, ...]) -> int:
-    """The minutes of the week as bits, from Monday on. Raises `InvalidInput`."""
+    """Return the minutes of the week as bits, from Monday on. Raises `InvalidInput`."""
     week = 0
     for text in quiet:
         for first, length in _stretches(text):
@@ -59,7 +59,7 @@ def _week_of(quiet: tuple[str, ...]) -> int:
 
 
 def _stretches(text: str) -> Iterator[tuple[int, int]]:
-    """The first minute of the week and the number of minutes of each. Raises `InvalidInput`."""
+    """Yield the first minute of the week and the number of minutes of each. Raises `InvalidInput`."""
     found = _HOURS.match(text.strip().casefold())
     if found is None:
         raise _no_hours(text)
@@ -72,7 +72,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _days(text: str, said: str | None) -> Iterator[int]:
-    """Raises `InvalidInput`."""
+    """Check the arguments. Raises `InvalidInput`."""
     if said is None:
         yield from range(7)
         return

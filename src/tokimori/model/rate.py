@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket of tokens, which fills while time goes by. Pure: time is an argument."""
+"""Rate of a client: a bucket of tokens that fills as time goes by. Pure: time is an argument."""
 
 import re
 from typing import Final, NamedTuple
@@ -39,7 +39,7 @@ class Bucket(NamedTuple):
     full_at: int = 0
 
     def take(self, rate: Rate, now: int) -> tuple["Bucket", int]:
-        """The bucket without one token, and 0; where it has none: the same bucket, and how long that lasts."""
+        """Return the bucket without one token, and 0; where it has none: the same bucket, and how long that lasts."""
         full_at = max(self.full_at, now) + rate.interval
         wait = full_at - now - rate.period
         return (self, wait) if wait > 0 else (Bucket(full_at), 0)

@@ -18,7 +18,7 @@ ID_LENGTH = 36
 
 
 class Manner(Struct, frozen=True, kw_only=True):
-    """How a run is asked for.
+    """Manner of a request.
 
     `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at, as of
     now (`spans_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`:
@@ -31,7 +31,7 @@ class Manner(Struct, frozen=True, kw_only=True):
 
     @property
     def shares_key(self) -> bool:
-        """Whether other runs of the key matter."""
+        """Return whether other runs of the key matter."""
         return self.replaces or self.since is not None
 
 
@@ -39,7 +39,7 @@ PLAIN = Manner()
 
 
 def shared_origin(key: str, run_id: RunId) -> str:
-    """The origin of a run that shares its key with others. The length keeps keys apart that begin alike."""
+    """Return the origin of a run that shares its key with others. The length keeps keys apart that begin alike."""
     return f"k:{len(key)}:{key} {run_id}"
 
 
@@ -59,17 +59,17 @@ def spans_of_key(run: Run) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def is_ahead(newest: Run, asked: Run) -> bool:
-    """Whether a clock that was ahead has made the newest run of the key."""
+    """Return whether a clock that was ahead has made the newest run of the key."""
     return newest.created >= asked.created + AHEAD
 
 
 def answers(newest: Run, asked: Run, manner: Manner) -> bool:
-    """Whether the newest run of the key is younger than another one may be."""
+    """Return whether the newest run of the key is too young for another one."""
     return manner.since is not None and newest.created > manner.since and not is_ahead(newest, asked)
 
 
 def never_started(run: Run) -> bool:
-    """Whether nothing of the run has been executed, and nobody holds it."""
+    """Return whether nothing of the run has been executed, and nobody holds it."""
     return not run.attempt and run.state in sources(Event.PUT_OFF)
 
 
@@ -78,7 +78,9 @@ PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "bl
 
 
 def put_off(run: Run, asked: Run, lane: Lane) -> Run:
-    """A run that has never started, with what a later request of its key asks for. It waits for its moment anew."""
+    """Return a run that has never started, with what a later request of its key asks for. It waits for its moment
+    anew.
+    """
     return replace(
         run,
         state=move(run.state, Event.PUT_OFF),

@@ -1,4 +1,4 @@
-"""How long what has ended is kept. Pure."""
+"""Retention of ended runs and skips. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ PASSED = 10
 
 
 class Expiry(Struct, frozen=True, kw_only=True):
-    """What of a job may be pruned, but for its newest `keep_runs` finished runs.
+    """Rows of a job that may be pruned, except its newest `keep_runs` finished runs.
 
     Scheduled runs that ended before `before`, other runs that ended before `keyed_before`, which is never later, and
     skips of `incarnation` whose last moment is before `before`. The newest skip stays: an open range may still grow.
@@ -50,7 +50,7 @@ class Expiry(Struct, frozen=True, kw_only=True):
     deleted: bool = False
 
     def has_expired(self, origin: str, ended: Moment) -> bool:
-        """Whether a finished run of the job may go that was made before `kept`."""
+        """Return whether a finished run may go that was made before `kept`."""
         return ended < (self.before if origin.startswith("s:") else self.keyed_before)
 
     def passed(self, wanted: int, seen: int, oldest: RunId | None) -> "Expiry":
@@ -61,14 +61,14 @@ class Expiry(Struct, frozen=True, kw_only=True):
 
 
 def rest_of(expiries: Sequence[Expiry], at: int | None, keep_runs: int, kept: RunId, after: RunId) -> Sequence[Expiry]:
-    """What is still to be looked at where a store stopped in the expiry of this number, from 1; None: at the end."""
+    """Return the expiries that are left if a store stopped in the expiry of this number, from 1; None: at the end."""
     if at is None:
         return ()
     return (replace(expiries[at - 1], keep_runs=keep_runs, kept=kept, after=after), *expiries[at:])
 
 
 class DailyCount(Struct, frozen=True, kw_only=True):
-    """How many runs of a job ended so on one day, or how many occurrences were skipped for that reason.
+    """Number of a job's runs that ended so on one day, or of occurrences skipped for that reason.
 
     `day` is midnight UTC: of a run's end, of a skip's last moment. `pruned` of the `count` have no row any more.
     `more`: the job has over `MOST_COUNTED` rows of that kind, the newest were counted, there may be more.
@@ -103,7 +103,7 @@ def daily_counts(rows: Iterable[tuple[Moment, str, int, int, int]]) -> list[Dail
 
 
 def expiry_of(job: Job, now: Moment) -> Expiry | None:
-    """What of the job may go; None where its definition can't be read: nobody here knows how long it stays.
+    """Return the expiry of the job; None if its definition can't be read, for nobody here knows how long it stays.
 
     Of a job without a schedule every run is a request or a child. Of one whose retention is zero nothing is kept but
     counts, unless it says `keep_runs` itself.
@@ -128,7 +128,7 @@ def expiry_of(job: Job, now: Moment) -> Expiry | None:
 
 
 def expiry_of_deleted(job_id: JobId, incarnation: Incarnation, now: Moment) -> Expiry:
-    """What is left of a job that is gone: it keeps the default time, and no number of runs."""
+    """Return the expiry of a deleted job: the default time, and no number of runs."""
     before = Moment(now - retention_of(DEFAULT_RETENTION))
     return Expiry(
         job_id=job_id,

@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again: arithmetic only."""
+"""Time of the next try after a failure: arithmetic only."""
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ def retry_delay(retry: Retry, failures: int, chance: float) -> int:
 
 
 def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chance: float) -> Moment | None:
-    """When to try again after the nth failure, or None: the attempts are used up, or it would be after epsilon."""
+    """Return the time of the next try after the nth failure; None if attempts are used up, or epsilon has passed."""
     if failures >= retry.attempts:
         return None
     moment = Moment(now + retry_delay(retry, failures, chance))
@@ -32,13 +32,13 @@ def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chanc
 
 
 def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment:
-    """When the wait is over for which an attempt that ended now asks, or which its job says."""
+    """Return the end of the wait for which an attempt that ended now asks, or which its job says."""
     said = outcome.seconds if isinstance(outcome, RetryIn) else None
     return Moment(now + round((retry.wait if said is None else said) * SECOND))
 
 
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
-    """What a run's wish to be tried again comes to: later where it is too soon, a failure where its budget is used up.
+    """Return the outcome of a run's wish to be tried again: later if too soon, a failure if its budget is used up.
 
     What counts is every attempt that neither failed nor was lost, without those of which the details say that nobody
     began them.
@@ -56,7 +56,9 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
 
 
 def after_asking(outcome: Outcome, retry: Retry) -> Retry:
-    """The policy for a run that asks to be tried again: what then counts as a failure waits no less than its wish."""
+    """Return the policy for a run that asks to be tried again: what then counts as a failure waits no less than its
+    wish.
+    """
     if not isinstance(outcome, RetryAt | RetryIn):
         return retry
     cap = None if retry.cap is None else max(retry.cap, retry.asked_delay)

@@ -25,7 +25,7 @@ MOST_FIRED = 10_000
 
 
 class Ahead(Struct, frozen=True, kw_only=True):
-    """What is kept of a job after now: the nominal times of scheduled runs, and the skips that end there.
+    """Records of a job after now: the nominal times of scheduled runs, and the skips that end there.
 
     `lost`: why that is not all; None: it is. `pruned`: some of it was of a day to come.
     """
@@ -37,13 +37,13 @@ class Ahead(Struct, frozen=True, kw_only=True):
 
 
 def is_ahead(job: Job, schedule: Schedule, now: Moment) -> bool:
-    """Whether the job has decided moments that are to come, farther than its period and `MARGIN`."""
+    """Return whether the job has decided moments that are to come, farther than its period and `MARGIN`."""
     ahead = job.fired_through - decidable(job.definition, now)
     return ahead > MARGIN and ahead > MARGIN + _period(schedule, now)
 
 
 def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Job, list[Skip]] | None:
-    """The job with its cursor at now, and the skips that are cut there.
+    """Return the job with its cursor at now, and the skips that are cut there.
 
     A grid that nobody has changed since then begins right before what was decided first: who added it wanted it so.
     None: nothing was decided.
@@ -78,7 +78,7 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
 
 
 def hastened(job: Job, newest: Skip | None, now: Moment) -> tuple[Job, list[Skip]]:
-    """The job with its cursor back by next to nothing, and the skip that this costs: its retries go by now."""
+    """Return the job with its cursor back by next to nothing, and the skip that this costs: its retries go by now."""
     through = Moment(job.fired_through - 1)
     moments = sorted({*moments_in(job.definition.fired_ahead), job.fired_through})
     definition = replace(job.definition, fired_ahead=tuple(rows_of(moments)))
@@ -87,7 +87,7 @@ def hastened(job: Job, newest: Skip | None, now: Moment) -> tuple[Job, list[Skip
 
 
 def without_passed(job: Job) -> Job | None:
-    """The job without what the cursor has passed of `fired_ahead`; None where that is nothing."""
+    """Return the job without what the cursor has passed of `fired_ahead`; None where that is nothing."""
     rows = job.definition.fired_ahead
     if not rows or max(first + step * (count - 1) for first, step, count in rows) > job.fired_through:
         return None
@@ -115,7 +115,7 @@ def _period(schedule: Schedule, now: Moment) -> int:
 
 
 def _anchor(job: Job, schedule: Schedule, now: Moment) -> Moment:
-    """The anchor of a grid stays on the grid; the last run was not after now."""
+    """Return the anchor of a grid stays on the grid; the last run was not after now."""
     if job.anchor <= now:
         return job.anchor
     period = 0 if job.definition.anchored_on is AnchoredOn.LAST_RUN else _period(schedule, job.anchor)

@@ -17,22 +17,22 @@ FIRST_TOKEN = Token(0)
 
 
 def scheduled_origin(nominal: Moment) -> str:
-    """The origin of the run of an occurrence: at most one run of a job's incarnation has it."""
+    """Return the origin of the run of an occurrence: at most one run of a job's incarnation has it."""
     return f"s:{format_moment(nominal)}"
 
 
 def backfill_origin(nominal: Moment) -> str:
-    """The origin of the run that a backfill made of an occurrence."""
+    """Return the origin of the run that a backfill made of an occurrence."""
     return f"b:{format_moment(nominal)}"
 
 
 def child_origin(key: str) -> str:
-    """The origin of the run of a dependent job, under its parent run or the root of its parents."""
+    """Return the origin of the run of a dependent job, under its parent run or the root of its parents."""
     return f"c:{key}"
 
 
 def manual_origin(key: str) -> str:
-    """The origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
+    """Return the origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
     return f"m:{key}"
 
 
@@ -40,7 +40,7 @@ _ASKED_BY = {"s:": "schedule", "b:": "backfill", "c:": "parent"}
 
 
 def asked_by(origin: str) -> str:
-    """Who asked for a run of this origin: `schedule`, `backfill`, `parent` or `request`."""
+    """Return the origin of a run as a word: `schedule`, `backfill`, `parent` or `request`."""
     return _ASKED_BY.get(origin[:2], "request")
 
 
@@ -80,7 +80,7 @@ NO_DETAILS = Details()
 
 @lru_cache(maxsize=64)  # most runs have the same few facts
 def encode_details(details: Details | None) -> str | None:
-    """The text that stores keep; None where there is nothing to tell."""
+    """Return the text that stores keep; None where there is nothing to tell."""
     if details is None or details == NO_DETAILS:
         return None
     return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
@@ -88,7 +88,7 @@ def encode_details(details: Details | None) -> str | None:
 
 @lru_cache(maxsize=64)
 def decode_details(text: str | None) -> Details:
-    """The facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
+    """Return the facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
     if text is None:
         return NO_DETAILS
     try:
@@ -99,7 +99,7 @@ def decode_details(text: str | None) -> Details:
 
 
 class Run(Struct, frozen=True, gc=False):
-    """What became of one occurrence or one request.
+    """One occurrence or one request, and its state.
 
     `attempt` counts claims, begun or not; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
     `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
@@ -150,7 +150,7 @@ LONGEST_ERROR = 4 * 64 * 1024
 
 
 def brief(run: Run, longest: int | None) -> Run:
-    """The run without its texts of more bytes than so; 0 or below: without any; None: as it is."""
+    """Return the run without its texts of more bytes than so; 0 or below: without any; None: as it is."""
     if longest is None:
         return run
     texts = {"payload": run.payload, "error": run.error, "details": encode_details(run.details), "result": run.result}
@@ -162,7 +162,7 @@ def brief(run: Run, longest: int | None) -> Run:
 
 
 def is_brief(run: Run) -> bool:
-    """Whether a text of it was left out, or says the same."""
+    """Return whether a text of the run was left out, or reads like one that was."""
     return LONG in (run.payload, run.error, run.result, run.details.as_kept)
 
 
@@ -183,7 +183,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """What an attempt wrote: its first and its last bytes (each at most 64 KiB), and how many there were in all.
+    """Output of an attempt: its first and last bytes (each at most 64 KiB), and the number of all.
 
     While the attempt runs `head` is empty and `tail` is what came last. Where all fits into `head`, `tail` is empty.
     """
@@ -196,7 +196,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class SkipReason(StrEnum):
-    """Why an occurrence became no run."""
+    """Reasons why an occurrence became no run."""
 
     MISFIRE = "misfire"
     """Missed, and the job's misfire policy does not run it."""

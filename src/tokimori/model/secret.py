@@ -35,7 +35,7 @@ class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Content(Struct, frozen=True, array_like=True):
-    """What is encrypted. With the value go its name and its jobs: who can write to the store gives it no others."""
+    """Encrypted content. Name and jobs are encrypted with the value, so that whoever writes the store can't move it."""
 
     name: str
     jobs: tuple[str, ...]
@@ -47,22 +47,24 @@ _contents = msgspec.json.Decoder(Content)
 
 
 def encode_secret(secret: Secret) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(secret).decode()
 
 
 def decode_secret(text: str) -> Secret:
-    """The secret in a text of `encode_secret`. Raises `ValueError`."""
+    """Return the secret in a text of `encode_secret`. Raises `ValueError`."""
     return _secrets.decode(text)
 
 
 def encode_content(content: Content) -> bytes:
-    """The bytes that are encrypted."""
+    """Return the bytes that are encrypted."""
     return msgspec.json.encode(content)
 
 
 def value_in(secret: Secret, opened: bytes) -> str | None:
-    """The value in the bytes of `encode_content`; None where they are none, or of another secret or other jobs."""
+    """Return the value in the bytes of `encode_content`; None where they are none, or of another secret or other
+    jobs.
+    """
     try:
         content = _contents.decode(opened)
     except msgspec.MsgspecError:
@@ -94,7 +96,7 @@ def check_value(value: object) -> str:
 
 
 def no_key() -> Refused:
-    """What is said where a key is needed, and there is none."""
+    """Return the error for a missing key."""
     return Refused(
         "secrets: there is no key here: `tokimori secret key FILE` makes one, and secrets.key_file names the file",
         field="secrets.key_file",

@@ -1,4 +1,4 @@
-"""What a job asks of semaphores and concurrency keys, and how the lines are called in which its runs may stand."""
+"""Semaphores and concurrency keys of a job, and the names of the lines in which its runs wait."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -23,12 +23,12 @@ _ALLOWED = f"NAME or NAME:WEIGHT, each name once; a name is {WORD_ALLOWED}, a we
 
 
 def line_of(semaphore: str) -> str:
-    """What `Run.blocked_on` is for a run that stands in the line of this semaphore."""
+    """Return `Run.blocked_on` of a run that waits for this semaphore."""
     return _SEMAPHORE_LINE + semaphore
 
 
 def semaphore_of(blocked_on: str | None) -> str | None:
-    """The semaphore in whose line a run stands; None in any other line."""
+    """Return the semaphore in whose line a run stands; None in any other line."""
     text = blocked_on or LIMIT_LINE
     return text.removeprefix(_SEMAPHORE_LINE) if text.startswith(_SEMAPHORE_LINE) else None
 
@@ -55,7 +55,7 @@ def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def permits_text(held: Iterable[tuple[str, int, int]]) -> str:
-    """What a run holds in another store, for its command: `NAME:WEIGHT:TOKEN`, with spaces between."""
+    """Return the units of a run in another store, for its command: `NAME:WEIGHT:TOKEN`, with spaces between."""
     return " ".join(f"{name}:{weight}:{token}" for name, weight, token in held)
 
 
@@ -70,7 +70,7 @@ def _is_permit(part: list[str]) -> bool:
 
 
 def check_concurrency_key(key: str | None, *, field: str = "concurrency_key") -> str | None:
-    """The key, if runs can have it. Raises `InvalidInput`."""
+    """Return the key, if runs can have it. Raises `InvalidInput`."""
     if key is None:
         return None
     check_text(field, key)

@@ -1,4 +1,4 @@
-"""What becomes of a run when an attempt has ended: one pure rule for every outcome."""
+"""Settlement of a run whose attempt has ended: one pure rule for every outcome."""
 
 from typing import assert_never
 
@@ -47,7 +47,7 @@ class Settlement(Struct, frozen=True, gc=False):
 
 
 def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float, *, begun: bool = True) -> Settlement:
-    """What becomes of a running run. `chance` in [0, 1) picks the jitter of a retry.
+    """Return the settlement of a running run. `chance` in [0, 1) picks the jitter of a retry.
 
     `begun` is false only where its living node knows that nobody began this attempt. One that may have begun, and whose
     job allows no lost attempt, is never given to anybody again against its own word: taken from it, it is lost.
@@ -116,7 +116,7 @@ def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, cha
 
 
 def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
-    """A lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line.
+    """Return a lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line.
 
     Where none may be lost, the run is not begun again, whoever is at fault.
     """
@@ -154,7 +154,7 @@ def _settlement(
 
 
 def _word(outcome: Outcome) -> str:
-    """How the outcome is called in the attempt's row."""
+    """Return the word for the outcome in the attempt's row."""
     match outcome:
         case Succeeded():
             return "succeeded"
@@ -177,5 +177,5 @@ def _word(outcome: Outcome) -> str:
 
 
 def parked(job: Job, reason: str | None) -> Job:
-    """The job as a failure stops it. That is no edit: its version stays."""
+    """Return the job as a failure stops it. That is no edit: its version stays."""
     return replace(job, state=JobState.PARKED, reason=reason, by=PARKED_BY, next_due=None)

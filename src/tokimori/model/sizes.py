@@ -1,4 +1,4 @@
-"""How large may be what people and programs say of a job, and why they stop it.
+"""Bounds of the texts that people and programs give of jobs and reasons.
 
 It is looked at where something is said, never where it is read: what is kept stays readable, and an edit of a job has
 no fault with what the job says already.
@@ -70,7 +70,7 @@ def check_sizes(definition: Definition, known: Definition | None = None) -> None
 
 
 def _said(definition: Definition) -> dict[str, object]:
-    """The fields of the job, target and terms side by side."""
+    """Return the fields of the job, target and terms side by side."""
     plain = msgspec.to_builtins(definition)
     target = {_CALLED.get(name, name): value for name, value in plain.pop("target").items()}
     return {**target, **plain}

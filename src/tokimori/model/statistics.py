@@ -1,4 +1,4 @@
-"""How a job has done: its success rate, how long its runs take and how late they start, by hour and by day. Pure.
+"""Statistics of a job: success rate, durations and lateness, by hour and by day. Pure.
 
 Counts of days survive pruning; lengths and lateness are those of the newest ended runs.
 """
@@ -30,7 +30,7 @@ class Quantiles(Struct, frozen=True, kw_only=True):
 
 
 class Day(Struct, frozen=True, kw_only=True):
-    """How many runs ended so on one day (midnight UTC), and how many occurrences were skipped."""
+    """Number of runs by end on one day (UTC), and of skipped occurrences."""
 
     day: Moment
     succeeded: int
@@ -40,7 +40,7 @@ class Day(Struct, frozen=True, kw_only=True):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """How a job has done.
+    """Statistics of a job.
 
     `outcomes` counts ends of runs and reasons of skips over all days; `more`: the job has more rows than are counted.
     `success_rate` (0 to 1) is that of the runs that succeeded or failed. `measured` is how many of the newest ended
@@ -60,7 +60,7 @@ class Statistics(Struct, frozen=True, kw_only=True):
 
 
 def statistics(job_id: str, counts: Sequence[DailyCount], runs: Sequence[Run], zone: str) -> Statistics:
-    """The statistics of these counts, and of these ended runs, newest first."""
+    """Return the statistics of these counts, and of these ended runs, newest first."""
     outcomes: Counter[str] = Counter()
     for count in counts:
         outcomes[count.outcome] += count.count
@@ -80,7 +80,9 @@ def statistics(job_id: str, counts: Sequence[DailyCount], runs: Sequence[Run], z
 
 
 def quantiles(lengths: Sequence[int]) -> Quantiles | None:
-    """Of lengths in microseconds; None for none. A length below zero, by clocks that differ, counts as zero."""
+    """Return quantiles of lengths in microseconds; None for none. Negative ones, from clocks that differ, count as
+    0.
+    """
     if not lengths:
         return None
     ordered = [max(0, each) / SECOND for each in sorted(lengths)]
@@ -111,7 +113,7 @@ def _day(day: Moment, of: Counter[str]) -> Day:
 
 
 def last_days(statistics: Statistics, now: Moment) -> Sequence[Day]:
-    """The `DAYS` days up to now, also those on which nothing happened."""
+    """Return the `DAYS` days up to now, also those on which nothing happened."""
     known = {day.day: day for day in statistics.by_day}
     today = now - now % DAY
     wanted = [Moment(today - n * DAY) for n in range(DAYS - 1, -1, -1)]

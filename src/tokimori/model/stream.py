@@ -22,7 +22,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}\Z", re.ASCII)
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """What was appended to a topic: when (by the store's time), by whom (None: nobody knows), and what, as JSON.
+    """Entry of a topic: its time (of the store), author (None: unknown) and JSON.
 
     `key` is that of no other entry, unless whoever appended it has given it twice.
     """
@@ -41,7 +41,7 @@ class Numbered(Struct, frozen=True, kw_only=True):
 
 
 class _Dated(Struct, frozen=True):
-    """What every version says of an entry."""
+    """Fields of an entry that every version can read."""
 
     at: Moment
 
@@ -51,17 +51,17 @@ _dated_decoder = msgspec.json.Decoder(_Dated)
 
 
 def encode_entry(entry: Entry) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(entry).decode()
 
 
 def decode_entry(text: str) -> Entry:
-    """The entry in a text of `encode_entry`. Raises `ValueError`."""
+    """Return the entry in a text of `encode_entry`. Raises `ValueError`."""
     return _decoder.decode(text)
 
 
 def moment_in(text: str) -> Moment | None:
-    """When that was appended what the text says, though this version may read nothing else of it. None: nobody can."""
+    """Return the time of an entry, even if this version can read nothing else of it; None if it can't read that."""
     try:
         return _dated_decoder.decode(text).at
     except ValueError:
@@ -69,12 +69,12 @@ def moment_in(text: str) -> Moment | None:
 
 
 def encoded_body(value: Any) -> msgspec.Raw:
-    """A value as the body of an entry. Raises `ValueError` and `TypeError` for what JSON can't hold."""
+    """Return a value as the body of an entry. Raises `ValueError` and `TypeError` for what JSON can't hold."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 
 def check_topic(field: str, text: object) -> str:
-    """The text as the name of a topic. Raises `InvalidInput`."""
+    """Return the text as the name of a topic. Raises `InvalidInput`."""
     if not isinstance(text, str) or _TOPIC.match(text) is None or text in DOTS:
         raise InvalidInput(f"{field}: {text!r} is no topic", field=field, value=text, allowed=TOPIC_ALLOWED)
     return text
@@ -86,18 +86,18 @@ def prefix_of(topic: str) -> str:
 
 
 def entry_name(topic: str, number: int) -> str:
-    """The name of an entry: names stand in the order of numbers."""
+    """Return the name of an entry: names stand in the order of numbers."""
     return f"{topic}/{number:016d}"
 
 
 def split_name(name: str) -> tuple[str, int]:
-    """The topic and the number in the name of an entry."""
+    """Return the topic and the number in the name of an entry."""
     topic, _, number = name.rpartition("/")
     return topic, int(number)
 
 
 def behind_topic(topic: str) -> str:
-    """A name behind those of all entries of the topic, and before those of the topics that follow."""
+    """Return a name behind those of all entries of the topic, and before those of the topics that follow."""
     return f"{topic}/~"
 
 

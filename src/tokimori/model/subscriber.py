@@ -19,15 +19,15 @@ _decoder = msgspec.json.Decoder(Subscriber)
 
 
 def encode_subscriber(subscriber: Subscriber) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(subscriber).decode()
 
 
 def decode_subscriber(text: str) -> Subscriber:
-    """The subscriber in a text of `encode_subscriber`. Raises `ValueError`."""
+    """Return the subscriber in a text of `encode_subscriber`. Raises `ValueError`."""
     return _decoder.decode(text)
 
 
 def subscriber_name(topic: str, name: str) -> str:
-    """The name of its document."""
+    """Return the name of its document."""
     return f"{topic}/{name}"

@@ -1,4 +1,4 @@
-"""Who gets keepers killed: what ran at three deaths runs apart from all others, until one is left. Pure rules.
+"""Suspects of keepers' deaths: jobs that ran at three deaths run apart until one is left. Pure rules.
 
 A keeper that dies takes all its attempts along, and nobody can say whose command did it. So a death that several jobs
 share counts against none of them yet; where commands of one job alone ran, that job has to answer for it, and for
@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """What is known of a job that ran at the death of a keeper. `ends`: how often it ended by itself since the last.
+    """Record of a job that ran at the death of a keeper. `ends`: how often it ended by itself since the last one.
 
     `cell` is where it runs. `proved`: the keeper of its own was killed.
     """
@@ -46,7 +46,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 class Suspicion(Struct, frozen=True, kw_only=True):
-    """What a node remembers of deaths. `shared`: at how many a run was lost that count against nobody yet.
+    """Deaths that a node remembers. `shared`: how many losses of a run count against nobody yet.
 
     `cells` is how many cells were given out.
     """
@@ -56,7 +56,7 @@ class Suspicion(Struct, frozen=True, kw_only=True):
     cells: int = 0
 
     def cell_of(self, job: JobId) -> int:
-        """Which keeper runs the commands of this job: jobs of one cell have the same."""
+        """Return the number of the keeper for the commands of this job."""
         record = self.jobs.get(job)
         return COMMON if record is None else record.cell
 
@@ -67,7 +67,7 @@ class Suspicion(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """What a death leads to. `counts`: by how many attempts a run's budget of lost ones gets smaller.
+    """Consequences of a death. `counts`: by how many attempts a run's budget of lost ones shrinks.
 
     `suspects` run in other cells from now on. `culprit`: it is the only one whose commands ran.
     """
@@ -105,7 +105,7 @@ def after_death(known: Suspicion, present: Mapping[RunId, JobId]) -> Judgement:
 
 
 def after_end(known: Suspicion, job: JobId, run: RunId) -> Suspicion:
-    """An attempt ended otherwise than by a keeper's death."""
+    """Return an attempt ended otherwise than by a keeper's death."""
     if job not in known.jobs and run not in known.shared:
         return known
     jobs, shared = dict(known.jobs), dict(known.shared)

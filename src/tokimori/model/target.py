@@ -52,7 +52,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     stdin: str | None = None
 
     def check(self) -> None:
-        """Raises `InvalidInput` for one that no node could start."""
+        """Raise `InvalidInput` for one that no node could start."""
         if bool(self.argv) == (self.shell is not None):
             message = "target: a command is either argv or shell"
             raise InvalidInput(message, field="target", allowed="one of argv, shell")
@@ -74,7 +74,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
             check_secrets("target", text)
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets."""
+        """Yield the texts that may name secrets."""
         yield from self.argv[1:]
         yield from self.env.values()
         yield self.stdin or ""
@@ -87,10 +87,10 @@ class Noop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     can_report: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Nothing can be wrong with it."""
+        """Do nothing: nothing can be wrong with it."""
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets: none."""
+        """Yield the texts that may name secrets: none."""
         yield from ()
 
 
@@ -107,11 +107,11 @@ class Function(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         return self.name
 
     def check(self) -> None:
-        """Raises `InvalidInput` for a name that no handler can have."""
+        """Raise `InvalidInput` for a name that no handler can have."""
         check_handler_name(self.name, field="function")
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets: none."""
+        """Yield the texts that may name secrets: none."""
         yield from ()
 
 
@@ -125,11 +125,11 @@ class Build(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     digest: str
 
     def check(self) -> None:
-        """Raises `InvalidInput` for what names none. Whether there is such a build shows when it is fetched."""
+        """Raise `InvalidInput` for what names none. Whether there is such a build shows when it is fetched."""
         check_build_name(self.task, self.digest)
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets: none."""
+        """Yield the texts that may name secrets: none."""
         yield from ()
 
 
@@ -155,7 +155,7 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     sign_with: str | None = None
 
     def check(self) -> None:
-        """Raises `InvalidInput` for a request that no node could send."""
+        """Raise `InvalidInput` for a request that no node could send."""
         _check_url(self.url)
         if self.method is not None and self.method not in METHODS:
             message = f"method: {self.method!r} is not a method"
@@ -184,7 +184,7 @@ class Http(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
                 raise InvalidInput(message, field="headers", value=name, allowed="another header, or no sign_with")
 
     def texts(self) -> Iterator[str]:
-        """The texts that may name secrets."""
+        """Yield the texts that may name secrets."""
         yield self.url
         yield from self.headers.values()
         yield self.body or ""
@@ -248,10 +248,10 @@ class Unreadable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     why: str
 
     def check(self) -> None:
-        """Raises `InvalidInput`."""
+        """Check the arguments. Raises `InvalidInput`."""
         raise InvalidInput(f"target: {self.why}", field="target", allowed="a definition that this version can read")
 
 
 def kind_of(target: Target | Unreadable) -> str:
-    """What its kind is called, in stored definitions and for people."""
+    """Return the name of the target's kind, in stored definitions and for people."""
     return str(target.__struct_config__.tag)

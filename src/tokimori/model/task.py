@@ -37,7 +37,7 @@ class BuildRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class What(StrEnum):
-    """What happened to a task."""
+    """Kinds of events of a task."""
 
     BUILT = "built"
     RESTARTED = "restarted"
@@ -57,7 +57,7 @@ class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of a task. `builds` are the newest first, `current` is the digest of the one that runs.
+    """Record of a task. `builds` are the newest first, `current` is the digest of the running one.
 
     `id` stays for as long as the task does, whatever is built. `incarnation` is that of the job that runs
     its builds: another job of that name has nothing to do with them.
@@ -72,7 +72,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def build(self) -> BuildRecord:
-        """The build that runs."""
+        """Return the build that runs."""
         return next(each for each in self.builds if each.digest == self.current)
 
 
@@ -80,12 +80,12 @@ _records = msgspec.json.Decoder(TaskRecord)
 
 
 def encode_task(record: TaskRecord) -> str:
-    """The text that stores keep."""
+    """Return the text that stores keep."""
     return msgspec.json.encode(record).decode()
 
 
 def decode_task(text: str) -> TaskRecord:
-    """The record in a text of `encode_task`. Raises `ValueError`."""
+    """Return the record in a text of `encode_task`. Raises `ValueError`."""
     return _records.decode(text)
 
 
@@ -117,23 +117,27 @@ def check_dependencies(dependencies: tuple[str, ...]) -> None:
 
 
 def with_build(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
-    """The record after a build: it is in force, and the oldest one may be gone. One that was made again moves up."""
+    """Return the record after a build: it is in force, and the oldest one may be gone. One that was made again moves
+    up.
+    """
     others = [each for each in record.builds if each.digest != build.digest]
     return replace(record, builds=(build, *others[: MOST_BUILDS - 1]), current=build.digest, incarnation=incarnation)
 
 
 def with_current(record: TaskRecord, build: BuildRecord, incarnation: Incarnation) -> TaskRecord:
-    """The record with an earlier build in force. Raises `NotFound` where others have built so often that it is gone."""
+    """Return the record with an earlier build in force. Raises `NotFound` where others have built so often that it is
+    gone.
+    """
     return replace(record, current=earlier_build(record, build.digest).digest, incarnation=incarnation)
 
 
 def with_event(record: TaskRecord, event: Event) -> TaskRecord:
-    """The record with what happened; of more than so many the oldest are forgotten."""
+    """Return the record with what happened; of more than so many the oldest are forgotten."""
     return replace(record, events=(*record.events, event)[-MOST_EVENTS:])
 
 
 def earlier_build(record: TaskRecord, wanted: str | None) -> BuildRecord:
-    """The build of which `wanted` is the beginning of the digest; None: the one made before the current one.
+    """Return the build of which `wanted` is the beginning of the digest; None: the one made before the current one.
 
     Raises `NotFound`.
     """

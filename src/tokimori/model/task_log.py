@@ -29,7 +29,9 @@ class LogLine(Struct, frozen=True, kw_only=True):
 
 
 def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run | Attempt, bytes]]) -> list[LogLine]:
-    """All lines by time: of what happened to the task, and of these runs and earlier attempts with what each wrote."""
+    """Return all lines by time: of what happened to the task, and of these runs and earlier attempts with what each
+    wrote.
+    """
     told = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
         told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
@@ -42,7 +44,7 @@ def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run | At
 
 
 def event_lines(event: Event) -> Iterator[LogLine]:
-    """What is said of something that happened: in Keiji's words where Keiji has some."""
+    """Yield the lines for an event: in Keiji's words if Keiji has some."""
     match event.what:
         case What.RESTARTED:
             messages = [TERMINATED, event.detail]
@@ -55,7 +57,7 @@ def event_lines(event: Event) -> Iterator[LogLine]:
 
 
 def picked_up(name: str, job: Job) -> str:
-    """How a task goes on from now: its interval, or its next moment, as Keiji's log says when a task is picked up."""
+    """Return how a task continues, its interval or next moment, as Keiji's log says when a task is picked up."""
     words, definition = (job.definition.schedule or "on demand").split(), job.definition
     match words:
         case ["every", number, "seconds"] if number.isdecimal():
@@ -68,13 +70,13 @@ def picked_up(name: str, job: Job) -> str:
 
 
 def run_lines(run: Run, output: bytes) -> Iterator[LogLine]:
-    """Each line that is not empty that a run wrote, at its end as in Keiji; while it runs, at its start."""
+    """Return each line that is not empty that a run wrote, at its end as in Keiji; while it runs, at its start."""
     at = run.ended or run.started or run.due
     return _lines(run.id, at, output, run.error if run.state is RunState.FAILED else None)
 
 
 def attempt_lines(attempt: Attempt, output: bytes) -> Iterator[LogLine]:
-    """The same of an attempt, after which its run was tried again."""
+    """Return the same of an attempt, after which its run was tried again."""
     at = attempt.ended or attempt.started or Moment(0)
     return _lines(attempt.run_id, at, output, attempt.error if attempt.outcome in _FAILURES else None)
 
@@ -89,6 +91,6 @@ def _lines(run_id: str, at: Moment, output: bytes, error: str | None) -> Iterato
 
 
 def _says_disabled(record: TaskRecord) -> bool:
-    """Whether the last that happened to it was that it was disabled."""
+    """Return whether its last event was a disable."""
     last = [event.what for event in record.events if event.what in (What.DISABLED, What.ENABLED, What.RESOLVED)]
     return bool(last) and last[-1] is What.DISABLED

@@ -60,7 +60,9 @@ def _is_part(name: str) -> bool:
 
 
 def rendered(text: str, facts: Mapping[str, str], written: Callable[[str], str] = str) -> str:
-    """The text with the facts in their places, each as `written` gives it. What a fact holds is not looked into."""
+    """Return the text with the facts in their places, each as `written` gives it. What a fact holds is not looked
+    into.
+    """
 
     def put(place: re.Match[str]) -> str:
         name = place[1]
@@ -84,12 +86,12 @@ def check_filled(texts: Iterable[str], facts: Mapping[str, str]) -> None:
 
 
 def names_parts(texts: Iterable[str]) -> bool:
-    """Whether these texts may name parts of a payload."""
+    """Return whether these texts may name parts of a payload."""
     return any(OPENING in text and "part" in text for text in texts)
 
 
 def parts_of(payload: str | None) -> Mapping[str, str]:
-    """The parts of a payload under the names that templates have for them; none where it is no object."""
+    """Return the parts of a payload under the names that templates have for them; none where it is no object."""
     try:
         values = json.loads(payload or "")
     except (ValueError, RecursionError):
@@ -125,7 +127,7 @@ def check_secret_name(field: str, name: str) -> None:
 
 
 def naming(secret: str) -> str:
-    """The template that is this secret."""
+    """Return the template that is this secret."""
     return f"{{{{ {SECRETS}{secret} }}}}"
 
 
@@ -137,12 +139,12 @@ def check_no_secret(field: str, text: str, instead: str) -> None:
 
 
 def secrets_in(texts: Iterable[str]) -> frozenset[str]:
-    """The names of the secrets that texts name."""
+    """Return the names of the secrets that texts name."""
     return frozenset(place[1] for text in texts if OPENING in text for place in _SECRET.finditer(text) if place[1])
 
 
 def with_secrets(text: str, values: Mapping[str, str]) -> str:
-    """The text with the values of secrets in their places, and all else as it is."""
+    """Return the text with the values of secrets in their places, and all else as it is."""
     if OPENING not in text:
         return text
     return _SECRET.sub(lambda place: values[place[1]] if place[1] in values else place[0], text)

@@ -1,4 +1,4 @@
-"""What time is it? The store's time at the last tick, carried on by this node's monotonic clock. Pure."""
+"""Time of the store at the last tick, carried on by this node's monotonic clock. Pure."""
 
 from msgspec import Struct
 
@@ -21,17 +21,18 @@ class Timeline(Struct, frozen=True):
     since: float = 0
 
     def now(self, monotonic: float) -> Moment:
-        """The corrected time."""
+        """Return the corrected time."""
         return Moment(self.base + round((monotonic - self.at) * SECOND))
 
     @property
     def trusted(self) -> bool:
-        """Whether occurrences may be decided by this time."""
+        """Return whether occurrences may be decided by this time."""
         return self.doubtful == 0
 
 
 def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) -> Timeline:
-    """The timeline after a tick, sent and answered at these monotonic seconds, at which the store said `store_now`.
+    """Return the timeline after a tick, sent and answered at these monotonic seconds, at which the store said
+    `store_now`.
 
     The store read its clock at some moment between the two. As long as that fits, the timeline stays as it is:
     following every reply's delay would let time jitter, and go back. Otherwise it takes the earliest time that fits,

@@ -13,17 +13,17 @@ from tokimori.model.job import Definition, Job
 
 
 def decidable(definition: Definition, now: Moment) -> Moment:
-    """The newest nominal time whose delay is over."""
+    """Return the newest nominal time whose delay is over."""
     return Moment(now - round(definition.delay * SECOND))
 
 
 def look_at(definition: Definition, nominal: Moment) -> Moment:
-    """When the occurrence is to be decided: nominal + delay."""
+    """Return the moment at which to decide the occurrence: nominal + delay."""
     return Moment(nominal + round(definition.delay * SECOND))
 
 
 def due_of(job: Job, nominal: Moment) -> Moment:
-    """When the run of the occurrence is due: nominal + delay + its part of the jitter."""
+    """Return the moment at which the run of the occurrence is due: nominal + delay + its part of the jitter."""
     definition = job.definition
     return Moment(look_at(definition, nominal) + spread(job.id, nominal, round(definition.jitter * SECOND)))
 

@@ -1,4 +1,4 @@
-"""Where something stands in a trace: the `traceparent` of W3C Trace Context, as a text. Pure."""
+"""Place in a trace: the `traceparent` of W3C Trace Context, as a text. Pure."""
 
 import re
 
@@ -13,7 +13,8 @@ _LONGEST = 512
 
 
 def traceparent_in(text: str | None) -> str | None:
-    """The traceparent in a text from outside, in the form of version 00; None where it is none: such a one is ignored.
+    """Return the traceparent in a text from outside, in the form of version 00; None where it is none: such a one is
+    ignored.
 
     Of later versions the parts that all have are taken.
     """
@@ -27,7 +28,7 @@ def traceparent_in(text: str | None) -> str | None:
 
 
 def check_traceparent(given: object) -> str | None:
-    """What somebody names on purpose. Raises `InvalidInput`."""
+    """Check a `traceparent` that somebody names on purpose. Raises `InvalidInput`."""
     if given is None:
         return None
     found = traceparent_in(given) if isinstance(given, str) else None

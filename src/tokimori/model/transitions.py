@@ -8,7 +8,7 @@ from tokimori.errors import Bug
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """States of a run."""
 
     WAITING = "waiting"
     """Not due yet; a retry waits here too."""
@@ -27,7 +27,7 @@ class RunState(StrEnum):
 
 
 class Event(StrEnum):
-    """What moves a run."""
+    """Events that move a run."""
 
     PROMOTE = "promote"
     """Its moment has come."""
@@ -95,7 +95,7 @@ ACTIVE = BEFORE_START | {_S.RUNNING}
 
 
 def move(state: RunState, event: Event) -> RunState:
-    """The state after the event. Raises `Bug` for a move that the table does not have."""
+    """Return the state after the event. Raises `Bug` for a move that the table does not have."""
     try:
         return TRANSITIONS[state, event]
     except KeyError:
@@ -103,5 +103,5 @@ def move(state: RunState, event: Event) -> RunState:
 
 
 def sources(event: Event) -> frozenset[RunState]:
-    """The states in which the event can happen."""
+    """Return the states in which the event can happen."""
     return frozenset(state for state, known in TRANSITIONS if known is event)

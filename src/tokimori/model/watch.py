@@ -1,4 +1,4 @@
-"""Who is dead? A node whose beat counter an observer has seen unchanged for long enough. No wall clocks, no I/O.
+"""Watch over other nodes: a node is dead if its beat counter stays the same for long enough. No wall clocks, no I/O.
 
 DESIGN §3: the observer's own monotonic clock counts, and only while its access to the store was unbroken.
 """
@@ -22,7 +22,7 @@ class Seen(Struct, frozen=True):
 
 
 class Watch(Struct, frozen=True):
-    """What one node has seen of the others."""
+    """Observations of one node about the others."""
 
     peers: Mapping[NodeId, Seen] = field(default_factory=dict)
 
@@ -37,10 +37,10 @@ def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unb
 
 
 def overdue(watch: Watch, at: float) -> list[tuple[NodeId, int]]:
-    """The nodes to declare dead, each with the counter at which it stands."""
+    """Return the nodes to declare dead, each with the counter at which it stands."""
     return [(node, seen.beat) for node, seen in watch.peers.items() if at >= seen.since + DEAD_AFTER]
 
 
 def next_overdue(watch: Watch) -> float | None:
-    """When (monotonic seconds) the next node is overdue if it stays silent."""
+    """Return the time (monotonic seconds) at which the next node is overdue if it stays silent."""
     return min((seen.since + DEAD_AFTER for seen in watch.peers.values()), default=None)

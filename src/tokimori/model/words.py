@@ -1,4 +1,4 @@
-"""What texts may be: words, and all that every database and every program can hold."""
+"""Bounds of texts: words, and all that every database and every program can hold."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def check_word(name: str, text: object) -> None:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text in plain values, the keys of dictionaries included."""
+    """Yield every text in plain values, the keys of dictionaries included."""
     match value:
         case str():
             yield value
@@ -51,7 +51,7 @@ def check_text(name: str, text: object) -> None:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it has no half of a surrogate pair. To look at each character takes a hundred times longer."""
+    """Return whether it has no half of a surrogate pair. A look at each character takes a hundred times longer."""
     try:
         text.encode()
     except UnicodeEncodeError:

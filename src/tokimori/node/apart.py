@@ -112,7 +112,9 @@ class ApartSource:
         self._store.watch(wake)
 
     async def _claim_with_units(self, claim: Claim, lane: Lane, now: Moment) -> list[Claimed] | None:
-        """One run, if there are units. Where the store does not answer, the node hands back what it does not know."""
+        """Return one run, if there are units. Where the store does not answer, the node hands back what it does not
+        know.
+        """
         units = self._stock.take(lane)
         if units is None:
             return None
@@ -134,7 +136,7 @@ class ApartSource:
         return None if claimed is None else [self._checked(each, units_apart(lane)) for each in claimed]
 
     def _checked(self, claimed: Claimed, units: tuple[tuple[str, int], ...]) -> Claimed:
-        """A run that wants other units than it has is one that this node can't read: it goes back for a moment."""
+        """Return the run; one that wants other units than it has counts as unreadable, and goes back for a moment."""
         definition = claimed.definition
         if definition is None or wanted(definition.semaphores) == units:
             return claimed

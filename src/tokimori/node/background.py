@@ -69,7 +69,7 @@ Standing = Absent | Stale | Living
 
 
 def judged(note: Note | None, boot: str, process: Process | None) -> Standing:
-    """What has become of the node. `boot` is the identity of this boot, `process` what has the pid now. Pure."""
+    """Judge a note of a node. `boot` is the identity of this boot, `process` what has the pid now. Pure."""
     if note is None:
         return Absent()
     if note.boot != boot:
@@ -84,7 +84,7 @@ def judged(note: Note | None, boot: str, process: Process | None) -> Standing:
 
 
 def look(pid: int) -> Process | None:
-    """The living process of that pid."""
+    """Return the living process of that pid."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -97,13 +97,13 @@ def look(pid: int) -> Process | None:
 
 
 def standing(state_dir: Path) -> Standing:
-    """What has become of the node that was last started in the background."""
+    """Return the standing of the node that was last started in the background."""
     note = _read(state_dir / NAME)
     return judged(note, boot_identity(), None if note is None else look(note.pid))
 
 
 def _read(file: Path) -> Note | None:
-    """The note; None where there is none, or none that anybody but this user has written."""
+    """Return the note; None where there is none, or none that anybody but this user has written."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(opened, "rb") as text:
@@ -170,7 +170,7 @@ class Grip:
             signal.pidfd_send_signal(self._descriptor, number)
 
     def ended(self, within: float = 0.0) -> bool:
-        """Whether it ends within so many seconds."""
+        """Return whether it ends within so many seconds."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         return bool(poll.poll(within * 1000))
@@ -181,7 +181,7 @@ class Grip:
 
 
 def grip(note: Note) -> Grip | None:
-    """A hold on the node; None where its process has gone, whoever has its number now."""
+    """Return a hold on the node; None where its process has gone, whoever has its number now."""
     try:
         held = Grip(note, os.pidfd_open(note.pid))
     except OSError:

@@ -1,4 +1,4 @@
-"""What may be wrong with the machine on which a node is to run: its folders and its zones."""
+"""Faults of the machine on which a node is to run: its folders and its zones."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ _MOST_LOOKED_AT = 1_000
 
 
 def of_this_machine(settings: Settings, now: Moment) -> Iterator[Finding]:
-    """A finding for each check, also where all is well."""
+    """Yield a finding for each check, also where all is well."""
     yield from list(_permissions(settings.state_dir)) or [
         fine("permissions", f"only its owner reaches the state folder {settings.state_dir}")
     ]

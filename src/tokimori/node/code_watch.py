@@ -17,7 +17,7 @@ _PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def stamps_of(folders: Sequence[Path], most: int = MOST_FILES) -> dict[Path, int]:
-    """When each of at most so many Python files below these folders was changed: nanoseconds of the file system.
+    """Return when each of at most so many Python files below these folders was changed: nanoseconds of the file system.
 
     Hidden folders, and those of installed packages, are passed over.
     """
@@ -38,7 +38,7 @@ def _files_of(folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def changed_of(before: Mapping[Path, int], after: Mapping[Path, int]) -> list[Path]:
-    """The files that were made, changed or removed between two looks, in order."""
+    """Return the files that were made, changed or removed between two looks, in order."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 

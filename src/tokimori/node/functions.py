@@ -31,7 +31,7 @@ _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Functions:
-    """What runs the functions of the app that the settings name.
+    """Executor of the functions of the app that the settings name.
 
     `again` reads the settings anew. Raises `TokimoriError`.
     """
@@ -84,7 +84,7 @@ class Functions:
 
 
 def _app_of(settings: Settings, secret: str) -> AppSettings | None:
-    """Its code gets the store's address: it may enqueue."""
+    """Return the app's settings. Its code gets the store's address: it may enqueue."""
     said = settings.app
     if said.load is None and said.attached is None and not said.stored:
         return None
@@ -107,7 +107,7 @@ def _app_of(settings: Settings, secret: str) -> AppSettings | None:
 
 
 def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """What functions find in their environment: that of the node with its store, and without the keys of secrets."""
+    """Return the environment of functions: that of the node with its store, and without the keys of secrets."""
     own = {name: text for name, text in environ.items() if name != VARIABLE}
     return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
 
@@ -122,7 +122,7 @@ async def declare_jobs(service: Service, store: Store, random: RandomBytes, app:
 
 
 class Changes:
-    """What new code declares: its handlers are taken at once, its jobs when the store has them. The newest counts."""
+    """Declarations of new code: handlers count at once, jobs when the store has them. The newest counts."""
 
     def __init__(self) -> None:
         self._newest: Hello | None = None
@@ -130,7 +130,7 @@ class Changes:
         self._take: Callable[[Hello], object] = _nobody_takes
 
     def hear(self, app: Hello) -> None:
-        """New code is given runs, and older code is not."""
+        """Receive the news that new code is given runs, and older code is not."""
         self._newest = app
         self._take(app)
         self._come.set()
@@ -151,7 +151,7 @@ class Changes:
             await asyncio.gather(declaring, return_exceptions=True)
 
     async def _declare(self, declare: Callable[[Hello], Awaitable[object]]) -> None:
-        """What the store refuses ends no node."""
+        """Declare the jobs. A refusal of the store ends no node."""
         while True:
             await self._come.wait()
             self._come.clear()
@@ -170,4 +170,4 @@ class Changes:
 
 
 def _nobody_takes(_: Hello) -> None:
-    """What comes before the node is there, it gets when it is."""
+    """Drop nothing: what comes before the node is there, it gets later."""

@@ -11,7 +11,7 @@ YOUNG_LOOKS = 50
 
 
 def spare_the_collector() -> None:
-    """What is loaded by now stays, what comes is mostly freed without the collector: its looks hold up the loop."""
+    """Keep loaded objects from the collector, and let it look rarely: its looks hold up the loop."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, YOUNG_LOOKS)

@@ -40,13 +40,13 @@ from tokimori.web.page import Page
 
 
 class OpenDoor(NamedTuple):
-    """Where a door is found, and the secret that lets in."""
+    """Address of a door, and the secret that lets in."""
 
     address: str
     secret: str
 
     def told(self, *, with_secret: bool) -> Sequence[str]:
-        """What the person who started the node is told of it."""
+        """Return the lines about it for whoever started the node."""
         return told_at_start(self.address, self.secret, with_secret=with_secret)
 
 
@@ -63,7 +63,7 @@ async def http_door(
     metrics: Metrics,
     place: Place | None = None,
 ) -> AsyncIterator[OpenDoor]:
-    """The open door of a node. It stays open while the node drains: whoever asks why is answered.
+    """Yield the open door of a node. It stays open while the node drains: whoever asks why is answered.
 
     Whatever is asked through it goes through connections of its own, which the node does not wait for: `service_of`
     makes the service that uses them.
@@ -119,7 +119,7 @@ def _health(node: Node) -> Health:
 
 
 def door_of(app: ASGIApp, http: HttpSettings) -> HttpDoor:
-    """The door, which is not open yet."""
+    """Return the door, which is not open yet."""
     return HttpDoor(
         app,
         interface=http.interface,
@@ -132,7 +132,7 @@ def door_of(app: ASGIApp, http: HttpSettings) -> HttpDoor:
 
 
 def allowed_by(settings: HttpSettings) -> Allowed:
-    """What jobs may do that come through the door of this process."""
+    """Return the rights of jobs that come through the door of this process."""
     return Allowed(
         own_user=own_account().name,
         roots=frozenset({"root", *(each.pw_name for each in pwd.getpwall() if each.pw_uid == 0)}),

@@ -1,4 +1,4 @@
-"""Who a node is."""
+"""Identity of a node."""
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ MOST_WORDS = 200
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """What a node says of itself. `handlers`: those that it has, by name or by a pattern of whole names.
+    """Identity of a node. `handlers`: those that it has, by name or by a pattern of whole names.
 
     `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
     `short`: what its machine lacks to begin any run, empty: nothing. `draining`: which of its worker processes are
@@ -51,11 +51,11 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     @property
     def blocking(self) -> list[str]:
-        """Of each worker process that does not answer the runs that block it."""
+        """Return the runs that block each worker process which does not answer."""
         return [told.split(" ")[1] for told in filter(None, self.silent.split("; "))]
 
     def serves(self, lane: Lane) -> bool:
-        """Whether this node may run what waits in the lane."""
+        """Return whether this node may run what waits in the lane."""
         return serves(self.labels, lane, self.handlers) and not (self.only_handlers and handler_of(lane) == "")
 
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:

@@ -8,7 +8,9 @@ log = logging.getLogger(__name__)
 
 
 def load_average() -> float:
-    """How many threads of this machine ran or wanted to, on average over the last minute, as `uptime` shows it."""
+    """Return how many threads of this machine ran or wanted to, on average over the last minute, as `uptime` shows
+    it.
+    """
     return os.getloadavg()[0]
 
 
@@ -24,7 +26,7 @@ class LoadCap:
         self.holds = False
 
     def look(self) -> bool:
-        """Whether nothing is to be claimed now. The log hears of the beginning and of the end."""
+        """Return whether to claim nothing now. The log has the beginning and the end."""
         most = self._most
         if most is None:
             return False

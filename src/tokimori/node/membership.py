@@ -74,12 +74,12 @@ class Membership:
 
     @property
     def now(self) -> Moment:
-        """The corrected time."""
+        """Return the corrected time."""
         return self._timeline.now(self._clock.monotonic())
 
     @property
     def trusts_its_time(self) -> bool:
-        """Whether occurrences may be decided by it."""
+        """Return whether occurrences may be decided by its time."""
         return self._timeline.trusted
 
     def steady(self, at: float) -> float:
@@ -88,17 +88,17 @@ class Membership:
 
     @property
     def has_lease(self) -> bool:
-        """Whether the store has answered a beat lately: else the node begins nothing."""
+        """Return whether the store has answered a beat lately: else the node begins nothing."""
         return self._lease.holds(self._clock.monotonic())
 
     @property
     def lease_left(self) -> float:
-        """The seconds until then, at least 0."""
+        """Return the seconds until then, at least 0."""
         return self._lease.left(self._clock.monotonic())
 
     @property
     def peers(self) -> Collection[NodeId]:
-        """The other nodes that live."""
+        """Return the other nodes that live."""
         return self._watch.peers.keys()
 
     async def register(self) -> None:
@@ -129,7 +129,9 @@ class Membership:
         return Heard(pulse, sent, overdue(self._watch, at), unbroken)
 
     async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
-        """Where the store refuses to note a process, the node says only that it lives: ends tell of processes again."""
+        """Beat. If the store refuses to note a process, the node only says that it lives: ends report processes
+        again.
+        """
         try:
             return await self._source.tick(Beat(node=self.id, started=started), self.now)
         except Exception as fault:
@@ -143,7 +145,7 @@ class Membership:
         self.tick_at = min(self.tick_at, max(self._clock.monotonic(), self._lease.sent + TICK_BUSY))
 
     def next_tick(self, at: float) -> float:
-        """When to beat next: at the latest when another node may be declared dead, if it stays silent."""
+        """Return when to beat next: at the latest when a silent node may be declared dead."""
         overdue_at = next_overdue(self._watch)
         if overdue_at is not None and overdue_at > at:
             self.tick_at = min(self.tick_at, overdue_at)

@@ -97,7 +97,7 @@ class Node:
         self._begin()
 
     def _begin(self) -> None:
-        """A new life under a new id."""
+        """Begin a new life under a new id."""
         at, source = self._clock.monotonic(), self._source
         self._membership = Membership(source, self.identity, self._clock, self._random)
         self._lookout = Lookout(source, self._rhythm.update_interval_seconds, at)
@@ -154,22 +154,22 @@ class Node:
 
     @property
     def phase(self) -> Phase:
-        """How far it is with stopping."""
+        """Return the phase of its stop."""
         return self._stopping.phase
 
     @property
     def now(self) -> Moment:
-        """The corrected time."""
+        """Return the corrected time."""
         return self._membership.now
 
     @property
     def trusts_its_time(self) -> bool:
-        """Whether it decides occurrences by its clock: not while that and the store's disagree."""
+        """Return whether it decides occurrences by its clock: not while that and the store's disagree."""
         return self._membership.trusts_its_time
 
     @property
     def healthy(self) -> bool:
-        """Whether the store has answered a beat lately."""
+        """Return whether the store has answered a beat lately."""
         return self._membership.has_lease
 
     @property
@@ -179,7 +179,7 @@ class Node:
 
     @property
     def absent(self) -> str | None:
-        """Why it takes no part; None: it has joined, and does not stop."""
+        """Return why it takes no part; None: it has joined, and does not stop."""
         if not self._stopping.working:
             return "the node stops"
         if self._stopping.drained:
@@ -188,7 +188,7 @@ class Node:
 
     @property
     def unready(self) -> str | None:
-        """Why nothing new should be sent here; None: it takes part, and its store answers."""
+        """Return why nothing new should be sent here; None: it takes part, and its store answers."""
         return self.absent or (None if self.healthy else "the store does not answer")
 
     @property
@@ -197,7 +197,7 @@ class Node:
         return 0.0 if self._cycle_began is None else self._clock.monotonic() - self._cycle_began
 
     def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """The runs here that were asked to end before that moment, and have not; when each was, oldest first."""
+        """Return the runs here that were asked to end before that moment, and have not; when each was, oldest first."""
         return self._worker.work.overtime(before)
 
     def wake(self) -> None:
@@ -216,7 +216,7 @@ class Node:
         self.wake()
 
     def hear(self, report: Report) -> None:
-        """What the executors tell. A free place is filled at once; a store that is away is not asked for it again."""
+        """Receive a report of the executors. A free place is filled at once, unless the store is away."""
         if self._worker.hear(report):
             asyncio.get_running_loop().call_soon(self._refill)
 
@@ -239,7 +239,7 @@ class Node:
         self._joined = True
 
     async def _register(self) -> None:
-        """A copy that begins meanwhile sees this node, or is seen by it."""
+        """Register. A copy that begins meanwhile sees this node, or is seen by it."""
         await self._orders.begin()
         await self._membership.register()
         try:
@@ -299,7 +299,7 @@ class Node:
             await self._tick()
 
     async def _work_on(self) -> None:
-        """Every duty once. One that fails keeps no other from its work; its error is raised at the end."""
+        """Take a step of every duty. One that fails keeps no other from its work; its error is raised at the end."""
         worker, lookout, member, began = self._worker, self._lookout, self._membership, self._clock.monotonic()
         rare = (duty.step(member.id, member.now, began) for duty in self._duties if duty.next_at <= began)
         fire = self._firing.step(member.id, member.peers, member.now, trusted=member.trusts_its_time)
@@ -349,7 +349,7 @@ class Node:
             duty.hear(pulse)
 
     async def _reborn(self) -> None:
-        """This node was declared dead: nothing that it does counts any more. It ends its processes and joins anew.
+        """Join anew after this node was declared dead: nothing that it does counts any more, and its processes end.
 
         What was ordered of its old id is meant for it still, and a drained node stays drained.
         """
@@ -360,7 +360,7 @@ class Node:
         await self._register()
 
     async def _stop_on(self) -> None:
-        """A node that stops does not wait for ever for a store that is away."""
+        """Stop on a failure: a node that stops does not wait for ever for a store that is away."""
         work = self._worker.work
         try:
             await self._wind_down()
@@ -386,7 +386,7 @@ class Node:
             self.finished = await self._source.leave(self.id, self.now)
 
     def _delay(self) -> float:
-        """The loop asks everybody when there is more to do."""
+        """Return the seconds to sleep: the loop asks everybody when there is more to do."""
         at = self._clock.monotonic()
         if self.finished or self._worker.has_more():
             return 0 if self.finished else max(0, min(self._worker.linger(), self._next_fire(at) - at))

@@ -11,7 +11,7 @@ READY: Final = b"READY=1"
 
 
 class Starter:
-    """Who started this process, if he wants to be told."""
+    """Starter of this process, if it wants to be notified."""
 
     def __init__(self, address: str | None) -> None:
         self._address = address
@@ -25,7 +25,7 @@ class Starter:
 
 
 def starter_of(environ: MutableMapping[str, str]) -> Starter:
-    """Who is named in the environment, from which it is taken: what this process starts has nothing to tell him."""
+    """Remove and return the starter in the environment: children of this process have nothing to report to it."""
     return Starter(environ.pop(VARIABLE, None))
 
 
@@ -38,7 +38,7 @@ class Listener:
         self.address = self._socket.getsockname().decode().replace("\0", "@")
 
     def hears_ready(self, within: float) -> bool:
-        """Whether it says within so many seconds that it is ready."""
+        """Return whether it reports within so many seconds that it is ready."""
         self._socket.settimeout(within)
         try:
             return READY in self._socket.recv(4096).splitlines()
@@ -51,5 +51,5 @@ class Listener:
 
 
 def _path(address: str) -> str:
-    """An address that begins with @ is no file, but a name of the kernel (unix(7))."""
+    """Return the path. An address that begins with @ is no file, but a name of the kernel (unix(7))."""
     return f"\0{address[1:]}" if address.startswith("@") else address

@@ -1,4 +1,4 @@
-"""What a node does that hears an order (`engine/orders.py`)."""
+"""Orders that a node carries out (`engine/orders.py`)."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which nodes of a state folder answer over HTTP, and where: a file for each door, locked as long as it is open."""
+"""Doors of a state folder's nodes: a file each, locked as long as the door is open."""
 
 import fcntl
 import logging
@@ -45,7 +45,9 @@ def noted_door(state_dir: Path, address: str) -> Iterator[None]:
 
 
 def _note(folder: Path, address: str) -> tuple[int, Path]:
-    """A file that holds the address, with its lock: whoever finds it unlocked knows that its process has gone."""
+    """Return a file that holds the address, with its lock: whoever finds it unlocked knows that its process has
+    gone.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     name = secrets.token_hex(8)
     unnamed, file = folder / f".{name}", folder / name
@@ -62,24 +64,24 @@ def _note(folder: Path, address: str) -> tuple[int, Path]:
 
 
 def entry(address: str, secret: str) -> str:
-    """The address that lets a browser in."""
+    """Return the address that lets a browser in."""
     return f"{address}?{PARAMETER}={secret}"
 
 
 def told_at_start(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
-    """What a node says of its door to who has started it."""
+    """Return the lines of a node about its door for whoever has started it."""
     if with_secret:
         return (f"Its page is at {entry(address, secret)}",)
     return (f"Its page is at {address}", f"`{COMMAND}` prints that with the secret which lets a browser in.")
 
 
 def open_doors(state_dir: Path) -> Sequence[str]:
-    """The addresses of the open doors, in order; the files of dead processes are removed."""
+    """Return the addresses of the open doors, in order; the files of dead processes are removed."""
     return [door.address for door in doors(state_dir)]
 
 
 def doors(state_dir: Path) -> Sequence[Door]:
-    """The open doors, in order of their addresses; the files of dead processes are removed."""
+    """Return the open doors, in order of their addresses; the files of dead processes are removed."""
     with suppress(FileNotFoundError, NotADirectoryError):
         files = [file for file in (state_dir / NAME).iterdir() if not file.name.startswith(".")]
         return sorted((door for file in files if (door := _door(file)) is not None), key=lambda door: door.address)
@@ -87,7 +89,7 @@ def doors(state_dir: Path) -> Sequence[Door]:
 
 
 def _door(file: Path) -> Door | None:
-    """What is in a file that somebody holds, unless others may have written it."""
+    """Return the door in a file that somebody holds, unless others may have written it."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -106,7 +108,7 @@ def _door(file: Path) -> Door | None:
 
 
 def _told(text: str) -> Door | None:
-    """What a file says that is locked.
+    """Return the door in a locked file's text.
 
     A killed process is gone before its lock is: its threads end one by one, and a child that has not become another
     program yet holds what it held. Where pids mean something else nothing but the lock tells.

@@ -37,12 +37,12 @@ class Missing:
             )
 
     def found(self) -> None:
-        """The store has answered."""
+        """Note that the store has answered."""
         self._since = None
 
 
 class Patience:
-    """How long a node waits after a failure of its work: ever longer, until a turn of it succeeds."""
+    """Wait of a node after a failure of its work: ever longer, until a turn of it succeeds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class Patience:
         self._told, self._quiet_until = "", clock.monotonic()
 
     def answered(self) -> None:
-        """All went well."""
+        """Note that all went well."""
         self._missing.found()
         if self._was_away:
             log.info("the store answers again")

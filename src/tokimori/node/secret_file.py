@@ -20,7 +20,8 @@ _SECRET = re.compile(rf"[A-Za-z0-9_-]{{43,{_MOST}}}\Z", re.ASCII)
 
 
 def make_secret(state_dir: Path) -> str:
-    """The secret of this state folder, made if there is none: nodes that start at the same time have the same one.
+    """Return the secret of this state folder, made if there is none: nodes that start at the same time have the same
+    one.
 
     Raises `Refused` as `read_secret` does, and if the file can't be made.
     """
@@ -35,7 +36,9 @@ def make_secret(state_dir: Path) -> str:
 
 
 def read_secret(state_dir: Path) -> str:
-    """The secret of this state folder. Raises `NotFound`, and `Refused` if others know it or have put it there."""
+    """Return the secret of this state folder. Raises `NotFound`, and `Refused` if others know it or have put it
+    there.
+    """
     file = state_dir / NAME
     try:
         with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:

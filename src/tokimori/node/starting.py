@@ -1,4 +1,4 @@
-"""What runs when a machine starts is asked for beside the node's work: there may be a million jobs to look through."""
+"""Runs at the start of a machine, asked for beside the node's work: there may be a million jobs to look through."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""How a node stops: what it was asked, and how far that has come."""
+"""Stop of a node: the request, and how far it has come."""
 
 from enum import Enum
 from math import inf
@@ -10,7 +10,7 @@ FAREWELL = 5.0
 
 
 class Phase(Enum):
-    """How a node stops: first it claims no more, then it hands back what is left, at last it waits for no store."""
+    """Phases of a stop: claim no more, then hand back what is left, at last wait for no store."""
 
     WORKING = "working"
     DRAINING = "draining"
@@ -34,7 +34,7 @@ class Stopping:
 
     @property
     def working(self) -> bool:
-        """Whether nobody has asked the node to stop."""
+        """Return whether nobody has asked the node to stop."""
         return self.phase is Phase.WORKING
 
     def ask(self) -> str:
@@ -53,18 +53,18 @@ class Stopping:
                 return "The node stops at once: it kills its runs. Other nodes will take over what has no saved result."
 
     def drains(self, seconds: float) -> bool:
-        """Whether it was asked to stop less than so many seconds ago, and once."""
+        """Return whether it was asked to stop less than so many seconds ago, and once."""
         return self.phase is Phase.DRAINING and self._clock.monotonic() < self._asked_at + seconds
 
     def grace_is_over(self) -> bool:
-        """Whether it is now that the grace has ended; then what is left is handed back."""
+        """Return whether the grace ends now; then what is left is handed back."""
         over = self._clock.monotonic() >= self.release_at
         if over:
             self._release()
         return over
 
     def gives_up(self, *, idle: bool) -> bool:
-        """Whether a node that stops goes without the store, which has just failed once more: others take over.
+        """Return whether a node that stops leaves without the store, which has just failed once more.
 
         So where nothing is left to be told (`idle`) for as long as a farewell may take; and so long after the grace.
         """

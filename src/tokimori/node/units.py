@@ -37,7 +37,7 @@ both stores, which the keeper knows, so that of a node that lives only these end
 
 @dataclass(eq=False, slots=True)
 class Units:
-    """What one run of the lane needs. They are doubtful for good once they may have been lost.
+    """Units that one run of the lane needs. They are doubtful for good once they may have been lost.
 
     `since`: from when its place counts, in whichever line. `offered`: the node has looked since they were had.
     """
@@ -53,7 +53,7 @@ class Units:
 
     @property
     def sure(self) -> bool:
-        """Whether nobody else can have them."""
+        """Return whether nobody else can have them."""
         return not self.doubtful and not any(held.lost for held in self.held)
 
     @property
@@ -97,7 +97,7 @@ class Stock:
         self._taking_part = asyncio.get_running_loop().create_task(self._take_part())
 
     async def _take_part(self) -> None:
-        """All the time: who holds units and dies is buried by those who are there."""
+        """Take part all the time: who holds units and dies is buried by those who are there."""
         while True:
             try:
                 await self._session.join()
@@ -123,7 +123,9 @@ class Stock:
     # Having them
 
     def take(self, lane: Lane) -> Units | None:
-        """The units in hand for one run of the lane; None: there are none yet, and the node stands in line for them."""
+        """Return the units in hand for one run of the lane; None: there are none yet, and the node stands in line for
+        them.
+        """
         units = self._in_hand.pop(lane, None)
         if units is None:
             self.stand_in_line(lane)
@@ -136,12 +138,12 @@ class Stock:
             task.add_done_callback(lambda _: self._leave_line(lane, task))
 
     def _leave_line(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before it begins runs nothing of its own, no `finally` either."""
+        """Leave the line. A task that is cancelled before it begins runs nothing of its own, no `finally` either."""
         if self._standing.get(lane) is task:
             del self._standing[lane]
 
     def look(self, lanes: Collection[Lane]) -> None:
-        """The node has looked: runs are ready in these lanes alone. Others need no units; a full node keeps none."""
+        """Note the lanes with ready runs. Others need no units; a full node keeps none."""
         for lane in self._standing.keys() - set(lanes):
             self._standing[lane].cancel()
         for lane, units in list(self._in_hand.items()):
@@ -152,7 +154,7 @@ class Stock:
                 asyncio.get_running_loop().call_later(KEPT, self._offer_again, units)
 
     def _offer_again(self, units: Units) -> None:
-        """The node looks again, unless it has used them: where what is left is refused it would look all the time."""
+        """Offer unused units again: where what is left is refused it would look all the time."""
         if self._in_hand.get(units.lane) is units:
             self._wake()
 
@@ -183,7 +185,7 @@ class Stock:
             self.give_back(units)
 
     async def _fill(self, units: Units) -> None:
-        """All of them at once: who has to wait for one holds no other, and begins in the line of that one."""
+        """Wait for all of them at once: who has to wait for one holds no other, and begins in the line of that one."""
         await self._session.join()  # from here on it goes by that store's clock
         units.since = self._session.now
         weights = dict(units_apart(units.lane))
@@ -220,11 +222,11 @@ class Stock:
         self._used[key] = units
 
     def used_by(self, key: Key) -> Units | None:
-        """Those that the run uses."""
+        """Return the units that the run uses."""
         return self._used.get(key)
 
     def free(self, key: Key) -> None:
-        """The run needs its units no more."""
+        """Free the run's units."""
         units = self._used.pop(key, None)
         if units is not None:
             self.give_back(units)
@@ -241,7 +243,7 @@ class Stock:
         self.later(self._released(units))
 
     async def _released(self, units: Units) -> None:
-        """What the store does not hear of now the session tells it later."""
+        """Return units by the session, later, if the store does not answer now."""
         while units.held:  # whoever is cancelled here leaves the rest to `_stand`
             each = units.held.pop(0)
             try:
@@ -261,19 +263,19 @@ class Stock:
     # Losing them
 
     def renew(self, sent: float) -> None:
-        """The node's lease in the store of the jobs was renewed by a beat sent at this moment."""
+        """Note that a beat sent at this moment renewed the node's lease in the store of the jobs."""
         self._sent = sent
         self.renew_again()
 
     def renew_again(self) -> None:
-        """A run that holds units ends with the older lease, if this node can't end it: when it is frozen, or dead."""
+        """Renew by the older lease, so that a run with units ends with it if this node is frozen or dead."""
         bound = any(units.kills and not units.doubtful for units in self._used.values())
         sent = min(self._sent, self._beat_sent) if bound else self._sent
         if sent > -inf:
             self._executor.renew(sent)
 
     def _renewed(self, sent: float) -> None:
-        """A beat of the session was answered."""
+        """Note that a beat of the session was answered."""
         self._beat_sent = sent
         if self._doubt is not None:
             self._doubt.cancel()

@@ -51,7 +51,7 @@ _BYTES = bytes(4096)
 
 
 class Cause(NamedTuple):
-    """Why a node is not ready: `text` is told to everybody, `detail` may name jobs and addresses."""
+    """Cause of an unready node: `text` is for everybody, `detail` may name jobs and addresses."""
 
     kind: str
     text: str
@@ -85,7 +85,7 @@ class Question:
             self.fault = f"{type(fault).__name__}: the log says more"
 
     def wrong(self, at: float) -> str | None:
-        """Why it is not well, in words; None: it is, as far as is known."""
+        """Return why it is not well, in words; None: it is, as far as is known."""
         if self.asked_at is not None and self._task is not None and not self._task.done():
             waited = at - self.asked_at
             if waited > SILENT:
@@ -101,7 +101,7 @@ class Question:
 
 
 class Vitals:
-    """What is known of one node. `ask_store` asks its store for the time, on connections that the node does not use."""
+    """Vital signs of one node. `ask_store` asks its store for the time, on connections that the node does not use."""
 
     def __init__(
         self,
@@ -146,12 +146,12 @@ class Vitals:
 
     @property
     def broken(self) -> Mapping[str, int]:
-        """How many findings each check of what must always hold has."""
+        """Return the number of findings of each check of invariants."""
         return self._scanner.broken
 
     @property
     def unready(self) -> str | None:
-        """Why nothing new should be sent to the node, all causes one after the other; None: it is ready."""
+        """Return why nothing new should be sent to the node, all causes one after the other; None: it is ready."""
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
 
     def _tell(self) -> None:
@@ -187,7 +187,7 @@ class Vitals:
             yield Cause(check, f"{BROKEN[check]}: `tokimori doctor` names it", detail)
 
     def _without_a_lease(self, fault: str | None) -> Cause:
-        """The store has taken no beat of the node for a while."""
+        """Return the cause that the store has taken no beat of the node for a while."""
         node = self._node
         if fault is None and node.stands_still > SILENT / 2:
             return _stands_still(node.stands_still)
@@ -195,7 +195,7 @@ class Vitals:
 
 
 def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, clock: Clock) -> Vitals:
-    """Those of a node, asked through the connections of its door (`doors`, `service`).
+    """Return the vital signs of a node, asked through the connections of its door (`doors`, `service`).
 
     Where ticks are aligned, what is due waits for the next one.
     """

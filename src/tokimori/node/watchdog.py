@@ -44,7 +44,7 @@ class Watched(selectors.DefaultSelector):
 def watched(
     tell: Callable[[str], None], timer: int = signal.ITIMER_REAL
 ) -> Iterator[tuple[asyncio.Runner, Callable[[float], None]]]:
-    """What runs a loop, and what has the stack of each step told that lasts so long. For a process's main thread."""
+    """Yield a runner of a loop, and a setter of the time after which a step's stack is reported. For a main thread."""
     number, selector = _TOLD_BY[timer], Watched(timer)
 
     def bark(_: int, frame: FrameType | None) -> None:

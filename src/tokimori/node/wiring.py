@@ -1,4 +1,4 @@
-"""Where everybody is introduced to everybody: the only place that knows stores, executors, doors and the engine."""
+"""Wiring: the only place that knows stores, executors, doors and the engine."""
 
 import asyncio
 import logging
@@ -68,7 +68,7 @@ Announce = Callable[[str], None]
 
 
 def _hides_nothing(_: Iterable[str]) -> None:
-    """Where there is no log."""
+    """Hide nothing, for there is no log."""
 
 
 async def serve(
@@ -149,7 +149,7 @@ def _warn(store: Store) -> None:
 
 
 async def _loaded(functions: Functions) -> Hello | None:
-    """The app that the settings name. A signal loads its code anew."""
+    """Return the app that the settings name. A signal loads its code anew."""
     app = await functions.executor.load()
     if app is not None:
         reload_by_signals(functions.reload)
@@ -157,7 +157,7 @@ async def _loaded(functions: Functions) -> Hello | None:
 
 
 def _introduce(node: Node, functions: FunctionExecutor) -> None:
-    """A node asks whether functions can be started, and is told when that may have changed."""
+    """Introduce the node to the functions' executor: it asks whether they can start, and receives changes of that."""
     _told(f"Node {node.id} starts, version {node.identity.version}.")
 
     def able() -> None:
@@ -193,7 +193,7 @@ def _executors(
 
 
 def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, clock: Clock) -> Stock:
-    """The units that a node has in the store of the semaphores."""
+    """Return the units that a node has in the store of the semaphores."""
     program, opened = this_program({}), semaphores.opened
     return Stock(
         executor,
@@ -207,7 +207,9 @@ def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, 
 
 
 async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
-    """One that is away keeps nobody from all else; one that only a person can mend raises `StoreError`."""
+    """Look at a store. One that is away keeps nobody from all else; one that only a person can mend raises
+    `StoreError`.
+    """
     try:
         await semaphores.opened()
     except StoreUnavailable as fault:
@@ -242,13 +244,13 @@ async def _take_part(
 
 
 def place_of(store: Store, clock: Clock, stopping: Stopping) -> Place:
-    """Where workers elsewhere claim. Most of the door's connections stay for everybody else."""
+    """Return the place where workers elsewhere claim. Most of the door's connections stay for everybody else."""
     most = min(MOST_WAITING, most_connections() // 4)
     return Place(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
 
 
 async def _rest(place: Place, stopping: Stopping, drain: float) -> None:
-    """Runs in the hands of workers elsewhere get what is left of the grace, as the node's own do; then they go back.
+    """End runs in the hands of workers elsewhere after what is left of the grace, as the node's own; then they go back.
 
     So long after it was told to stop, the node answers: until then somebody may send requests here.
     """
@@ -260,7 +262,7 @@ async def _rest(place: Place, stopping: Stopping, drain: float) -> None:
 
 
 def metrics_of(settings: Settings) -> "Metrics | None":
-    """What counts the work of a node whose door tells of it."""
+    """Return the counters of a node whose door shows metrics."""
     if not settings.http.enabled:
         return None
     from tokimori.metrics.metrics import Metrics  # noqa: PLC0415  a node without a door tells nobody
@@ -279,7 +281,7 @@ def _door_of(
     metrics: "Metrics | None",
     place: Place,
 ) -> "AbstractAsyncContextManager[OpenDoor | None]":
-    """The door over HTTP, where the settings want one."""
+    """Return the door over HTTP, where the settings want one."""
     if metrics is None:
         return nullcontext()
     from tokimori.node.http_door import http_door  # noqa: PLC0415  a node without a door starts in half the time
@@ -293,7 +295,9 @@ def _door_of(
 def service_of(
     store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, node: Node | None = None
 ) -> Service:
-    """The service on this store: of the engine, or of the door of a node, which says whether its time is right."""
+    """Return the service on this store: of the engine, or of the door of a node, which says whether its time is
+    right.
+    """
     return Service(
         store,
         clock,
@@ -307,7 +311,7 @@ def service_of(
 
 
 def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
-    """Who this process is, with the handlers of its app. Every node carries the label `host`."""
+    """Return the identity of this process, with the handlers of its app. Every node carries the label `host`."""
     program = this_program({})
     apart = {} if settings.semaphore_store is None else {APART_LABEL: "yes"}
     return Identity(
@@ -327,7 +331,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
 
 
 def rhythm_of(settings: Settings) -> Rhythm:
-    """When this process looks for what is due."""
+    """Return when this process looks for what is due."""
     return Rhythm(
         interval_minutes=settings.worker.interval_minutes,
         minimum_interval_seconds=settings.worker.minimum_interval_seconds,

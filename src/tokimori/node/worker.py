@@ -219,7 +219,7 @@ class Worker:
         self._hand_back_unless(handlers)
 
     def _hand_back_unless(self, handlers: Sequence[Handler]) -> None:
-        """What was claimed with these handlers goes back, where the node has others now: new code may not know it."""
+        """Hand back what was claimed with these handlers, if the node has others now: new code may not know it."""
         member = self._membership
         if member.identity.handlers is not handlers:
             self.work.hand_back_backlog(member.id, member.now, "the code of its node's app has changed")
@@ -230,7 +230,7 @@ class Worker:
         self.work.hand_back_backlog(self._membership.id, self._membership.now, why)
 
     def has_more(self) -> bool:
-        """Whether there is something to settle, to start or to claim right now."""
+        """Return whether there is something to settle, to start or to claim right now."""
         if self._reports or self.work.unsettled.ready(self._clock.monotonic()):
             return True
         return self._may_start() and (self.work.startable or self._can_claim())

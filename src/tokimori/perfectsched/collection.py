@@ -43,7 +43,7 @@ class ScheduleCollection:
         self._log = None if self.config.log is None else _log_in(self.config.log)
 
     def __getitem__(self, key: str) -> Schedule:
-        """The schedule of that key; nothing is asked of the store yet."""
+        """Return the schedule of that key; nothing is asked of the store yet."""
         return Schedule(self, key)
 
     def add(
@@ -100,14 +100,14 @@ class ScheduleCollection:
         return Moment(now - now % SECOND)
 
     def list(self) -> Iterator[ScheduleWithMetadata]:
-        """All schedules by key, a thousand at a time."""
+        """Yield all schedules by key, a thousand at a time."""
         after: str | None = None
         while jobs := self.client.list(after, PAGE):
             yield from (ScheduleWithMetadata.of_job(self, job) for job in jobs if self._has(job))
             after = jobs[-1].id
 
     def job(self, key: str) -> Job:
-        """The job of that key. Raises `NotFound` where there is none, or it is not the collection's."""
+        """Return the job of that key. Raises `NotFound` where there is none, or it is not the collection's."""
         job = self.client.get(key)
         if job.state is JobState.DELETED or not self._has(job):
             message = f"the collection {self.config.table!r} has no schedule {key!r}"
@@ -165,7 +165,8 @@ class ScheduleCollection:
 
 
 def open(config: str | Mapping[str, object]) -> ScheduleCollection:
-    """The collection of this configuration: PerfectSched's keys, or the URL of a store, or the address of a node.
+    """Return the collection of this configuration: PerfectSched's keys, or the URL of a store, or the address of a
+    node.
 
     Nothing is connected before the first call. Raises `InvalidConfig`, and `StoreError` where a driver is missing.
     """

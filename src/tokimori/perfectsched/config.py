@@ -35,14 +35,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def store(self) -> str:
-        """The URL of the store, or the address of a node."""
+        """Return the URL of the store, or the address of a node."""
         if self.sslca is None:
             return self.url
         return f"{self.url}{'&' if '?' in self.url else '?'}ssl_ca={quote(self.sslca, safe='')}"
 
 
 def config_of(given: str | Mapping[str, object]) -> Config:
-    """The configuration; a text is the URL alone. Raises `InvalidConfig`."""
+    """Return the configuration; a text is the URL alone. Raises `InvalidConfig`."""
     if isinstance(given, str):
         return Config(type=TYPE, url=given, table=TABLE)
     if not isinstance(given, Mapping):

@@ -18,17 +18,19 @@ _ALLOWED = "seconds since 1970, or an aware datetime"
 
 
 def cron_time(cron: str, timestamp: Timestamp, timezone: str | ZoneInfo = "UTC") -> int | None:
-    """The first slot at or after this time; None where there is none. Raises `InvalidSchedule` and `InvalidInput`."""
+    """Return the first slot at or after this time; None where there is none. Raises `InvalidSchedule` and
+    `InvalidInput`.
+    """
     return seconds_at(_schedule(cron, timezone).next_after(Moment(moment_at("timestamp", timestamp) - 1)))
 
 
 def next_time(cron: str, timestamp: Timestamp, timezone: str | ZoneInfo = "UTC") -> int | None:
-    """The first slot after this time; else as `cron_time`."""
+    """Return the first slot after this time; else as `cron_time`."""
     return seconds_at(_schedule(cron, timezone).next_after(moment_at("timestamp", timestamp)))
 
 
 def moment_at(field: str, given: Timestamp) -> Moment:
-    """The moment of a time as PerfectSched writes it. Raises `InvalidInput`."""
+    """Return the moment of a time as PerfectSched writes it. Raises `InvalidInput`."""
     if isinstance(given, datetime) and given.utcoffset() is not None:
         return from_datetime(given)
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 10**12:
@@ -37,7 +39,7 @@ def moment_at(field: str, given: Timestamp) -> Moment:
 
 
 def seconds_at(moment: Moment | None) -> int | None:
-    """The time as PerfectSched writes it."""
+    """Return the time as PerfectSched writes it."""
     return None if moment is None else moment // SECOND
 
 

@@ -30,7 +30,7 @@ class Schedule:
         self.key = key
 
     def exists(self) -> bool:
-        """Whether the collection has it."""
+        """Return whether the collection has it."""
         try:
             self._collection.job(self.key)
         except NotFound:
@@ -38,7 +38,7 @@ class Schedule:
         return True
 
     def metadata(self) -> "ScheduleWithMetadata":
-        """What it says now. Raises `NotFound`."""
+        """Return its content now. Raises `NotFound`."""
         return ScheduleWithMetadata.of_job(self._collection, self._collection.job(self.key))
 
     def delete(self) -> None:
@@ -79,7 +79,7 @@ class ScheduleWithMetadata(Schedule):
 
     @classmethod
     def of_job(cls, collection: "ScheduleCollection", job: Job) -> Self:
-        """What the job says."""
+        """Return the task of a job."""
         definition, due = job.definition, job.next_due
         schedule = cls(collection, job.id)
         schedule.type, schedule.data = definition.target.handler, data_of(definition.payload)
@@ -104,7 +104,7 @@ class Task(ScheduleWithMetadata):
 
     @classmethod
     def of_run(cls, collection: "ScheduleCollection", run: ClaimedRun) -> Self:
-        """The task of a run that was claimed."""
+        """Return the task of a run that was claimed."""
         task = cls(collection, run.job_id)
         task.type, task.data = run.type, data_of(run.payload)
         task.cron, task.delay, task.timezone = run.schedule, run.delay, run.time_zone
@@ -127,7 +127,7 @@ class Task(ScheduleWithMetadata):
         return claims.heartbeat(run.run_id, run.token, alive_time=alive_time).cancel
 
     def finish(self) -> None:
-        """It is done. Raises `AlreadyFinished` where it was before, and `ClaimLost` where somebody else may have it."""
+        """End it as done. Raises `AlreadyFinished` if it was before, and `ClaimLost` if somebody else may have it."""
         run = self._of
         if self._finished:
             raise self._already_finished()
@@ -141,7 +141,7 @@ class Task(ScheduleWithMetadata):
         log.info("finished the slot %d of %r", self.scheduled_time, self.key)
 
     def retry(self, retry_wait: Span | None = None) -> None:
-        """The same slot is to come again, after `retry_wait` (that of the configuration by default)."""
+        """Ask for the same slot again, after `retry_wait` (that of the configuration by default)."""
         after = self._collection.config.retry_wait if retry_wait is None else retry_wait
         self._collection.client.claims.retry(self._of.run_id, self._of.token, after=after)
         log.info("the slot %d of %r is to come again", self.scheduled_time, self.key)
@@ -160,7 +160,7 @@ class Task(ScheduleWithMetadata):
 
 
 def data_of(payload: str | None) -> Any:
-    """The data of a schedule: its payload, which is JSON. Whoever triggers a job by hand may give any text."""
+    """Return the data of a schedule: its payload, which is JSON. Whoever triggers a job by hand may give any text."""
     if payload is None:
         return {}
     try:

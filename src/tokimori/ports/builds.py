@@ -8,5 +8,5 @@ class Builds(Protocol):
     """Gives the pieces of builds, which nobody has checked: `tokimori.model.build.content_of` does."""
 
     async def pieces(self, task: str, digest: str) -> Sequence[str]:
-        """All pieces of a build of a task, in order. Raises `NotFound` where there is none, and `StoreError`."""
+        """Return all pieces of a build of a task, in order. Raises `NotFound` where there is none, and `StoreError`."""
         ...

@@ -1,4 +1,4 @@
-"""What copying needs of both stores, besides what `tokimori.ports.store` has: rows exactly as they are."""
+"""Questions of copying to both stores, besides `tokimori.ports.store`: rows exactly as they are."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -89,7 +89,7 @@ ALL_ARRIVED = ("*",)
 
 
 class PrunedCount(Struct, frozen=True, kw_only=True):
-    """How many pruned rows of one incarnation of a job had this outcome on one day; `day` as in `DailyCount`."""
+    """Number of pruned rows of one incarnation with this outcome on one day; `day` as in `DailyCount`."""
 
     job_id: JobId
     incarnation: Incarnation
@@ -103,7 +103,7 @@ Key = tuple[str | int, ...]
 
 
 def key_of(row: Job | Pause | Copied) -> Key:
-    """The key of a row, unique within its kind. In every store texts are in the order of their bytes."""
+    """Return the key of a row, unique within its kind. In every store texts are in the order of their bytes."""
     match row:
         case Job() | Run():
             return (row.id,)

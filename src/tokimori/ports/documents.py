@@ -21,7 +21,7 @@ class Documents(Protocol):
         ...
 
     async def get_document(self, kind: str, name: str) -> Document:
-        """The document of that kind and name. Raises `NotFound`."""
+        """Return the document of that kind and name. Raises `NotFound`."""
         ...
 
     async def list_documents(self, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:

@@ -1,4 +1,4 @@
-"""What events are read from: the ends of runs, in the order in which they were written.
+"""Ends of runs in the order in which they were written: the source of events.
 
 A settle may come long after the attempt has ended, as the store was away: `ended` is no order that a reader could
 follow. So each end has the moment of the store's own clock at which it was written.
@@ -28,7 +28,7 @@ class Place(Struct, frozen=True, order=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True, gc=False):
-    """What is told of the end of a run. The fields are those of the run; `origin` says who asked for it."""
+    """End of a run as reported. The fields are those of the run; `origin` says who asked for it."""
 
     written: Moment
     id: RunId

@@ -1,4 +1,4 @@
-"""How the engine makes targets run, and what it hears of them."""
+"""Interface between the engine and the executors of targets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -51,7 +51,7 @@ class Task(Struct, frozen=True, gc=False):
 
 
 class StopReason(StrEnum):
-    """Why an attempt is to end. It decides the outcome that the attempt is reported with."""
+    """Reasons to end an attempt. They decide the outcome that it is reported with."""
 
     CANCEL = "cancel"
     """Somebody ordered it. Outcome: cancelled."""
@@ -75,7 +75,7 @@ Signalling = Callable[[RunId, Token, Signal], None]
 
 
 def unheard(_run_id: RunId, _token: Token, _signal: Signal) -> None:
-    """Where no attempt hears a signal."""
+    """Ignore a signal, as no attempt receives any."""
 
 
 class Started(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What counts the work of a node, for whoever shows figures."""
+"""Counter of a node's work, for metrics."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,19 +13,19 @@ class Meter(Protocol):
     """Is told what a node has done, once for a whole batch, on the node's loop: it must neither wait nor raise."""
 
     def claimed(self, runs: Sequence[Claimed]) -> None:
-        """The node has claimed these runs; none is possible."""
+        """Count runs that the node has claimed, perhaps none."""
         ...
 
     def started(self, tasks: Sequence[Task], now: Moment) -> None:
-        """These attempts begin at this moment. A task is late by what that is after its `due`."""
+        """Count attempts that begin at this moment. A task is late by what that is after its `due`."""
         ...
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
-        """The store has judged these changes, a verdict for each. `outcome_of` says how each attempt ended."""
+        """Count changes that the store has judged, a verdict each. `outcome_of` says how each attempt ended."""
         ...
 
     def asked(self, call: str, seconds: float) -> None:
-        """A call took so long, whether the store answered or failed: tick, survey, fire, foresee, claim or settle.
+        """Count the time of a call, whether the store answered or failed: tick, survey, fire, foresee, claim or settle.
 
         To fire and to foresee is to read, to decide and to write.
         """
@@ -52,7 +52,7 @@ UNMETERED = Unmetered()
 
 
 def outcome_of(change: Change) -> str:
-    """The outcome of the attempt that the change ends, as the rows of attempts name it.
+    """Return the outcome of the attempt that the change ends, as the rows of attempts name it.
 
     Two kinds of attempt have no row: a first one that succeeded, and one that was given back before it began.
     """

@@ -1,4 +1,4 @@
-"""What nodes ask of the shared database about each other. Every method is one transaction, as in `ports.store`."""
+"""Questions of nodes about each other. Every method is one transaction, as in `ports.store`."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -42,17 +42,17 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def is_program(self) -> bool:
-        """Whether it runs no jobs."""
+        """Return whether it runs no jobs."""
         return self.concurrency == 0
 
     @property
     def runs_jobs(self) -> bool:
-        """Whether it is alive and not a program."""
+        """Return whether it is alive and not a program."""
         return self.state is NodeState.ALIVE and not self.is_program
 
     @property
     def takes_runs(self) -> bool:
-        """Whether it runs jobs, and was not told to take no new runs."""
+        """Return whether it runs jobs, and is not drained."""
         return self.runs_jobs and not self.drained
 
 
@@ -66,14 +66,14 @@ class StartedRun(Struct, frozen=True, kw_only=True):
 
 
 class Beat(Struct, frozen=True, kw_only=True):
-    """What a node tells with each tick: that it is alive, and which processes began since the last one."""
+    """Report of a node at each tick: it is alive, and these processes began since the last one."""
 
     node: NodeId
     started: tuple[StartedRun, ...] = ()
 
 
 class Survey(Struct, frozen=True, kw_only=True):
-    """What there is to do: when the next job or waiting run is due, and the lanes with ready runs.
+    """Work that exists: the next due time of jobs and waiting runs, and the lanes with ready runs.
 
     Lanes of paused queues are left out.
     """
@@ -83,7 +83,7 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 
 class Pulse(Struct, frozen=True, kw_only=True):
-    """What a node hears with each tick, all read in the tick's own transaction.
+    """Answer to a node's tick, read in the tick's own transaction.
 
     `now` is the store's time. `owned` are the runs that the store gives this node; `cancels` those of them that are to
     end, with the reason. `peers` are the other living nodes with their beat counters. `orphans`: dead nodes own runs.
@@ -98,10 +98,10 @@ class Pulse(Struct, frozen=True, kw_only=True):
 
 
 class Nodes(Protocol):
-    """Who takes part, and who is alive. No wall clocks are compared."""
+    """Membership and liveness of nodes. No wall clocks are compared."""
 
     async def now(self) -> Moment:
-        """The store's time, as `tick` tells it."""
+        """Return the store's time, as `tick` tells it."""
         ...
 
     async def register(self, node: NodeRecord) -> None:
@@ -117,7 +117,7 @@ class Nodes(Protocol):
         ...
 
     async def survey(self, now: Moment, *, past: Moment | None = None) -> Survey:
-        """What there is to do, without a beat. `past`: what was due by that moment is left out."""
+        """Return the work that exists, without a beat. `past`: leave out what was due by that moment."""
         ...
 
     async def bury(self, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
@@ -132,7 +132,7 @@ class Nodes(Protocol):
         ...
 
     async def orphans(self, limit: int) -> list[Claimed]:
-        """Running runs of dead nodes, oldest rank first."""
+        """Return running runs of dead nodes, oldest rank first."""
         ...
 
     async def list_nodes(self, *, limit: int = 1000) -> list[NodeRecord]:

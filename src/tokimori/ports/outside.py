@@ -1,4 +1,4 @@
-"""What a program needs to ask for a run within a transaction of its own, in the store's own database."""
+"""Interface for a run within a transaction of the caller, in the store's own database."""
 
 from typing import Protocol, runtime_checkable
 
@@ -29,5 +29,5 @@ class HasOutside(Protocol):
     """A store whose database takes part in transactions of other programs."""
 
     async def outside(self) -> Outside:
-        """The statements, for the database that this store is in."""
+        """Return the statements, for the database that this store is in."""
         ...

@@ -6,7 +6,7 @@ from tokimori.model.pause import Pause
 
 
 class Pausing(Protocol):
-    """Which queues are paused, and whether everything is. Jobs and runs do not change: only claims look at pauses."""
+    """Pauses of queues and of everything. Jobs and runs do not change: only claims look at pauses."""
 
     async def add_pause(self, pause: Pause) -> Pause:
         """Pause a queue, or everything. Returns the pause that is kept: the older one where it was paused already.
@@ -20,5 +20,5 @@ class Pausing(Protocol):
         ...
 
     async def list_pauses(self) -> list[Pause]:
-        """All pauses, in order of their queues; the pause of everything comes first."""
+        """Return all pauses, in order of their queues; the pause of everything comes first."""
         ...

@@ -1,4 +1,4 @@
-"""What firing needs of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
+"""Questions of firing to the store. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -16,7 +16,7 @@ class Share(NamedTuple):
     of: int = 1
 
     def has(self, incarnation: Incarnation) -> bool:
-        """Whether the job of this incarnation is in this part."""
+        """Return whether the job of this incarnation is in this part."""
         return incarnation % self.of == self.part
 
 
@@ -29,7 +29,7 @@ class Planning(Protocol):
     """From schedules to runs."""
 
     async def due(self, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
-        """Enabled jobs whose `next_due` has come, the longest due first; none that this program can't read."""
+        """Return enabled jobs whose `next_due` has come, the longest due first; none that this program can't read."""
         ...
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
@@ -44,7 +44,7 @@ class Planning(Protocol):
         ...
 
     async def outdated(self, tzdata: str, limit: int) -> list[Job]:
-        """Enabled jobs whose next moment was reckoned with an older tzdata than this one, the oldest first.
+        """Return enabled jobs whose next moment was reckoned with an older tzdata than this one, the oldest first.
 
         It is cheap where there are none, however many jobs there are.
         """

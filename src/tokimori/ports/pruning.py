@@ -1,4 +1,4 @@
-"""What retention needs of the shared database. Every method is one transaction, as in `tokimori.ports.store`."""
+"""Questions of retention to the store. Every method is one transaction, as in `tokimori.ports.store`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -21,7 +21,7 @@ class Pruning(Protocol):
         ...
 
     async def deleted_jobs(self, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
-        """Deleted jobs that may have left rows behind, in order of incarnation, those greater than `after`."""
+        """Return deleted jobs that may have left rows behind, in order of incarnation, those greater than `after`."""
         ...
 
     async def prune_nodes(self, before: Moment, limit: int) -> int:
@@ -29,7 +29,7 @@ class Pruning(Protocol):
         ...
 
     async def counts(self, job_id: JobId) -> list[DailyCount]:
-        """How many runs ended, and how many occurrences were skipped, by day and outcome, the oldest first.
+        """Return the number of ended runs and skipped occurrences, by day and outcome, the oldest first.
 
         Kept rows and pruned ones together, of all jobs that ever had this id; empty where none had. Of the kept rows
         the newest `MOST_COUNTED` are counted.

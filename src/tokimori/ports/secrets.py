@@ -11,11 +11,15 @@ class Cipher(Protocol):
     """Encrypts, by keys that the store never sees. Its methods take a while; they are called in threads."""
 
     def seal(self, content: bytes) -> str:
-        """The content, encrypted with the first key. Raises `Refused` without a key, `StoreUnavailable` for a while."""
+        """Return the content, encrypted with the first key. Raises `Refused` without a key, `StoreUnavailable` for a
+        while.
+        """
         ...
 
     def open(self, sealed: str) -> bytes:
-        """The content of what any of the keys has sealed. Raises `Refused` where none opens it, and as `seal`."""
+        """Return the content of what any of the keys has sealed. Raises `Refused` where none opens it, and as
+        `seal`.
+        """
         ...
 
 
@@ -27,7 +31,7 @@ class OpenSecret(Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
 
     def is_for(self, job_id: JobId) -> bool:
-        """Whether the job may use it."""
+        """Return whether the job may use it."""
         return not self.jobs or job_id.startswith(self.jobs)
 
 
@@ -35,5 +39,5 @@ class Vault(Protocol):
     """Knows the values of secrets."""
 
     async def open(self, name: str) -> OpenSecret:
-        """The secret of this name. Raises `NotFound`, `Refused` without its key, and `StoreError`."""
+        """Return the secret of this name. Raises `NotFound`, `Refused` without its key, and `StoreError`."""
         ...

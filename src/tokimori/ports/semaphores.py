@@ -94,7 +94,7 @@ Answer = Grant | InLine | NodeGone
 
 
 def permit_of(run_id: RunId, semaphore: str) -> PermitId:
-    """The id of a run's permit."""
+    """Return the id of a run's permit."""
     return PermitId(f"{run_id}/{semaphore}")
 
 
@@ -113,7 +113,7 @@ class Semaphores(Protocol):
         ...
 
     async def get_semaphore(self, name: str) -> Semaphore:
-        """The semaphore of that name. Raises `NotFound` where nobody has made it or asked for it yet."""
+        """Return the semaphore of that name. Raises `NotFound` where nobody has made it or asked for it yet."""
         ...
 
     async def delete_semaphore(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What the inside asks of the shared database: a protocol for each of those who ask.
+"""Protocols of the shared database, one for each caller.
 
 One method is one transaction, and every method may be called again after an ambiguous error (`StoreUnavailable`): ids
 are made by the caller, so that the second call finds what the first one did. No method calls back, and none leaves a
@@ -46,12 +46,12 @@ class SchemaStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def too_new(self) -> bool:
-        """Whether this program must keep away from the store."""
+        """Return whether this program must keep away from the store."""
         return self.oldest > self.newest
 
     @property
     def too_old(self) -> bool:
-        """Whether migrations are pending: more than functions, which each program adds beside those of others."""
+        """Return whether migrations are pending, which are more than functions that each program adds for itself."""
         return self.version is not None and self.version < self.newest
 
 
@@ -63,7 +63,7 @@ class Schema(Protocol):
         ...
 
     async def for_doors(self) -> Self:
-        """The same open store, for who asks through a door: however slow they are, nodes wait for none of them.
+        """Return the same open store, for who asks through a door: however slow they are, nodes wait for none of them.
 
         It is closed with this one. What it reads has a time limit of seconds: `StoreTooSlow`.
         """
@@ -74,7 +74,7 @@ class Schema(Protocol):
         ...
 
     async def schema(self) -> SchemaStatus:
-        """Which migrations have been applied. Raises `SchemaMismatch` where the text of one has changed since."""
+        """Return the applied migrations. Raises `SchemaMismatch` if the text of one has changed since."""
         ...
 
     async def migrate(self) -> SchemaStatus:
@@ -82,7 +82,7 @@ class Schema(Protocol):
         ...
 
     async def script(self, *, whole: bool) -> str:
-        """The statements that `migrate` would run, or (`whole`) would run on an empty store.
+        """Return the statements that `migrate` would run, or (`whole`) would run on an empty store.
 
         They are for the database's own tool; empty where nothing is pending. Raises `Refused` where the store knows no
         SQL.
@@ -90,11 +90,13 @@ class Schema(Protocol):
         ...
 
     async def differences(self) -> list[str]:
-        """How the tables differ from those that this program's migrations make, a sentence each. Raises `Refused`."""
+        """Return the differences to the tables that this program's migrations make, a sentence each. Raises
+        `Refused`.
+        """
         ...
 
     def faults(self) -> Sequence[str]:
-        """What this store can't promise, one sentence for each, for people."""
+        """Return what this store can't promise, one sentence each, for people."""
         ...
 
     def watch(self, wake: Callable[[], None]) -> None:
@@ -106,7 +108,7 @@ class Schema(Protocol):
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """Which jobs run after which. `version` grows with every change of it."""
+    """Edges between jobs. `version` grows with every change."""
 
     version: int
     edges: tuple[Edge, ...] = ()
@@ -124,11 +126,11 @@ class Jobs(Protocol):
         ...
 
     async def family(self) -> Family:
-        """The edges of all jobs, in order, and their version."""
+        """Return the edges of all jobs, in order, and their version."""
         ...
 
     async def get_job(self, job_id: JobId) -> Job:
-        """The job of that id. Raises `NotFound`."""
+        """Return the job of that id. Raises `NotFound`."""
         ...
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
@@ -167,18 +169,18 @@ class Jobs(Protocol):
         ...
 
     async def deleted_job(self, job_id: JobId) -> Job:
-        """The job of this id that was deleted last, in state `deleted`, as long as one of its runs runs.
+        """Return the job of this id that was deleted last, in state `deleted`, as long as one of its runs runs.
 
         `updated` is when it was deleted; what only firing needs is not kept. Raises `NotFound`.
         """
         ...
 
     async def get_due(self, job_id: JobId) -> Due:
-        """The job as `due` gives it, whenever its next moment is. Raises `NotFound`."""
+        """Return the job as `due` gives it, whenever its next moment is. Raises `NotFound`."""
         ...
 
     async def skips(self, job_id: JobId, *, limit: int = 100) -> list[Skip]:
-        """The job's newest skips, newest first."""
+        """Return the job's newest skips, newest first."""
         ...
 
 
@@ -193,7 +195,7 @@ id, job, incarnation, origin, nominal time, state, and when it was made. All els
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs to list: the newest ones whose ids are smaller than `before`.
+    """Filter of a list of runs: the newest ones whose ids are smaller than `before`.
 
     Each may have a payload of a megabyte. `longest`: of payloads, results, errors and details those of more bytes are
     not read (`tokimori.model.run.LONG` stands for them); 0: none of them is, and all are None; None: all are.
@@ -227,7 +229,7 @@ class Runs(Protocol):
         ...
 
     async def get_run(self, run_id: RunId) -> Run:
-        """The run of that id, live or ended. Raises `NotFound`."""
+        """Return the run of that id, live or ended. Raises `NotFound`."""
         ...
 
     async def list_runs(self, wanted: RunFilter) -> list[Run]:
@@ -235,25 +237,27 @@ class Runs(Protocol):
         ...
 
     async def last_runs(self, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
-        """The newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id).
+        """Return the newest runs of each of these jobs, live and ended, at most so many of each; newest first (by id).
 
         `longest`: as in `RunFilter`.
         """
         ...
 
     async def runs_of(self, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
-        """The runs of a job's life that have these origins; scheduled ones may be missing once they have ended.
+        """Return the runs of a job's life that have these origins; scheduled ones may be missing once they have ended.
 
         `longest`: as in `RunFilter`.
         """
         ...
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
-        """The kept attempts, by number. The current attempt of a running run, and a first success, are in the run."""
+        """Return the kept attempts, by number. The current attempt of a running run, and a first success, are in the
+        run.
+        """
         ...
 
     async def output(self, run_id: RunId, attempt: int) -> Output | None:
-        """What the attempt wrote, as far as it is known."""
+        """Return the output of the attempt, as far as it is known."""
         ...
 
     async def cancel_run(self, run_id: RunId, reason: str, now: Moment) -> Run:

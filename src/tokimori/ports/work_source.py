@@ -1,4 +1,4 @@
-"""What a worker asks: to take part, to find runs to work on, and to report their outcomes."""
+"""Questions of a worker: take part, find runs, report outcomes."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

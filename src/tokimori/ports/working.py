@@ -1,4 +1,4 @@
-"""What a worker asks of the shared database: runs to work on. Every method is one transaction, as in `ports.store`."""
+"""Questions of a worker to the store about runs. Every method is one transaction, as in `ports.store`."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -40,7 +40,7 @@ class Claimed(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def is_cut(claimed: Sequence[Claimed]) -> bool:
-    """Whether a claim may have given fewer runs than there are because of their payloads."""
+    """Return whether payloads may have kept a claim from returning all runs that there are."""
     return sum(len(each.run.payload or "") for each in claimed) >= LARGE
 
 

@@ -9,7 +9,7 @@ from tokimori.schedules.schedule import Schedule
 
 
 class Bounded(Struct, frozen=True):
-    """Those moments of `base` that are neither before `first` nor after `last` (None: no bound), nor in `without`.
+    """Moments of `base` that are neither before `first` nor after `last` (None: no bound), nor in `without`.
 
     `without` are in order: few, as each that is met costs as much as a moment.
     """
@@ -20,21 +20,21 @@ class Bounded(Struct, frozen=True):
     without: tuple[Moment, ...] = ()
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         found = self.base.next_after(self._from(moment))
         while found is not None and self._is_out(found):
             found = self.base.next_after(found)
         return None if found is None or (self.last is not None and found > self.last) else found
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         found = self.base.last_before(moment if self.last is None else Moment(min(moment, self.last + 1)))
         while found is not None and self._is_out(found):
             found = self.base.last_before(found)
         return None if found is None or (self.first is not None and found < self.first) else found
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         low, high = self._from(after), through if self.last is None else min(through, self.last)
         if low >= high:
             return 0

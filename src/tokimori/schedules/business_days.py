@@ -31,7 +31,7 @@ _FEW = 16
 
 
 class Shift(StrEnum):
-    """Where a moment on a day off goes: to the same time on the next or the previous business day."""
+    """Directions in which a moment on a day off moves: to the same time on the next or the previous business day."""
 
     NEXT = "next"
     PREVIOUS = "previous"
@@ -58,7 +58,7 @@ class BusinessDays:
 
     @property
     def _asked(self) -> Remembered:
-        """The base, for the time of one question."""
+        """Return the base, for the time of one question."""
         return remembered(self.base) if self._near is None else self._near
 
     @property
@@ -66,7 +66,7 @@ class BusinessDays:
         return LocalDays(self.days_off, self.zone)
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         if self.shift is None:
             return self._kept.next_after(moment)
         return replace(self, _near=remembered(self.base))._next_moved(moment)
@@ -82,7 +82,7 @@ class BusinessDays:
         return moved if kept is None else kept
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         if self.shift is None:
             return self._kept.last_before(moment)
         return replace(self, _near=remembered(self.base))._last_moved(moment)
@@ -100,7 +100,7 @@ class BusinessDays:
         return moved if kept is None else kept
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through, without walking them."""
+        """Count the moments t with after < t <= through, without walking them."""
         after, through = narrowed(self, after, through)
         if through - after > LONG:
             walked = sum(moment <= through for moment in next_moments(self, after, _FEW))
@@ -119,7 +119,7 @@ class BusinessDays:
         return total + counted(at, through) + self._kept.count_drifting(terms, after, through)
 
     def _day_by_day(self, terms: Sequence[Term], after: Moment, through: Moment) -> Count:
-        """What counts those between that do not drift, as many days as there are."""
+        """Return a counter of moments that do not drift, day by day."""
         is_off, near = cache(self._days.is_off), -_TOWARDS[self.shift]
 
         def sources(business: int) -> range:
@@ -135,7 +135,7 @@ class BusinessDays:
         return count
 
     def is_off(self, moment: Moment) -> bool:
-        """Whether clocks show a day off at that moment."""
+        """Return whether clocks show a day off at that moment."""
         return self._days.is_off(self._days.day_of(moment))
 
     def __str__(self) -> str:
@@ -146,19 +146,19 @@ class BusinessDays:
     # What is moved
 
     def _target(self, day: int) -> int:
-        """The business day to which a day off's moments go."""
+        """Return the business day to which a day off's moments go."""
         days = self._days
         return days.next_business(day) if self.shift is Shift.NEXT else days.previous_business(day)
 
     def _sources(self, business: int) -> range:
-        """The days off whose moments come to the business day."""
+        """Return the days off whose moments come to the business day."""
         days = self._days
         if self.shift is Shift.NEXT:
             return range(days.previous_business(business - 1) + 1, business)
         return range(business + 1, days.next_business(business + 1))
 
     def _moved_after(self, moment: Moment, limit: Moment | None) -> Iterator[Moment]:
-        """The moments after the given one to which others are moved, in order, up to the limit."""
+        """Yield the moments after the given one to which others are moved, in order, up to the limit."""
         days = self._days
         today = days.day_of(moment)
         until = LAST_DAY + BEYOND if limit is None else days.day_of(limit) + 1
@@ -176,7 +176,9 @@ class BusinessDays:
             day = max(found, business) + 1 if self.shift is Shift.NEXT else self._sources(business).stop
 
     def _moved_before(self, moment: Moment, limit: Moment | None) -> Moment | None:
-        """The last moment before the given one to which another is moved; None where it would be before the limit."""
+        """Return the last moment before the given one to which another is moved; None where it would be before the
+        limit.
+        """
         days = self._days
         today = days.day_of(moment)
         until = FIRST_DAY - BEYOND if limit is None else days.day_of(limit) - 1
@@ -191,7 +193,7 @@ class BusinessDays:
             day = min(found, business) - 1 if self.shift is Shift.PREVIOUS else self._sources(business).start - 1
 
     def _day_off_from(self, day: int, through: int) -> int | None:
-        """The first day off d with day <= d <= through on which the base has a moment."""
+        """Return the first day off d with day <= d <= through on which the base has a moment."""
         days = self._days
         while True:
             off = self.days_off.next_off(day, through)
@@ -203,7 +205,7 @@ class BusinessDays:
             day = max(off + 1, days.day_of(found))
 
     def _day_off_until(self, day: int, first: int) -> int | None:
-        """The last day off d with first <= d <= day on which the base has a moment."""
+        """Return the last day off d with first <= d <= day on which the base has a moment."""
         days = self._days
         while True:
             off = self.days_off.last_off(day, first)
@@ -215,7 +217,7 @@ class BusinessDays:
             day = min(off - 1, days.day_of(found))
 
     def _first_image(self, business: int, after: Moment) -> Moment | None:
-        """The first moment on the business day, after the given one, to which one of a day off is moved."""
+        """Return the first moment on the business day, after the given one, to which one of a day off is moved."""
         days, sources = self._days, self._sources(business)
         time = self._off_from(sources, days.passed(business, after)) if sources else None
         while time is not None and (image := days.moment(business, time)) <= after:
@@ -223,7 +225,7 @@ class BusinessDays:
         return None if time is None else image
 
     def _last_image(self, business: int, before: Moment) -> Moment | None:
-        """The last moment on the business day, before the given one, to which one of a day off is moved."""
+        """Return the last moment on the business day, before the given one, to which one of a day off is moved."""
         days, sources = self._days, self._sources(business)
         time = self._off_until(sources, days.shown_until(business, before)) if sources else None
         while time is not None and (image := days.moment(business, time)) >= before:
@@ -231,19 +233,19 @@ class BusinessDays:
         return None if time is None else image
 
     def _off_from(self, sources: range, low: int) -> int | None:
-        """The first time of a day, `low` or later, that clocks show at a moment of any of these days."""
+        """Return the first time of a day, `low` or later, that clocks show at a moment of any of these days."""
         row = self._row(sources)
         times = [time for day in row.rest if (time := self._shown_after(day, low)) is not None]
         return min(times if (time := row.first(low)) is None else [*times, time], default=None)
 
     def _off_until(self, sources: range, high: int) -> int | None:
-        """The last time of a day, before `high`, that clocks show at a moment of any of these days."""
+        """Return the last time of a day, before `high`, that clocks show at a moment of any of these days."""
         row = self._row(sources)
         times = [time for day in row.rest if (time := self._shown_before(day, high)) is not None]
         return max(times if (time := row.last(high)) is None else [*times, time], default=None)
 
     def _row(self, sources: range) -> OffTimes:
-        """The times of these days, those of a long row all at once."""
+        """Return the times of these days, those of a long row all at once."""
         if len(sources) <= _LONG_ROW:
             return OffTimes((), sources)
         if sources not in self._rows:
@@ -253,7 +255,7 @@ class BusinessDays:
         return self._rows[sources]
 
     def _shown_after(self, day: int, low: int) -> int | None:
-        """The first time of the day, `low` or later, that clocks show at a moment of the base."""
+        """Return the first time of the day, `low` or later, that clocks show at a moment of the base."""
         times = []
         for first, last, offset in self._days.stretches(day):
             found = self._asked.next_after(Moment(max(first, day * DAY + low - offset) - 1), Moment(last))
@@ -262,7 +264,7 @@ class BusinessDays:
         return min(times, default=None)
 
     def _shown_before(self, day: int, high: int) -> int | None:
-        """The last time of the day, before `high`, that clocks show at a moment of the base."""
+        """Return the last time of the day, before `high`, that clocks show at a moment of the base."""
         times = []
         for first, last, offset in self._days.stretches(day):
             found = self._asked.last_before(Moment(min(last, day * DAY + high - offset)), Moment(first - 1))
@@ -272,7 +274,7 @@ class BusinessDays:
 
 
 def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
-    """The schedule with these days off; one without moments is returned as it is.
+    """Return the schedule with these days off; one without moments is returned as it is.
 
     Raises `InvalidSchedule` for an interval that is not of whole minutes, of which nothing is moved.
     """

@@ -44,7 +44,7 @@ class Union:
     _parts: tuple[Schedule, ...] = field(repr=False, compare=False)
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         found: Moment | None = None
         for part in self._parts:
             at = part.look_after(moment, ENDLESS, found)[0] if isinstance(part, Difference) else part.next_after(moment)
@@ -52,7 +52,7 @@ class Union:
         return found
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         found: Moment | None = None
         for part in self._parts:
             at = (
@@ -64,7 +64,7 @@ class Union:
         return found
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through.
+        """Count the moments t with after < t <= through.
 
         Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
         fixed times and others), the moments of the rarer ones are walked; many are compared as the seconds of each day.
@@ -101,15 +101,15 @@ class Except:
     _kept: Schedule = field(repr=False, compare=False)
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         return self._kept.next_after(moment)
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         return self._kept.last_before(moment)
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         return self._kept.count(after, through)
 
     def __str__(self) -> str:
@@ -132,15 +132,15 @@ class Difference(Struct, frozen=True):
     covering: Covering | None
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         return self.look_after(moment, ENDLESS)[0]
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         return self.look_before(moment, ENDLESS)[0]
 
     def look_after(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
-        """The first moment strictly after the given one; it is not looked for behind the limit.
+        """Return the first moment strictly after the given one; it is not looked for behind the limit.
 
         And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
         """
@@ -162,7 +162,7 @@ class Difference(Struct, frozen=True):
         raise _too_long()
 
     def look_before(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
-        """The last moment strictly before the given one; it is not looked for before the limit.
+        """Return the last moment strictly before the given one; it is not looked for before the limit.
 
         And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
         """
@@ -184,7 +184,7 @@ class Difference(Struct, frozen=True):
         raise _too_long()
 
     def _end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
-        """The first moment t with after < t <= through, or the last one."""
+        """Return the first moment t with after < t <= through, or the last one."""
         return Terms(terms_of(self)).end(after, through, last=last)
 
     def check(self) -> None:
@@ -198,7 +198,7 @@ class Difference(Struct, frozen=True):
         return {_ALL, *(_ends(leaf) for leaf in _leaves(self.excluded))}
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through; as in `Union.count`, many are not walked."""
+        """Count the moments t with after < t <= through; as in `Union.count`, many are not walked."""
         after, through = narrowed(self, after, through)
         total = self.base.count(after, through)
         if total > _few(after, through):
@@ -206,14 +206,16 @@ class Difference(Struct, frozen=True):
         return total - common(self.base, self.excluded, after, through)
 
     def _last_excluded(self, moment: Moment) -> Moment:
-        """The last of an unbroken row of excluded moments that begins at the given one, as far as can be told."""
+        """Return the last of an unbroken row of excluded moments that begins at the given one, as far as can be
+        told.
+        """
         free = self._if_whole(self.free.next_after(moment), moment)
         end = self.covering.last(moment) if self.covering else moment
         return end if free is None else Moment(max(end, free - 1))
 
     def _if_whole(self, free: Moment | None, moment: Moment) -> Moment | None:
-        """The free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972, or what they
-        show twice would be passed.
+        """Return the free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972, or
+        what they show twice would be passed.
         """
         if free is None or abs(free - moment) <= SECOND:
             return free
@@ -223,19 +225,19 @@ class Difference(Struct, frozen=True):
         return None if any(both) else free
 
     def _repeats(self, low: Moment, high: int) -> bool:
-        """Whether clocks show something for the second time between the moments."""
+        """Return whether clocks show something for the second time between the moments."""
         stretches = stretches_between(self.free.zone, low, high)
         return any(low < start + before - offset and start < high for start, _, offset, before in stretches)
 
     def _first_excluded(self, moment: Moment) -> Moment:
-        """The first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
+        """Return the first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
         free = self._if_whole(self.free.last_before(moment), moment)
         start = self.covering.first(moment) if self.covering else moment
         return start if free is None else Moment(min(start, free + 1))
 
 
 def _ends(schedule: Schedule) -> tuple[Moment, Moment]:
-    """The first and the last moment of an interval that has several; those of the calendar for others."""
+    """Return the first and the last moment of an interval that has several; those of the calendar for others."""
     grid = schedule.moments.times if isinstance(schedule, ZonedSchedule) else None
     if not isinstance(grid, Grid) or grid.first == grid.last is not None:
         return _ALL
@@ -249,7 +251,7 @@ def _too_long() -> InvalidSchedule:
 
 
 def terms_of(schedule: Schedule) -> Sequence[Term]:
-    """What the schedule is the union of, as it is counted by the seconds of days."""
+    """Return the terms of which the schedule is the union, as it is counted by the seconds of days."""
     match schedule:
         case Union():
             return [term for part in schedule._parts for term in terms_of(part)]
@@ -272,7 +274,7 @@ def _few(after: Moment, through: Moment) -> int:
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:
-    """Whether the schedule names the moment."""
+    """Return whether the schedule names the moment."""
     match schedule:
         case Union():
             return any(names(part, moment) for part in schedule._parts)
@@ -285,7 +287,7 @@ def names(schedule: Schedule, moment: Moment) -> bool:
 
 
 def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> int:
-    """How many moments after < t <= through both have, in about as many steps as the rarer one has moments."""
+    """Count the moments after < t <= through that both have, in about as many steps as the rarer one has moments."""
     total = 0
     while (first := one.next_after(after)) is not None and first <= through:
         second = other.next_after(Moment(first - 1))
@@ -297,7 +299,7 @@ def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> in
 
 
 def union(members: Sequence[Schedule]) -> Schedule:
-    """The union of the schedules; a single one is itself."""
+    """Return the union of the schedules; a single one is itself."""
     distinct = tuple(dict.fromkeys(members))
     return distinct[0] if len(distinct) == 1 else _counted(Union(distinct, _merged(distinct)))
 
@@ -306,7 +308,7 @@ _Made = TypeVar("_Made", Union, Except)
 
 
 def _counted(schedule: _Made) -> _Made:
-    """The schedule. Raises `InvalidSchedule` where counting its moments would take too long."""
+    """Return the schedule. Raises `InvalidSchedule` where counting its moments would take too long."""
     terms = terms_of(schedule)
     if len(terms) > 1 or any(term.without for term in terms):
         check_effort(terms)
@@ -314,7 +316,7 @@ def _counted(schedule: _Made) -> _Made:
 
 
 def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
-    """The schedule without the moments of `excluded`; `zone` is the one in which both are meant."""
+    """Return the schedule without the moments of `excluded`; `zone` is the one in which both are meant."""
     leaves = _leaves(excluded)
     clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
     others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
@@ -338,7 +340,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
 
 
 def _alike(pieces: tuple[WallClock, ...], excluded: Sequence[Schedule]) -> Iterator[tuple[WallClock, ...]]:
-    """The pieces; beside intervals those of days of the week by themselves, as these may all be excluded."""
+    """Yield the pieces; beside intervals those of days of the week by themselves, as these may all be excluded."""
     weekly = tuple(piece for piece in pieces if excluded and piece.days.weekdays)
     rest = tuple(piece for piece in pieces if piece not in weekly)
     if weekly:
@@ -348,7 +350,7 @@ def _alike(pieces: tuple[WallClock, ...], excluded: Sequence[Schedule]) -> Itera
 
 
 def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
-    """The free seconds; for an interval of whole minutes only those on its own second of the minute."""
+    """Return the free seconds; for an interval of whole minutes only those on its own second of the minute."""
     steps = _exact_steps(base)
     if steps is not None and steps.anchor % SECOND == steps.period % MINUTE == 0:
         own = 1 << steps.anchor // SECOND % 60
@@ -357,13 +359,13 @@ def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
 
 
 def _covering(base: Schedule, excluded: Sequence[Schedule], zone: str) -> Covering | None:
-    """What is known of where the excluded schedules leave nothing of the base."""
+    """Return what is known of where the excluded schedules leave nothing of the base."""
     parts = [leaf.moments for leaf in excluded if isinstance(leaf, ZonedSchedule)]
     return covering(base, parts, zone) if isinstance(base, Zoned) else None
 
 
 def _exact_steps(schedule: Schedule) -> ExactSteps | None:
-    """The steps of an interval of exact time."""
+    """Return the steps of an interval of exact time."""
     moments = schedule.moments if isinstance(schedule, ZonedSchedule) else schedule
     times = moments.times if isinstance(moments, Zoned) else None
     return times.steps if isinstance(times, Grid) and isinstance(times.steps, ExactSteps) else None
@@ -381,7 +383,7 @@ def _clock_in(schedule: Schedule, zone: str) -> WallClock | None:
 
 
 def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
-    """The same moments in fewer parts: wall-clock times under the same rules become one."""
+    """Return the same moments in fewer parts: wall-clock times under the same rules become one."""
     kinds: dict[tuple[str, bool, bool], list[WallClock]] = {}
     parts: list[Schedule] = []
     for member in members:

@@ -1,4 +1,4 @@
-"""What finding has for counting, and counting for finding.
+"""Searches by counts, and counts by searches.
 
 A long span is counted from its first moment to its last. Moments are found by counting where the span of time that has
 any is halved until one is left.
@@ -17,7 +17,7 @@ Count = Callable[[Moment, Moment], int]
 
 
 def narrowed(schedule: Schedule, after: Moment, through: Moment) -> tuple[Moment, Moment]:
-    """The span, after < t <= through; of a long one the part that the schedule's moments in it take up."""
+    """Return the span, after < t <= through; of a long one the part that the schedule's moments in it take up."""
     if through - after <= LONG:
         return after, through
     first, last = schedule.next_after(after), schedule.last_before(Moment(through + 1))
@@ -27,7 +27,7 @@ def narrowed(schedule: Schedule, after: Moment, through: Moment) -> tuple[Moment
 
 
 def first_counted(count: Count, after: Moment, through: Moment) -> Moment:
-    """The first moment t with after < t <= through; there is one."""
+    """Return the first moment t with after < t <= through; there is one."""
     while through - after > 1:
         middle = Moment((after + through) // 2)
         if count(after, middle):
@@ -38,7 +38,7 @@ def first_counted(count: Count, after: Moment, through: Moment) -> Moment:
 
 
 def last_counted(count: Count, first: Moment, before: Moment) -> Moment:
-    """The last moment t with first <= t < before; there is one."""
+    """Return the last moment t with first <= t < before; there is one."""
     while before - first > 1:
         middle = Moment((first + before) // 2)
         if count(Moment(middle - 1), Moment(before - 1)):

@@ -47,7 +47,7 @@ class Row(Struct, frozen=True):
     once: bool
 
     def on_clock(self, offset: int) -> Zoned:
-        """Its times, without an end, on a clock with that offset."""
+        """Return its times, without an end, on a clock with that offset."""
         steps = ExactSteps(self.anchor if self.local else self.anchor + offset, self.period)
         return Zoned(Grid(steps, None, None), "UTC", shift=False, once=False)
 
@@ -58,7 +58,7 @@ _Case = tuple[tuple[Row, ...], int, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """What is excluded of one part of a schedule, as far as it can be proved; `base` is the part.
+    """Exclusions of one part of a schedule, as far as they can be proved; `base` is the part.
 
     `own` is the part as an interval, None where it is made of clocks of the zone. `clocks` are left out all the time,
     `rows` while they last.
@@ -72,7 +72,7 @@ class Covering:
     _proved: dict[_Case, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def last(self, moment: Moment) -> Moment:
-        """A moment up to which all of the part is excluded from the given one on: itself, where that is all."""
+        """Return a moment up to which all of the part is excluded from the given one on: itself, where that is all."""
         rows, _, high = self._active(moment)
         same = max(moment, rule_from(self.zone)) + _TWO_YEARS
         for number, stretch in enumerate(stretches_between(self.zone, moment, high + 1)):
@@ -87,7 +87,7 @@ class Covering:
         return Moment(high)
 
     def first(self, moment: Moment) -> Moment:
-        """A moment from which on all of the part is excluded up to the given one: itself, where that is all."""
+        """Return a moment from which on all of the part is excluded up to the given one: itself, where that is all."""
         rows, low, _ = self._active(moment)
         at, rule = moment, rule_from(self.zone) + _TWO_YEARS
         same = moment - _TWO_YEARS
@@ -105,13 +105,15 @@ class Covering:
         return Moment(min(moment, stretch.end))
 
     def _active(self, moment: Moment) -> tuple[tuple[Row, ...], int, int]:
-        """The rows that hold the moment, and for how long all of them last."""
+        """Return the rows that hold the moment, and for how long all of them last."""
         rows = tuple(row for row in self.rows if row.low <= moment <= row.high)
         low = max((row.low for row in rows), default=FIRST_MOMENT)
         return rows, low, min((row.high for row in rows), default=LAST_MOMENT)
 
     def _always(self, stretch: Stretch, rows: tuple[Row, ...]) -> bool:
-        """Whether all of the part is excluded in any stretch of this kind, the end of a gap at its start included."""
+        """Return whether all of the part is excluded in any stretch of this kind, the end of a gap at its start
+        included.
+        """
         if not self._may_shift(stretch):
             return self._prove(rows, stretch.offset, None)
         moved_too = tuple(row for row in rows if row.local and row.moments.shift)
@@ -119,7 +121,7 @@ class Covering:
         return self._prove(rows, stretch.offset, end) or self._prove(moved_too, stretch.offset, None)
 
     def _may_shift(self, stretch: Stretch) -> bool:
-        """Whether the part has times among those that clocks skip there, on some days."""
+        """Return whether the part has times among those that clocks skip there, on some days."""
         if not self.base.shift or self.base.zone != self.zone or stretch.before >= stretch.offset:
             return False
         first, length = (stretch.start + stretch.before) % DAY, stretch.offset - stretch.before
@@ -131,7 +133,9 @@ class Covering:
         )
 
     def _within(self, stretch: Stretch, rows: tuple[Row, ...], since: int) -> bool:
-        """Whether all of the part is excluded in the stretch; its start does not matter if it is not after `since`."""
+        """Return whether all of the part is excluded in the stretch; its start does not matter if it is not after
+        `since`.
+        """
         if stretch.start > since and self.base.shifts(stretch):
             at = Moment(stretch.start - 1)
             if not any(row.moments.next_after(at) == stretch.start for row in rows):
@@ -146,7 +150,7 @@ class Covering:
 
 
 def covering(base: Zoned, excluded: Sequence[Zoned], zone: str) -> Covering | None:
-    """What is known of a part without these; None where nothing can be."""
+    """Return what is known of a part without these; None if nothing can be."""
     own = None
     if isinstance(base.times, Grid):
         own = row_of(base, zone)
@@ -159,7 +163,7 @@ def covering(base: Zoned, excluded: Sequence[Zoned], zone: str) -> Covering | No
 
 
 def row_of(zoned: Zoned, zone: str) -> Row | None:
-    """The moments as a row; None for those of months, or of days in another zone whose clocks jump."""
+    """Return the moments as a row; None for those of months, or of days in another zone whose clocks jump."""
     grid = zoned.times
     if not isinstance(grid, Grid):
         return None
@@ -178,8 +182,8 @@ def row_of(zoned: Zoned, zone: str) -> Row | None:
 
 
 def _covers(known: Covering, rows: tuple[Row, ...], offset: int, gap: int | None) -> bool:
-    """Whether clocks and endless rows exclude all of the part, and all ends of gaps at such a time of the day, as long
-    as the clocks of its zone have the offset.
+    """Return whether clocks and endless rows exclude all of the part, and all ends of gaps at such a time of the day,
+    as long as the clocks of its zone have the offset.
     """
     if known.own is None:
         cycle, part = _WEEK, _on_clock(tuple(map(_every_week, clocks_of(known.base))))
@@ -206,6 +210,6 @@ def _every_day(time: int) -> Zoned:
 
 
 def _every_week(clock: WallClock) -> WallClock:
-    """The same times on all days of the week on which it has any."""
+    """Return the same times on all days of the week on which it has any."""
     days = clock.days if clock.days.weekdays else days_of_week(weekdays_in(clock.days))
     return WallClock(days, clock.minutes, clock.seconds)

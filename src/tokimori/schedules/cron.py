@@ -59,7 +59,7 @@ class _MonthDays(NamedTuple):
     weekday: Field
 
     def mask(self, length: int, first: int) -> int:
-        """The days of a month of that length whose 1st has that weekday."""
+        """Return the days of a month of that length whose 1st has that weekday."""
         day, weekday = self
         by_day, by_weekday = day.bits, weekday.bits * WEEKS >> first << 1
         for special in day.special:
@@ -82,7 +82,7 @@ class Cron(ZonedSchedule):
     rules: ZoneRules
 
     def texts(self) -> list[str]:
-        """All seven fields as texts."""
+        """Return all seven fields as texts."""
         return [print_field(kind, value) for kind, value in zip(_KINDS, self.fields, strict=True)]
 
     def __str__(self) -> str:

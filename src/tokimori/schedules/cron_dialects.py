@@ -22,7 +22,7 @@ class Dialect(StrEnum):
 
 
 def rewrite(text: str, dialect: Dialect) -> str:
-    """The expression in our own rules. Raises `InvalidSchedule`; other faults show when the result is parsed."""
+    """Return the expression in our own rules. Raises `InvalidSchedule`; other faults show when the result is parsed."""
     match dialect:
         case Dialect.VIXIE:
             return text

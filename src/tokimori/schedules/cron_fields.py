@@ -35,7 +35,7 @@ _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FieldKind:
-    """What one field of an expression may hold: low … high, and names for the numbers from low on, short or in full.
+    """Range of one field of an expression: low … high, and names for the numbers from low on, short or in full.
 
     Bit n of a field's bits is the value n + `zero`. `more` says what else is allowed, for people.
     """
@@ -49,12 +49,12 @@ class FieldKind:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their first three letters."""
+        """Return their first three letters."""
         return tuple(name[:3] for name in self.full_names)
 
     @property
     def allowed(self) -> str:
-        """The allowed values, for people."""
+        """Return the allowed values, for people."""
         names = f" or {self.names[0]}-{self.names[-1]}" if self.names else ""
         return f"{self.low}-{self.high}{names}, with * , - / and H{self.more}"
 
@@ -94,7 +94,7 @@ def parse_field(kind: FieldKind, text: str, spread: str) -> Field:
 
 
 def star(kind: FieldKind) -> Field:
-    """The field `*`."""
+    """Return the field `*`."""
     return _KNOWN[kind]["*"]
 
 
@@ -111,12 +111,12 @@ def _parse_days(kind: FieldKind, text: str, spread: str) -> Field:
 
 
 def _top(kind: FieldKind) -> int:
-    """The largest value, where Sunday is 0."""
+    """Return the largest value, where Sunday is 0."""
     return 6 if kind is WEEKDAY else kind.high
 
 
 def _span(kind: FieldKind, first: int, last: int) -> int:
-    """The bits of all values from first to last."""
+    """Return the bits of all values from first to last."""
     return (1 << last - kind.zero + 1) - (1 << first - kind.zero)
 
 
@@ -131,7 +131,7 @@ def _bits(kind: FieldKind, values: Iterable[int]) -> int:
 
 
 def _values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
-    """The values of a term without special days."""
+    """Return the values of a term without special days."""
     if term.isascii() and term.isdigit() and len(term) < 5:
         number = _number(kind, term, kind.low, kind.high, term)
         return (0,) if kind is WEEKDAY and number == 7 else (number,)
@@ -151,7 +151,7 @@ def _values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
 
 
 def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iterable[int]:
-    """The values from first to last; where last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
+    """Return the values from first to last; where last is smaller, over the end of the field (`fri-mon`, `22-2`)."""
     if last < first and kind is YEAR:
         _refuse(kind, term)
     if first <= last <= _top(kind):
@@ -162,7 +162,9 @@ def _range(kind: FieldKind, first: int, last: int, step: int, term: str) -> Iter
 
 
 def _spread_values(kind: FieldKind, term: str, spread: str) -> Iterable[int]:
-    """The values of `H`, a value that depends on the job's id only and spreads many jobs; `H/n`: every n from it on."""
+    """Return the values of `H`, a value that depends on the job's id only and spreads many jobs; `H/n`: every n from it
+    on.
+    """
     found = _SPREAD_TERM.match(term)
     if found is None or kind is YEAR:
         _refuse(kind, term)
@@ -219,7 +221,7 @@ def _refuse(kind: FieldKind, term: str) -> NoReturn:
 
 
 def print_field(kind: FieldKind, field: Field) -> str:
-    """The shortest plain text of the field: the same values, star and special days."""
+    """Return the shortest plain text of the field: the same values, star and special days."""
     bits = field.bits
     terms = [] if not field.star else [_star_term(kind, field)]
     if field.star:

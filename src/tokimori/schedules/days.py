@@ -33,29 +33,29 @@ _MONTHS_OF = {
 
 
 def lowest(bits: int) -> int:
-    """The number of the lowest bit that is set; `bits` is not 0."""
+    """Return the number of the lowest bit that is set; `bits` is not 0."""
     return 0 if bits & 1 else (bits & -bits).bit_length() - 1
 
 
 def month_length(year: int, month: int) -> int:
-    """How many days the month has: 28 to 31."""
+    """Return the number of days of the month: 28 to 31."""
     if month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0):
         return 29
     return _LENGTHS[month]
 
 
 def day_of(year: int, month: int, day: int) -> int:
-    """The number of the day, counted from 1970-01-01."""
+    """Return the number of the day, counted from 1970-01-01."""
     return date(year, month, day).toordinal() - _EPOCH
 
 
 def date_of(day: int) -> date:
-    """The date of a day's number."""
+    """Return the date of a day's number."""
     return date.fromordinal(day + _EPOCH)
 
 
 def weekday_of(day: int) -> int:
-    """The day of the week: 0 = Sunday … 6 = Saturday."""
+    """Return the day of the week: 0 = Sunday … 6 = Saturday."""
     return (day + 4) % 7
 
 
@@ -66,7 +66,7 @@ class MonthDays(Hashable, Protocol):
     """
 
     def mask(self, length: int, first: int) -> int:
-        """The days of a month of that length whose 1st has that weekday (0 = Sunday); bit 1 is the 1st."""
+        """Return the days of a month of that length whose 1st has that weekday (0 = Sunday); bit 1 is the 1st."""
         ...
 
 
@@ -76,7 +76,7 @@ class Table(NamedTuple):
     masks: tuple[int, ...]
 
     def mask(self, length: int, first: int) -> int:
-        """The days of a month of that length whose 1st has that weekday."""
+        """Return the days of a month of that length whose 1st has that weekday."""
         return self.masks[(length - 28) * 7 + first]
 
 
@@ -97,7 +97,7 @@ class Days(Struct, frozen=True):
     weekdays: int
 
     def at_or_after(self, day: int) -> int | None:
-        """The first day at or after the given one."""
+        """Return the first day at or after the given one."""
         if self.weekdays >> weekday_of(day) & 1 and FIRST_DAY <= day <= LAST_DAY:
             return day
         day = max(day, FIRST_DAY)
@@ -118,7 +118,7 @@ class Days(Struct, frozen=True):
         return None
 
     def at_or_before(self, day: int) -> int | None:
-        """The last day at or before the given one."""
+        """Return the last day at or before the given one."""
         day = min(day, LAST_DAY)
         if day < FIRST_DAY:
             return None
@@ -134,7 +134,7 @@ class Days(Struct, frozen=True):
         return None
 
     def count(self, low: int, high: int) -> int:
-        """How many days d there are with low <= d < high."""
+        """Count the days d with low <= d < high."""
         low, high = max(low, FIRST_DAY), min(high, LAST_DAY + 1)
         if low >= high:
             return 0
@@ -151,7 +151,7 @@ class Days(Struct, frozen=True):
         return total
 
     def has(self, day: int) -> bool:
-        """Whether the day is in the set."""
+        """Return whether the day is in the set."""
         if not FIRST_DAY <= day <= LAST_DAY:
             return False
         if self.weekdays:
@@ -160,18 +160,18 @@ class Days(Struct, frozen=True):
         return self.of_month(at.year, at.month) >> at.day - 1 & 1 == 1
 
     def of_month(self, year: int, month: int) -> int:
-        """The days of a month as bits; bit 0 is the 1st."""
+        """Return the days of a month as bits; bit 0 is the 1st."""
         if not 1 <= year <= _LAST_YEAR_OF_ALL or not self.months >> month & 1 or not self._has_year(year):
             return 0
         return self._month(year, month)[1] >> 1
 
     def _month(self, year: int, month: int) -> tuple[int, int]:
-        """The number of the month's first day, and its days as bits."""
+        """Return the number of the month's first day, and its days as bits."""
         first = date(year, month, 1).toordinal() - _EPOCH
         return first, self.in_month.mask(month_length(year, month), (first + 4) % 7)
 
     def _months_from(self, year: int, month: int, last_year: int) -> Iterator[tuple[int, int]]:
-        """The months of the set from the given one to the end of the last year."""
+        """Yield the months of the set from the given one to the end of the last year."""
         if self.years >= 0 and year < FIRST_YEAR:
             year, month, last_year = FIRST_YEAR, 1, max(last_year, LAST_YEAR)
         months = self.months >> month << month
@@ -186,7 +186,7 @@ class Days(Struct, frozen=True):
             year += 1 + lowest(later)
 
     def _months_back(self, year: int, month: int) -> Iterator[tuple[int, int]]:
-        """The months of the set from the given one back, through one cycle of the calendar."""
+        """Yield the months of the set from the given one back, through one cycle of the calendar."""
         if self.years >= 0 and year > LAST_YEAR:
             year, month = LAST_YEAR, 12
         months, last = self.months & (2 << month) - 1, max(year - _CYCLE, 1)
@@ -202,7 +202,7 @@ class Days(Struct, frozen=True):
             year = FIRST_YEAR - 1 + earlier.bit_length() if earlier else min(year, FIRST_YEAR) - 1
 
     def is_empty(self) -> bool:
-        """Whether no day is in the set. The 28 kinds of months decide it: all of them occur within 400 years."""
+        """Return whether no day is in the set. The 28 kinds of months decide it: all of them occur within 400 years."""
         if self.weekdays:
             return False
         masks = _masks(self.in_month)
@@ -229,13 +229,13 @@ def _masks_of_rule(in_month: MonthDays) -> tuple[int, ...]:
 
 
 def days_of_week(weekdays: int) -> Days:
-    """All days that are one of these; bit 0 = Sunday."""
+    """Return all days that are one of these; bit 0 = Sunday."""
     masks = tuple(weekdays * WEEKS >> first << 1 & (2 << length) - 2 for length, first in _KINDS)
     return Days(Table(masks), ALL_MONTHS, years=-1, weekdays=weekdays)
 
 
 def weekdays_in(days: Days) -> int:
-    """The days of the week that the set may have, as bits; bit 0 = Sunday."""
+    """Return the days of the week that the set may have, as bits; bit 0 = Sunday."""
     found = 0
     for (_, first), mask in zip(_KINDS, _masks(days.in_month), strict=True):
         found |= mask >> 1 << first
@@ -243,7 +243,7 @@ def weekdays_in(days: Days) -> int:
 
 
 def has_other_dates(days: Days, dates: Collection[tuple[int, int]]) -> bool:
-    """Whether the set may have a day that is none of these dates, each a month and a day of it."""
+    """Return whether the set may have a day that is none of these dates, each a month and a day of it."""
     masks = _masks(days.in_month)
     for month in (month for month in range(1, 13) if days.months >> month & 1):
         taken = sum(1 << day for at, day in dates if at == month)
@@ -254,13 +254,13 @@ def has_other_dates(days: Days, dates: Collection[tuple[int, int]]) -> bool:
 
 
 def in_both(days: Days, others: Days) -> Days:
-    """The days of both sets."""
+    """Return the days of both sets."""
     masks = tuple(map(and_, _masks(days.in_month), _masks(others.in_month)))
     return Days(Table(masks), days.months & others.months, days.years & others.years, days.weekdays & others.weekdays)
 
 
 def in_first_only(days: Days, others: Days) -> list[Days]:
-    """The days of the first set that are not in the second, as sets without a day in common."""
+    """Return the days of the first set that are not in the second, as sets without a day in common."""
     own = _masks(days.in_month)
     masks = tuple(map(xor, own, map(and_, own, _masks(others.in_month))))
     months, years = days.months & others.months, days.years & others.years

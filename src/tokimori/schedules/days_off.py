@@ -39,7 +39,7 @@ class DaysOff(Struct, frozen=True):
     weekdays: int = 0
 
     def last_in_row(self, day: int) -> int | None:
-        """The last day of a row of days off that begins with this day; None for a business day."""
+        """Return the last day of a row of days off that begins with this day; None for a business day."""
         if self.weekdays >> weekday_of(day) & 1:
             return day
         if (found := self._range(day)) is not None:
@@ -47,7 +47,7 @@ class DaysOff(Struct, frozen=True):
         return day if self._is_yearly(day) else None
 
     def first_in_row(self, day: int) -> int | None:
-        """The first day of a row of days off that ends with this day; None for a business day."""
+        """Return the first day of a row of days off that ends with this day; None for a business day."""
         if self.weekdays >> weekday_of(day) & 1:
             return day
         if (found := self._range(day)) is not None:
@@ -55,11 +55,11 @@ class DaysOff(Struct, frozen=True):
         return day if self._is_yearly(day) else None
 
     def has_weekday(self, day: int) -> bool:
-        """Whether the day's day of the week is off."""
+        """Return whether the day's day of the week is off."""
         return self.weekdays >> weekday_of(day) & 1 == 1
 
     def longest_row(self) -> int:
-        """How many days the longest row has in which ranges take part."""
+        """Return the length of the longest row in which ranges take part, in days."""
         longest, start = 0, self.ranges[0][0] if self.ranges else 0
         for (_, last), (following, _) in pairwise((*self.ranges, (LAST_DAY + 8, LAST_DAY + 8))):
             if any(self.last_in_row(day) is None for day in range(last + 1, following)):
@@ -77,7 +77,7 @@ class DaysOff(Struct, frozen=True):
         return (at.month, at.day) in self.yearly
 
     def next_off(self, day: int, through: int) -> int | None:
-        """The first day off d with day <= d <= through."""
+        """Return the first day off d with day <= d <= through."""
         if not (self.weekdays or self.yearly):
             at = bisect_right(self.ranges, (day, LAST_DAY))
             if at and day <= self.ranges[at - 1][1]:
@@ -86,7 +86,7 @@ class DaysOff(Struct, frozen=True):
         return next((at for at in range(day, through + 1) if self.last_in_row(at) is not None), None)
 
     def last_off(self, day: int, first: int) -> int | None:
-        """The last day off d with first <= d <= day."""
+        """Return the last day off d with first <= d <= day."""
         if not (self.weekdays or self.yearly):
             at = bisect_right(self.ranges, (day, LAST_DAY))
             found = min(day, self.ranges[at - 1][1]) if at else first - 1
@@ -115,7 +115,7 @@ def parse_days_off(dates: Iterable[str], weekdays: Iterable[str]) -> DaysOff:
 
 
 def united(several: Sequence[DaysOff]) -> DaysOff:
-    """The days off of all of them together. Raises `InvalidInput` where no day of the week is left."""
+    """Return the days off of all of them together. Raises `InvalidInput` where no day of the week is left."""
     weekdays = 0
     for each in several:
         weekdays |= each.weekdays
@@ -129,7 +129,7 @@ def united(several: Sequence[DaysOff]) -> DaysOff:
 
 
 def _checked(days_off: DaysOff) -> DaysOff:
-    """The days off, unless a search for a business day would take long."""
+    """Return the days off, unless a search for a business day would take long."""
     if (number := len(days_off.ranges)) > MOST_RANGES:
         message = f"dates: {number} of them do not touch each other"
         raise InvalidInput(message, field="dates", allowed=f"at most {MOST_RANGES} dates and ranges of one job")
@@ -146,18 +146,18 @@ def _check_yearly(yearly: Collection[tuple[int, int]]) -> None:
 
 
 def dates_of(days_off: DaysOff) -> list[str]:
-    """The dates as `parse_days_off` reads them."""
+    """Return the dates as `parse_days_off` reads them."""
     yearly = [f"{month:02}-{day:02}" for month, day in sorted(days_off.yearly)]
     return [*yearly, *(_print_range(found) for found in days_off.ranges)]
 
 
 def weekdays_of(days_off: DaysOff) -> list[str]:
-    """The names of the days of the week, Monday first."""
+    """Return the names of the days of the week, Monday first."""
     return [WEEKDAYS[n] for n in (1, 2, 3, 4, 5, 6, 0) if days_off.weekdays >> n & 1]
 
 
 def _merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The ranges in order; those that touch are joined."""
+    """Return the ranges in order; those that touch are joined."""
     merged: list[Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:

@@ -53,7 +53,7 @@ def parse_duration(text: str, *, field: str = "period", above_zero: bool = True)
 
 
 def _exact(amount: str | None, unit: int, text: str, field: str) -> int:
-    """The microseconds of `1.5` units."""
+    """Return the microseconds of `1.5` units."""
     if amount is None:
         return 0
     found = _AMOUNT.match(amount)

@@ -1,4 +1,4 @@
-"""What a schedule text means: a sentence, the next moments, and what may surprise."""
+"""Meaning of a schedule text: a sentence, the next moments, and warnings."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int
 
 
 def _remembered(schedule: Schedule) -> Schedule:
-    """The schedule, which looks for none of its rare moments twice."""
+    """Return the schedule, which looks for none of its rare moments twice."""
     match schedule:
         case Bounded():
             return structs.replace(schedule, base=_remembered(schedule.base))
@@ -102,7 +102,7 @@ def _remembered(schedule: Schedule) -> Schedule:
 
 
 def _leaves(schedule: Schedule) -> Iterator[Schedule]:
-    """The schedules of which it is made, without its exclusions."""
+    """Yield the schedules of which it is made, without its exclusions."""
     match schedule:
         case Union():
             for member in schedule.members:
@@ -157,7 +157,9 @@ def _of_jumps(schedule: Schedule, moments: Sequence[Moment], after: Moment) -> I
 
 
 def _spans(moments: Sequence[Moment], after: Moment) -> list[tuple[Moment, Moment]]:
-    """Where clock changes are looked for: up to the last moment shown, but in far years only beside some of them."""
+    """Return where to look for clock changes: up to the last moment shown, but in far years only beside some of
+    them.
+    """
     if not moments:
         return []
     horizon = Moment(after + FAR)

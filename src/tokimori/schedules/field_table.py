@@ -35,7 +35,7 @@ class FieldTable(ZonedSchedule):
 
 
 def is_row(text: str) -> bool:
-    """Whether the text has the shape of a row, valid or not."""
+    """Return whether the text has the shape of a row, valid or not."""
     if "(" not in text:
         return False
     words = text.split()

@@ -44,17 +44,19 @@ class Phrase(str):
     said: Mapping[str, object] = MappingProxyType({})
 
     def at(self, time: str) -> "Phrase":
-        """The same schedule at a time of day. Raises `InvalidSchedule`."""
+        """Return the same schedule at a time of day. Raises `InvalidSchedule`."""
         return Phrase(f"{self} at {print_time(parse_time(time))}").terms(**self.said)
 
     def terms(self, **terms: object) -> "Phrase":
-        """The same schedule with terms of the job, as `add` takes them: `every(10).seconds.terms(timeout=60)`."""
+        """Return the same schedule with terms of the job, as `add` takes them:
+        `every(10).seconds.terms(timeout=60)`.
+        """
         other = Phrase(self)
         other.said = MappingProxyType({**self.said, **terms})
         return other
 
     def retry(self, attempts: int, **policy: object) -> "Phrase":
-        """The same schedule for a job that is tried so often in all: `every(10).seconds.retry(3, delay=1)`."""
+        """Return the same schedule for a job that is tried so often in all: `every(10).seconds.retry(3, delay=1)`."""
         return self.terms(retry={"attempts": attempts, **policy})
 
 
@@ -63,37 +65,37 @@ class On:
 
     @property
     def sunday(self) -> Phrase:
-        """Every Sunday."""
+        """Return every Sunday."""
         return Phrase("on sunday")
 
     @property
     def monday(self) -> Phrase:
-        """Every Monday."""
+        """Return every Monday."""
         return Phrase("on monday")
 
     @property
     def tuesday(self) -> Phrase:
-        """Every Tuesday."""
+        """Return every Tuesday."""
         return Phrase("on tuesday")
 
     @property
     def wednesday(self) -> Phrase:
-        """Every Wednesday."""
+        """Return every Wednesday."""
         return Phrase("on wednesday")
 
     @property
     def thursday(self) -> Phrase:
-        """Every Thursday."""
+        """Return every Thursday."""
         return Phrase("on thursday")
 
     @property
     def friday(self) -> Phrase:
-        """Every Friday."""
+        """Return every Friday."""
         return Phrase("on friday")
 
     @property
     def saturday(self) -> Phrase:
-        """Every Saturday."""
+        """Return every Saturday."""
         return Phrase("on saturday")
 
 
@@ -108,27 +110,27 @@ class Every(On):
 
     @property
     def seconds(self) -> Phrase:
-        """Every n seconds."""
+        """Return every n seconds."""
         return self._units("second")
 
     @property
     def minutes(self) -> Phrase:
-        """Every n minutes."""
+        """Return every n minutes."""
         return self._units("minute")
 
     @property
     def hours(self) -> Phrase:
-        """Every n hours."""
+        """Return every n hours."""
         return self._units("hour")
 
     @property
     def days(self) -> Phrase:
-        """Every n days."""
+        """Return every n days."""
         return self._units("day")
 
     @property
     def weeks(self) -> Phrase:
-        """Every n weeks."""
+        """Return every n weeks."""
         return self._units("week")
 
     second, minute, hour, day, week = seconds, minutes, hours, days, weeks
@@ -147,7 +149,7 @@ def every(n: int = 1) -> Every:
 
 
 def is_phrase(text: str) -> bool:
-    """Whether the text has the shape of such a schedule."""
+    """Return whether the text has the shape of such a schedule."""
     return _TEXT.match(text) is not None
 
 

@@ -56,7 +56,7 @@ class Frame:
         self._known_alone: dict[int, Progression | None] = {}
 
     def count(self, first: int, stop: int, left: Callable[[int], int] | None = None) -> int:
-        """How many moments there are on the days first <= d < stop, at most some `MOST_DAYS`, that do not drift.
+        """Count the moments on the days first <= d < stop, at most some `MOST_DAYS`, that do not drift.
 
         `left` says what stays of the minutes of these days.
         """
@@ -74,7 +74,9 @@ class Frame:
         return total + sum(often * tally.bits() for often, tally in tallies.items())
 
     def times(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """The minutes of the day on which any of these days has a moment, as bits, for each fraction that has any."""
+        """Yield the minutes of the day on which any of these days has a moment, as bits, for each fraction that has
+        any.
+        """
         span = first * MINUTES, stop * MINUTES
         known: dict[_Key, int] = {}
         for fraction in self._fractions(span):
@@ -85,7 +87,7 @@ class Frame:
                 yield fraction, known[key]
 
     def end(self, first: int, stop: int, *, last: bool) -> int | None:
-        """The first of these moments, or the last one, as clocks show it."""
+        """Return the first of these moments, or the last one, as clocks show it."""
         span, found = (first * MINUTES, stop * MINUTES), list[int]()
         for fraction in self._fractions(span):
             if bits := self._bits(fraction, span):
@@ -94,7 +96,7 @@ class Frame:
         return max(found, default=None) if last else min(found, default=None)
 
     def _fractions(self, span: _Span) -> Iterable[int]:
-        """The fractions on which a moment of the span may lie that does not drift."""
+        """Return the fractions on which a moment of the span may lie that does not drift."""
         for part in self._few:
             part.look(span)
         if self._few:
@@ -104,7 +106,7 @@ class Frame:
         return {fraction for part in self._shown for fraction in part.fractions(span)}
 
     def _key(self, fraction: int) -> _Key:
-        """The same where two fractions have the same bits."""
+        """Return the same where two fractions have the same bits."""
         if fraction not in self._keys:
             self._keys[fraction] = tuple(
                 (tuple([part.key(fraction) for part in parts]), tuple([part.key(fraction) for part in without]))
@@ -113,7 +115,7 @@ class Frame:
         return self._keys[fraction]
 
     def _alone(self, fraction: int) -> Progression | None:
-        """The moments of the fraction where they are those of one interval."""
+        """Return the moments of the fraction where they are those of one interval."""
         if fraction not in self._known_alone:
             found = [(part, without) for parts, without in self._both for part in parts if part.key(fraction)]
             alone = len(found) == 1 and not any(part.key(fraction) for part in found[0][1])
@@ -136,7 +138,7 @@ class Frame:
 
 
 def _folded(bits: int, days: int) -> int:
-    """The minutes of all the days as those of one."""
+    """Return the minutes of all the days as those of one."""
     while days > 1:
         half = (days + 1) // 2
         bits = bits >> half * MINUTES | bits & (1 << half * MINUTES) - 1
@@ -166,7 +168,7 @@ class _Patterns(dict[tuple[int, int], int]):
     """Numbers with a bit set every `period`, up to a length."""
 
     def of(self, period: int, length: int) -> int:
-        """The number."""
+        """Return the number."""
         if (period, length) not in self:
             bits, have = 1, 1
             while have * period < length:  # a division would take some milliseconds
@@ -188,14 +190,14 @@ class _Clocks:
         self._last: tuple[object, int] = None, 0
 
     def fractions(self, _span: _Span) -> set[int]:
-        """Their seconds."""
+        """Return their seconds."""
         seconds = 0
         for clock in self._clocks:
             seconds |= clock.seconds
         return {second * SECOND for second in range(60) if seconds >> second & 1}
 
     def key(self, fraction: int) -> int:
-        """Those that have the second, as bits."""
+        """Return the clocks that have the second, as bits."""
         if fraction % SECOND:
             return 0
         if fraction not in self._keys:
@@ -204,7 +206,7 @@ class _Clocks:
         return self._keys[fraction]
 
     def bits(self, fraction: int, span: _Span) -> int:
-        """The minutes that they have."""
+        """Return the minutes that they have."""
         key = self.key(fraction)
         if not key:
             return 0
@@ -225,15 +227,15 @@ class _Steps:
         self._keys: dict[int, _Minutes | None] = {}
 
     def fractions(self, _span: _Span) -> set[int]:
-        """Those on which they lie; none where they drift."""
+        """Return the fractions on which they lie; none if they drift."""
         return set() if self._step % SECOND else set(range(self._moments.anchor % self._step, MINUTE, self._step))
 
     def of(self, fraction: int) -> Progression | None:
-        """The moments of the fraction."""
+        """Return the moments of the fraction."""
         return self._moments.within(MINUTE, fraction)
 
     def key(self, fraction: int) -> "_Minutes | None":
-        """The minutes of these, which several fractions may have in common."""
+        """Return the minutes of these, which several fractions may have in common."""
         if (fraction - self._moments.anchor) % self._step:
             return None
         if fraction not in self._keys:
@@ -242,7 +244,7 @@ class _Steps:
         return self._keys[fraction]
 
     def bits(self, fraction: int, span: _Span) -> int:
-        """The minutes of these."""
+        """Return the minutes of these."""
         found = self.key(fraction)
         if found is None:
             return 0
@@ -274,15 +276,15 @@ class _Few:
         self._known: dict[int, bytearray] = {}
 
     def fractions(self, span: _Span) -> set[int]:
-        """Those on which they lie."""
+        """Return the fractions on which they lie."""
         return set(self._known)
 
     def key(self, fraction: int) -> tuple[int] | None:
-        """Each fraction on which any of them lies has its own."""
+        """Return each fraction on which any of them lies has its own."""
         return (fraction,) if fraction in self._known else None
 
     def bits(self, fraction: int, _span: _Span) -> int:
-        """The minutes of those on the fraction."""
+        """Return the minutes of those on the fraction."""
         return int.from_bytes(self._known[fraction], "little") if fraction in self._known else 0
 
     def look(self, span: _Span) -> None:
@@ -297,7 +299,7 @@ class _Few:
             found[(minute - low) // 8] |= 1 << (minute - low) % 8
 
     def _between(self, low: int, high: int) -> Iterator[int]:
-        """The moments low <= t < high."""
+        """Yield the moments low <= t < high."""
         found = self._zoned.next_after(Moment(low - 1))
         if found is not None and self._zoned.zone == "UTC" and isinstance(grid := self._zoned.times, Grid):
             n = grid.steps.index(found)

@@ -18,7 +18,7 @@ _MEAN_MONTH = 146_097 * DAY // 4_800  # 400 years are 146,097 days
 
 
 class MonthEnd(StrEnum):
-    """What 31 January plus one month is: 28 February (clamp), or 3 March (normalise, as Go does)."""
+    """Ends of months: 31 January plus one month is 28 February (clamp), or 3 March (normalise, as Go does)."""
 
     CLAMP = "clamp"
     NORMALISE = "normalise"
@@ -28,11 +28,11 @@ class Steps(Protocol):
     """An endless, strictly increasing sequence of times, in microseconds; index 0 is the anchor."""
 
     def nth(self, n: int) -> int:
-        """The time with the index n, which may be negative; ±FOREVER beyond the calendar."""
+        """Return the time with the index n, which may be negative; ±FOREVER beyond the calendar."""
         ...
 
     def index(self, at: int) -> int:
-        """The smallest n whose time is at or after the given one."""
+        """Return the smallest n whose time is at or after the given one."""
         ...
 
 
@@ -44,7 +44,7 @@ class Grid(Struct, frozen=True):
     last: int | None
 
     def at_or_after(self, wall: int) -> int | None:
-        """The first time at or after the given one."""
+        """Return the first time at or after the given one."""
         if wall > LAST_WALL:
             return None
         n = self.steps.index(max(wall, FIRST_WALL))
@@ -56,7 +56,7 @@ class Grid(Struct, frozen=True):
         return found if found <= LAST_WALL else None
 
     def at_or_before(self, wall: int) -> int | None:
-        """The last time at or before the given one."""
+        """Return the last time at or before the given one."""
         if wall < FIRST_WALL:
             return None
         n = self.steps.index(min(wall, LAST_WALL) + 1) - 1
@@ -68,11 +68,11 @@ class Grid(Struct, frozen=True):
         return found if found >= FIRST_WALL else None
 
     def has(self, wall: int) -> bool:
-        """Whether the time is one of them."""
+        """Return whether the time is one of them."""
         return self.at_or_after(wall) == wall
 
     def count(self, low: int, high: int) -> int:
-        """How many times t there are with low <= t < high."""
+        """Count the times t with low <= t < high."""
         low, high = max(low, FIRST_WALL), min(high, LAST_WALL + 1)
         if low >= high:
             return 0
@@ -91,11 +91,11 @@ class ExactSteps(Struct, frozen=True):
     period: int
 
     def nth(self, n: int) -> int:
-        """The time with the index n."""
+        """Return the time with the index n."""
         return self.anchor + n * self.period
 
     def index(self, at: int) -> int:
-        """The smallest n whose time is at or after the given one."""
+        """Return the smallest n whose time is at or after the given one."""
         return -((self.anchor - at) // self.period)
 
 
@@ -108,7 +108,7 @@ class CalendarSteps(Struct, frozen=True):
     month_end: MonthEnd
 
     def nth(self, n: int) -> int:
-        """The wall-clock time with the index n."""
+        """Return the wall-clock time with the index n."""
         day, time = divmod(self.anchor, DAY)
         if self.months:
             moved = self._plus_months(day, n * self.months)
@@ -118,7 +118,7 @@ class CalendarSteps(Struct, frozen=True):
         return (day + n * self.days) * DAY + time
 
     def index(self, at: int) -> int:
-        """The smallest n whose time is at or after the given one: a good guess, corrected in a few steps."""
+        """Return the smallest n whose time is at or after the given one: a good guess, corrected in a few steps."""
         n = (at - self.anchor) // (self.months * _MEAN_MONTH + self.days * DAY)
         while self.nth(n) >= at:
             n -= 1
@@ -150,14 +150,14 @@ class MixedSteps(Struct, frozen=True):
     zone: str
 
     def nth(self, n: int) -> int:
-        """The moment with the index n."""
+        """Return the moment with the index n."""
         wall = self.calendar.nth(n)
         if not FIRST_WALL + 2 * DAY < wall < LAST_WALL - 2 * DAY:
             return FOREVER if n > 0 else -FOREVER
         return moment_of(wall, self.zone) + n * self.exact
 
     def index(self, at: int) -> int:
-        """The smallest n whose moment is at or after the given one."""
+        """Return the smallest n whose moment is at or after the given one."""
         calendar = self.calendar
         n = (at - calendar.anchor) // (calendar.months * _MEAN_MONTH + calendar.days * DAY + self.exact)
         while self.nth(n) >= at:
@@ -168,12 +168,12 @@ class MixedSteps(Struct, frozen=True):
 
 
 def single(wall: int) -> Grid:
-    """A set of one time."""
+    """Return a set of one time."""
     return Grid(ExactSteps(wall, 1), 0, 0)
 
 
 def moment_of(wall: int, zone: str) -> int:
-    """The first moment at which the clock of the zone shows the time; the end of the gap that swallows it."""
+    """Return the first moment at which the clock of the zone shows the time; the end of the gap that swallows it."""
     start, end, offset, _ = stretch_at(zone, wall)
     if start + OVERLAP < wall and wall + OVERLAP < end:
         return wall - offset

@@ -1,4 +1,4 @@
-"""What happens to a schedule's times when clocks jump, in words."""
+"""Words about a schedule's times when clocks jump."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class _Part(NamedTuple):
 
 
 def jumps(schedule: Schedule, after: Moment, through: Moment) -> Iterator[Jump]:
-    """The jumps t that matter, with after < t <= through; in order of time within each part of the schedule."""
+    """Yield the jumps t that matter, with after < t <= through; in order of time within each part of the schedule."""
     for part in _parts(schedule, ()):
         for stretch in _changes(part.moments.zone, after, through):
             warning = _at_gap(part, stretch) if stretch.before < stretch.offset else _at_fold(part, stretch)
@@ -88,7 +88,7 @@ def _at_fold(part: _Part, stretch: Stretch) -> str | None:
 
 
 def _times(part: _Part, start: int, end: int) -> Sequence[int]:
-    """The wall-clock times with start <= t < end; of more than are named the first ones and the last."""
+    """Return the wall-clock times with start <= t < end; of more than are named the first ones and the last."""
     times: list[int] = []
     at, looks = part.moments.times.at_or_after(start), 0
     while at is not None and at < end and looks < _MOST_LOOKS and len(times) < _MOST_NAMED:
@@ -108,7 +108,7 @@ def _left_out(part: _Part, at: int) -> bool:
 
 
 def _goes_on(part: _Part, start: int, end: int) -> bool:
-    """Whether no warning is needed, as wildcards run right before the jump and right after it."""
+    """Return whether no warning is needed, as wildcards run right before the jump and right after it."""
     length = end - start
     times = part.moments.times
     return not part.fixed and times.count(start - length, start) > 0 and times.count(end, end + length) > 0

@@ -46,11 +46,11 @@ class LocalDays(Struct, frozen=True):
     zone: str
 
     def is_off(self, day: int) -> bool:
-        """Whether the day is not a business day."""
+        """Return whether the day is not a business day."""
         return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
 
     def next_business(self, day: int) -> int:
-        """The first business day at or after the day."""
+        """Return the first business day at or after the day."""
         while day <= LAST_DAY + BEYOND:
             if (last := self.days_off.last_in_row(day)) is not None:
                 day = last + 1
@@ -61,7 +61,7 @@ class LocalDays(Struct, frozen=True):
         return day
 
     def previous_business(self, day: int) -> int:
-        """The last business day at or before the day."""
+        """Return the last business day at or before the day."""
         while day >= FIRST_DAY - BEYOND:
             if (first := self.days_off.first_in_row(day)) is not None:
                 day = first - 1
@@ -77,28 +77,30 @@ class LocalDays(Struct, frozen=True):
         return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
 
     def day_of(self, moment: int) -> int:
-        """The date that the zone's clocks show, as a number."""
+        """Return the date that the zone's clocks show, as a number."""
         return (moment + stretch_at(self.zone, moment).offset) // DAY
 
     def start(self, day: int) -> int:
-        """The first moment of the day; where its zone skips the day, that of the next one."""
+        """Return the first moment of the day; where its zone skips the day, that of the next one."""
         found = next((first for first, _, _ in self.stretches(day)), None)
         return self.start(day + 1) if found is None else found
 
     def end(self, day: int) -> int:
-        """The moment after the last one of the day."""
+        """Return the moment after the last one of the day."""
         found = max((last for _, last, _ in self.stretches(day)), default=None)
         return self.end(day - 1) if found is None else found
 
     def moment(self, day: int, time: int) -> Moment:
-        """The first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
+        """Return the first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
         for first, last, offset in self.stretches(day):
             if first <= (at := day * DAY + time - offset) < last:
                 return Moment(at)
         return Moment(moment_of(day * DAY + time, self.zone))
 
     def passed(self, day: int, moment: int) -> int:
-        """The time since midnight, in microseconds, before which clocks have shown all of the day at the moment."""
+        """Return the time since midnight, in microseconds, before which clocks have shown all of the day at the
+        moment.
+        """
         start, end, offset, _ = stretch_at(self.zone, moment)
         midnight = day * DAY - offset
         shown = moment - midnight + 1
@@ -108,7 +110,7 @@ class LocalDays(Struct, frozen=True):
         return max(0, shown, *ends)
 
     def shown_until(self, day: int, moment: int) -> int:
-        """How much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
+        """Return how much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
 
         A day that is over has shown all of it, also what its clocks skip at its end: such a time is the end of the gap.
         """
@@ -120,7 +122,7 @@ class LocalDays(Struct, frozen=True):
         return max(times, default=0)
 
     def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
-        """The parts of the day, each as (first moment, end, offset); usually one."""
+        """Yield the parts of the day, each as (first moment, end, offset); usually one."""
         for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
             first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
             if first < last:
@@ -128,7 +130,7 @@ class LocalDays(Struct, frozen=True):
 
 
 class Unlikely(Struct, frozen=True):
-    """What is meant for days off in the zone of these: times of clocks, and intervals of whole weeks or months.
+    """Times meant for days off in the zone of these: times of clocks, and intervals of whole weeks or months.
 
     None of them is at another of the `minutes` of a day. From `regular` on all years of a kind have the same.
     """
@@ -139,7 +141,7 @@ class Unlikely(Struct, frozen=True):
     regular: int
 
     def may_go_on(self, stretch: Stretch) -> bool:
-        """Whether one of them may be among those that clocks skip there before a midnight."""
+        """Return whether one of them may be among those that clocks skip there before a midnight."""
         first, end = stretch.start + stretch.before, stretch.start + stretch.offset
         if first // DAY >= end // DAY or not self.minutes >> first % DAY // MINUTE:
             return False
@@ -161,7 +163,7 @@ class Kept(Struct, frozen=True):
     days: LocalDays
 
     def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The first moment strictly after the given one; None where it would be after the limit."""
+        """Return the first moment strictly after the given one; None where it would be after the limit."""
         while (found := self._next_likely(moment)) is not None and (limit is None or found <= limit):
             if (behind := self.behind_off(found)) is None:
                 return found
@@ -169,7 +171,7 @@ class Kept(Struct, frozen=True):
         return None
 
     def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The last moment strictly before the given one; None where it would be before the limit."""
+        """Return the last moment strictly before the given one; None where it would be before the limit."""
         while (found := self._last_likely(moment)) is not None and (limit is None or found >= limit):
             if (before := self.before_off(found)) is None:
                 return found
@@ -193,11 +195,11 @@ class Kept(Struct, frozen=True):
         return None if business == day else Moment(min(found, at))
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through: those of the base, minus those on days off."""
+        """Count the moments t with after < t <= through: those of the base, minus those on days off."""
         return self._count(self.base.count, after, through)
 
     def count_drifting(self, terms: Sequence[Term], after: Moment, through: Moment) -> int:
-        """How many of them drift through the parts of a second, so that they are in no mask."""
+        """Count those that drift through the parts of a second, so that they are in no mask."""
         return self._count(partial(count_drifting, terms), after, through)
 
     def _count(self, of: Callable[[Moment, Moment], int], after: Moment, through: Moment) -> int:
@@ -211,7 +213,7 @@ class Kept(Struct, frozen=True):
         return total
 
     def _rows_off(self, stretch: Stretch, low: int, high: int) -> Iterator[tuple[Moment, Moment]]:
-        """The stretches of days off within low <= t <= high, each as (after, through)."""
+        """Yield the stretches of days off within low <= t <= high, each as (after, through)."""
         day, last = (low + stretch.offset) // DAY, (high + stretch.offset) // DAY
         while (first := self._next_off(day, last)) is not None:
             day = self.days.next_business(first)
@@ -260,13 +262,13 @@ class Kept(Struct, frozen=True):
         return found
 
     def _may_go_on(self, stretch: Stretch) -> bool:
-        """Whether a time of the base may be among those that clocks skip there just before a business day."""
+        """Return whether a time of the base may be among those that clocks skip there just before a business day."""
         assert self.unlikely is not None  # noqa: S101
         return self.unlikely.may_go_on(stretch) and not self.days.is_off((stretch.start + stretch.offset) // DAY)
 
 
 def kept_of(base: Schedule, days: LocalDays) -> Kept:
-    """What is left of the schedule on business days."""
+    """Return what is left of the schedule on business days."""
     if not days.days_off.weekdays and not days.days_off.yearly:
         return Kept(base, base, None, days)
     parts = [term.part for term in terms_of(base) if term.part.shift and term.part.zone == days.zone]
@@ -283,20 +285,20 @@ def kept_of(base: Schedule, days: LocalDays) -> Kept:
 
 
 def _is_like(row: Zoned, day: int) -> bool:
-    """Whether an interval may name the day: it is the same day of the week, or of the month."""
+    """Return whether an interval may name the day: it is the same day of the week, or of the month."""
     if isinstance(row.times, Grid) and isinstance(row.times.steps, CalendarSteps) and row.times.steps.months:
         return _date_of(_anchor(row)).day in {29, 30, 31, date_of(day).day}
     return (_anchor(row) // DAY - day) % 7 == 0
 
 
 def _anchor(part: Zoned) -> int:
-    """The time on the wall clock from which an interval of days or months counts."""
+    """Return the time on the wall clock from which an interval of days or months counts."""
     steps = part.times.steps if isinstance(part.times, Grid) else None
     return steps.anchor if isinstance(steps, CalendarSteps) else 0
 
 
 def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
-    """The parts of the schedule that days off leave in other weeks, or other years."""
+    """Yield the parts of the schedule that days off leave in other weeks, or other years."""
     match schedule:
         case Union():
             for part in schedule._parts:
@@ -319,7 +321,7 @@ def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
 
 
 def _is_never_on(part: Zoned, days: LocalDays) -> bool:
-    """Whether an interval names days off only."""
+    """Return whether an interval names days off only."""
     is_never = _never_on(part, days)
     return is_never is not None and all(is_never(stretch.offset) for stretch in _stretches(part, days.zone))
 
@@ -346,13 +348,13 @@ def _never_on(part: Zoned, days: LocalDays) -> Callable[[int], bool] | None:
 
 
 def _all_kinds(zone: str) -> Iterator[Stretch]:
-    """The stretches of a zone, of those of its rule the first ones."""
+    """Return the stretches of a zone, of those of its rule the first ones."""
     return stretches_between(zone, FIRST_MOMENT, min(rule_from(zone) + _TWO_YEARS, LAST_MOMENT))
 
 
 def _times_on(part: Zoned, is_never: Callable[[int], bool], zone: str) -> Iterator[Schedule]:
-    """The interval, as long as clocks have offsets with which it may name business days: thousands of years may be left
-    out between two such times.
+    """Yield the interval, as long as clocks have offsets with which it may name business days: thousands of years may
+    be left out between two such times.
     """
     first, last = None, FIRST_MOMENT
     for stretch in _stretches(part, zone):
@@ -368,14 +370,14 @@ def _times_on(part: Zoned, is_never: Callable[[int], bool], zone: str) -> Iterat
 
 
 def _stretches(part: Zoned, zone: str) -> Iterator[Stretch]:
-    """The stretches of the zone as long as an interval lasts, of those of its rule the first ones."""
+    """Yield the stretches of the zone as long as an interval lasts, of those of its rule the first ones."""
     low, high = part.next_after(Moment(FIRST_MOMENT)), part.last_before(Moment(LAST_MOMENT))
     if low is not None and high is not None:
         yield from stretches_between(zone, low, min(high, max(low, rule_from(zone)) + _TWO_YEARS) + 1)
 
 
 def _dates(steps: CalendarSteps, anchor: int) -> set[tuple[int, int]]:
-    """All dates of the year that an interval of months from the anchor may have, each a month and a day."""
+    """Return all dates of the year that an interval of months from the anchor may have, each a month and a day."""
     at = _date_of(anchor)
     if at.day > 28 and steps.month_end is MonthEnd.NORMALISE:
         return {(month, day) for month in range(1, 13) for day in range(1, 32)}
@@ -388,7 +390,7 @@ def _date_of(wall: int) -> date:
 
 
 def _without_days(clock: WallClock, off: DaysOff) -> Iterator[WallClock]:
-    """Its times on other days of the week; nothing where all of these are dates of every year that are off."""
+    """Return its times on other days of the week; nothing where all of these are dates of every year that are off."""
     weekly = WallClock(days_of_week(off.weekdays), EVERY_SECOND.minutes, EVERY_SECOND.seconds)
     left = minus((clock,), (weekly,)) if off.weekdays else (clock,)
     return (rest for rest in left if not off.yearly or has_other_dates(rest.days, off.yearly))

@@ -1,4 +1,4 @@
-"""What exclusions and days off leave out together, of which no formula is known: too much of it is refused."""
+"""Exclusions and days off that together leave out too much of which no formula is known: they are refused."""
 
 from collections.abc import Callable
 

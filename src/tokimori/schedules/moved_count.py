@@ -1,4 +1,4 @@
-"""How many moments are left where days off are left out or moved: by the seconds, or minutes, of each day."""
+"""Number of moments that are left if days off are left out or moved: by the seconds, or minutes, of each day."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -32,7 +32,7 @@ class CountedDays:
         self._mask: Mask = nothing
 
     def count(self, mask: Mask, fraction: int, after: Moment, through: Moment) -> int:
-        """How many moments t of the mask stay or come, with after < t <= through."""
+        """Count the moments t of the mask that stay or come, with after < t <= through."""
         if mask is nothing and not (fraction == 0 and self._ends_of_gaps):
             return 0
         self._mask = mask
@@ -49,7 +49,7 @@ class CountedDays:
         return total
 
     def _of_day(self, day: int, parts: Sequence[Part]) -> list[int]:
-        """What stays on the day and what is moved there, as bits for each of its parts."""
+        """Return what stays on the day and what is moved there, as bits for each of its parts."""
         if self._is_off(day):
             return [0] * len(parts)
         stays = [self._mask(low, high) for low, high, _ in parts]
@@ -75,7 +75,7 @@ class CountedDays:
             self._ends_of_gaps.add(parts[-1][1])
 
     def _wall(self, day: int) -> int:
-        """The times that clocks show at moments on the day, as bits since midnight."""
+        """Return the times that clocks show at moments on the day, as bits since midnight."""
         bits = 0
         for low, high, offset in self._parts(day):
             bits |= self._mask(low, high) << low + offset - day * self._a_day
@@ -90,7 +90,7 @@ class CountedDays:
         return list(self._changing(day))
 
     def _changing(self, day: int) -> Iterator[Part]:
-        """The parts of a day near which clocks may change."""
+        """Yield the parts of a day near which clocks may change."""
         for start, end, offset, _ in stretches_between(self._zone, (day - 1) * DAY, (day + 2) * DAY):
             first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
             if first < last:
@@ -110,7 +110,7 @@ class MovedRows:
         self._frame, self._days_off, self._towards = frame, days_off, towards
 
     def bounds(self, first: int, stop: int) -> tuple[int, int]:
-        """The days of the row to which nothing comes from beyond its ends."""
+        """Return the days of the row to which nothing comes from beyond its ends."""
         if self._towards > 0 and self._is_off(first - 1):
             while first < stop and self._is_off(first):
                 first += 1
@@ -122,7 +122,7 @@ class MovedRows:
         return first, max(first, stop)
 
     def count(self, first: int, stop: int) -> int:
-        """How many moments that do not drift stay or come on the days first <= d < stop."""
+        """Count the moments that do not drift and stay or come on the days first <= d < stop."""
         return sum(self._count(low, min(low + MOST_DAYS, stop)) for low in range(first, stop, MOST_DAYS))
 
     def _count(self, first: int, stop: int) -> int:
@@ -162,17 +162,17 @@ class MovedRows:
 
 
 def _bits_of(days: Iterable[bool]) -> int:
-    """A bit for each minute of the days."""
+    """Return a bit for each minute of the days."""
     return int.from_bytes(b"".join(_WHOLE if each else _NONE for each in days), "little")
 
 
 def _longest(days: Sequence[bool]) -> int:
-    """The length of the longest row of them."""
+    """Return the length of the longest row of them."""
     return max((len([*row]) for each, row in groupby(days) if each), default=0)
 
 
 def _clipped(bits: int, low: int, first: int, stop: int) -> int:
-    """Of the units from `low` on those with first <= t < stop."""
+    """Return the units from `low` on with first <= t < stop."""
     if low < first:
         bits = bits >> first - low << first - low
     length = min(stop - low, bits.bit_length())  # with bits up to `stop` it would be years long

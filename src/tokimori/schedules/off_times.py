@@ -23,7 +23,7 @@ class OffTimes(NamedTuple):
     rest: Sequence[int]
 
     def first(self, low: int) -> int | None:
-        """The first time of the day, in microseconds, that is `low` or later; without those of the rest."""
+        """Return the first time of the day, in microseconds, that is `low` or later; without those of the rest."""
         found = []
         for fraction, bits in self.minutes:
             least = max(-((fraction - low) // MINUTE), 0)
@@ -32,7 +32,7 @@ class OffTimes(NamedTuple):
         return min(found, default=None)
 
     def last(self, high: int) -> int | None:
-        """The last time of the day, in microseconds, before `high`; without those of the rest."""
+        """Return the last time of the day, in microseconds, before `high`; without those of the rest."""
         found = []
         for fraction, bits in self.minutes:
             stop = max(-((fraction - high) // MINUTE), 0)
@@ -42,7 +42,7 @@ class OffTimes(NamedTuple):
 
 
 def off_times(terms: Sequence[Term], days: LocalDays, row: range) -> OffTimes:
-    """The times of the terms, which don't drift, on the days of the row."""
+    """Return the times of the terms, which don't drift, on the days of the row."""
     if not zones_of(terms) <= {days.zone}:
         return OffTimes((), row)
     minutes: dict[int, int] = {}

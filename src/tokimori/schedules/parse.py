@@ -35,7 +35,7 @@ _ALLOWED = (
 
 
 class _Reading(NamedTuple):
-    """What the meaning of a text depends on, besides the text."""
+    """Context of a text's meaning."""
 
     rules: ZoneRules
     anchor: Moment
@@ -72,7 +72,9 @@ def parse_schedule(
 
 @lru_cache(maxsize=4096)
 def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Schedule | None:
-    """The schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in each."""
+    """Return the schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in
+    each.
+    """
     if _SPREAD.search(text) or "every" in text.lower():
         return None
     rules = ZoneRules(check_zone(zone), Gap.SHIFT if shift else Gap.SKIP, Fold.FIRST if first else Fold.BOTH)
@@ -123,7 +125,7 @@ def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:
 
 
 def _with_moments(text: str, schedule: Schedule) -> Schedule:
-    """The schedule, unless nothing is left of it."""
+    """Return the schedule, unless nothing is left of it."""
     if schedule.next_after(_BEFORE_ALL) is None:
         message = "schedule: the exclusions leave no moment"
         raise InvalidSchedule(message, field="schedule", value=text, allowed="exclusions that leave some moments")

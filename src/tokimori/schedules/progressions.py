@@ -21,29 +21,29 @@ class Progression(Struct, frozen=True):
     high: int
 
     def count(self, after: int, through: int) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         low, high = max(after + 1, self.low), min(through, self.high)
         return max((high - self.anchor) // self.period - (low - 1 - self.anchor) // self.period, 0)
 
     def within(self, unit: int, fraction: int) -> "Progression | None":
-        """Those that lie so many microseconds behind a whole second, or a whole minute."""
+        """Return those that lie so many microseconds behind a whole second, or a whole minute."""
         return common(self, Progression(fraction, unit, -FOREVER, FOREVER))
 
 
 def progression_of(grid: Grid) -> Progression | None:
-    """The moments of a grid of exact steps; None for others."""
+    """Return the moments of a grid of exact steps; None for others."""
     return row_of_grid(grid, grid.steps) if isinstance(grid.steps, ExactSteps) else None
 
 
 def row_of_grid(grid: Grid, steps: ExactSteps) -> Progression:
-    """The times of a grid, whose steps are these."""
+    """Return the times of a grid, whose steps are these."""
     low = FIRST_WALL if grid.first is None else max(steps.nth(grid.first), FIRST_WALL)
     high = LAST_WALL if grid.last is None else min(steps.nth(grid.last), LAST_WALL)
     return Progression(steps.anchor, steps.period, low, high)
 
 
 def common(one: Progression, other: Progression) -> Progression | None:
-    """The moments of both, which are a progression again; None where they have none in common."""
+    """Return the moments of both, which are a progression again; None where they have none in common."""
     shared = gcd(one.period, other.period)
     distance = other.anchor - one.anchor
     if distance % shared:
@@ -57,12 +57,12 @@ def common(one: Progression, other: Progression) -> Progression | None:
 
 
 def count_any(several: Sequence[Progression], after: int, through: int) -> int:
-    """How many moments after < t <= through are in at least one of them: those of one, less those of two, …"""
+    """Count the moments after < t <= through that at least one of them has: those of one, less those of two, …"""
     return sum(sign * found.count(after, through) for sign, found in _met(several))
 
 
 def _met(several: Sequence[Progression]) -> Iterator[tuple[int, Progression]]:
-    """What each subset has in common, with the sign that it counts with."""
+    """Yield what each subset has in common, with the sign that it counts with."""
     found: list[tuple[int, Progression]] = []
     for one in several:
         met = [(-sign, both) for sign, other in found if (both := common(other, one)) is not None]

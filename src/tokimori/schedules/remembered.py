@@ -20,7 +20,7 @@ class _Part:
         self._found_before: Moment | None = None
 
     def next_after(self, moment: Moment, limit: Moment) -> Moment | None:
-        """The first moment strictly after the given one; it need not be looked for behind the limit."""
+        """Return the first moment strictly after the given one; it need not be looked for behind the limit."""
         known = limit <= self._through if self._found is None else moment < self._found
         if moment < self._after or not known:
             found, through = self._look_after(moment, limit)
@@ -30,7 +30,7 @@ class _Part:
         return self._found
 
     def last_before(self, moment: Moment, limit: Moment) -> Moment | None:
-        """The last moment strictly before the given one; it need not be looked for before the limit."""
+        """Return the last moment strictly before the given one; it need not be looked for before the limit."""
         known = limit >= self._since if self._found_before is None else moment > self._found_before
         if moment > self._before or not known:
             found, since = self._look_before(moment, limit)
@@ -40,7 +40,9 @@ class _Part:
         return self._found_before
 
     def _look_after(self, moment: Moment, limit: Moment) -> tuple[Moment | None, Moment]:
-        """What is found, and how far it was looked. Of a difference the base is asked first, which remembers, too."""
+        """Return what is found, and how far it was looked. Of a difference the base is asked first, which remembers,
+        too.
+        """
         if self._base is None or not isinstance(self._schedule, Difference):
             return self._schedule.next_after(moment), Moment(LAST_MOMENT)
         if (first := self._base.next_after(moment, limit)) is None:
@@ -50,7 +52,7 @@ class _Part:
         return self._schedule.look_after(moment, ENDLESS, limit)[0], limit
 
     def _look_before(self, moment: Moment, limit: Moment) -> tuple[Moment | None, Moment]:
-        """What is found, and back to where it was looked; see `_look_after`."""
+        """Return what is found, and back to where it was looked; see `_look_after`."""
         if self._base is None or not isinstance(self._schedule, Difference):
             return self._schedule.last_before(moment), Moment(FIRST_MOMENT)
         if (last := self._base.last_before(moment, limit)) is None:
@@ -68,7 +70,7 @@ class Remembered:
         self._parts = [_Part(part) for part in _parts_of(schedule)]
 
     def next_after(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The first moment strictly after the given one; it need not be looked for behind the limit."""
+        """Return the first moment strictly after the given one; it need not be looked for behind the limit."""
         found: Moment | None = None
         end = Moment(LAST_MOMENT) if limit is None else limit
         for part in self._parts:
@@ -78,7 +80,7 @@ class Remembered:
         return found
 
     def last_before(self, moment: Moment, limit: Moment | None = None) -> Moment | None:
-        """The last moment strictly before the given one; it need not be looked for before the limit."""
+        """Return the last moment strictly before the given one; it need not be looked for before the limit."""
         found: Moment | None = None
         end = Moment(FIRST_MOMENT) if limit is None else limit
         for part in self._parts:
@@ -88,12 +90,12 @@ class Remembered:
         return found
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         return self._schedule.count(after, through)
 
 
 def remembered(schedule: Schedule) -> Remembered:
-    """The schedule, each of whose parts remembers what it was asked last."""
+    """Return the schedule, each of whose parts remembers what it was asked last."""
     return schedule if isinstance(schedule, Remembered) else Remembered(schedule)
 
 

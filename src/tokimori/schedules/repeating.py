@@ -61,7 +61,7 @@ def parse_repeating(text: str, rules: ZoneRules, month_end: MonthEnd) -> Repeati
 
 
 def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
-    """The interval, counted from a run at that moment; unchanged where that was before its start.
+    """Return the interval, counted from a run at that moment; unchanged where that was before its start.
 
     Raises `InvalidSchedule` where the interval was not given as a start and a period.
     """
@@ -81,7 +81,7 @@ def counted_from(schedule: Repeating, last_run: Moment) -> Repeating:
 def stepping(
     anchor: Stamp, period: Duration, bounds: Bounds, rules: ZoneRules, month_end: MonthEnd = MonthEnd.CLAMP
 ) -> Zoned:
-    """The moments anchor + n × period for all n within the bounds."""
+    """Return the moments anchor + n × period for all n within the bounds."""
     zone = anchor.zone_in(rules.zone)
     if not (period.months or period.days):
         return _exactly(ExactSteps(anchor.moment_in(zone), period.exact), bounds)
@@ -100,7 +100,7 @@ def _between(repeats: int | None, start: Stamp, end: Stamp, rules: ZoneRules) ->
 
 
 def _exactly(steps: Steps, bounds: Bounds) -> Zoned:
-    """The moments of steps that are counted in UTC."""
+    """Return the moments of steps that are counted in UTC."""
     return Zoned(Grid(steps, *bounds), "UTC", shift=False, once=False)
 
 

@@ -1,4 +1,4 @@
-"""What every notation of time comes down to: a value that answers "the next moment after t"."""
+"""Protocol of all schedules: values that answer "the next moment after t"."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -12,14 +12,14 @@ from tokimori.clock import Moment
 
 
 class Gap(StrEnum):
-    """What becomes of a fixed time that wall clocks skip: it runs right after the gap, once, or not on that day."""
+    """Rules for a fixed time that wall clocks skip: it runs right after the gap, once, or not on that day."""
 
     SHIFT = "shift"
     SKIP = "skip"
 
 
 class Fold(StrEnum):
-    """What becomes of a fixed time that wall clocks show twice: it runs the first time, or both times."""
+    """Rules for a fixed time that wall clocks show twice: it runs the first time, or both times."""
 
     FIRST = "first"
     BOTH = "both"
@@ -29,15 +29,15 @@ class Schedule(Protocol):
     """A set of moments: an immutable, hashable value. `str` gives the text that `parse_schedule` reads back."""
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one; None when there is none."""
+        """Return the first moment strictly after the given one; None when there is none."""
         ...
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one; None when there is none."""
+        """Return the last moment strictly before the given one; None when there is none."""
         ...
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through, without walking them."""
+        """Count the moments t with after < t <= through, without walking them."""
         ...
 
 
@@ -45,15 +45,15 @@ class OnDemand(Struct, frozen=True):
     """No moments: the job runs when somebody asks."""
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """Always None."""
+        """Return always None."""
         return None
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """Always None."""
+        """Return always None."""
         return None
 
     def count(self, after: Moment, through: Moment) -> int:
-        """Always 0."""
+        """Return always 0."""
         return 0
 
     def __str__(self) -> str:
@@ -68,12 +68,12 @@ class Reboot(OnDemand, frozen=True):
 
 
 def each_moment(schedule: Schedule, after: Moment, through: float = inf) -> Iterator[Moment]:
-    """The moments t with after < t <= through, as far as they are asked for."""
+    """Yield the moments t with after < t <= through, as far as they are asked for."""
     while (found := schedule.next_after(after)) is not None and found <= through:
         yield found
         after = found
 
 
 def next_moments(schedule: Schedule, after: Moment, n: int) -> list[Moment]:
-    """The first `n` moments strictly after the given one, fewer where the schedule ends."""
+    """Return the first `n` moments strictly after the given one, fewer where the schedule ends."""
     return list(islice(each_moment(schedule, after), n))

@@ -40,17 +40,17 @@ class Term(NamedTuple):
     without: tuple[Zoned, ...] = ()
 
     def is_simple(self) -> bool:
-        """Whether its moments of some days are counted faster than they are looked at."""
+        """Return whether its moments of some days are counted faster than they are looked at."""
         return not self.without and not (isinstance(self.part.times, Pieces | Overlapping) and len(self.part.times) > 1)
 
 
 def drifts(term: Term) -> bool:
-    """Whether its moments are not on few fractions of a second."""
+    """Return whether its moments are not on few fractions of a second."""
     return not _fractions_of(term.part, SECOND)
 
 
 def is_fine(term: Term) -> bool:
-    """Whether its moments are those of an interval that is not of whole minutes."""
+    """Return whether its moments are those of an interval that is not of whole minutes."""
     match term.part.times:
         case Grid(steps=ExactSteps() | MixedSteps()):
             return not _is_of_minutes(term.part)
@@ -73,7 +73,7 @@ def check_effort(terms: Sequence[Term]) -> None:
 
 
 def _effort(part: Zoned) -> int:
-    """What a year of it costs, in some tens of microseconds at most."""
+    """Return what a year of it costs, in some tens of microseconds at most."""
     match part.times:
         case Grid(first=first, last=last) if first == last is not None:
             return 2
@@ -98,7 +98,7 @@ class DayByDay:
         self._masks = [(each, mask) for each, mask in masks if mask is not nothing]
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many there are with after < t <= through."""
+        """Count those with after < t <= through."""
         return sum(
             mask(low, high).bit_count()
             for fraction, mask in self._masks
@@ -106,7 +106,7 @@ class DayByDay:
         )
 
     def end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
-        """The first of them, or the last one."""
+        """Return the first of them, or the last one."""
         found = [at for fraction, mask in self._masks for at in self._ends(fraction, mask, after, through, last=last)]
         return max(found, default=None) if last else min(found, default=None)
 
@@ -116,7 +116,7 @@ class DayByDay:
                 yield Moment((low + (bits.bit_length() - 1 if last else lowest(bits))) * self._unit + fraction)
 
     def _spans(self, fraction: int, after: Moment, through: Moment) -> Iterator[tuple[int, int]]:
-        """The days between, as most of the clocks show them: what a clock shows on a whole day is known."""
+        """Yield the days between, as most of the clocks show them: what a clock shows on a whole day is known."""
         unit, a_day = self._unit, DAY // self._unit
         low, stop = (after - fraction) // unit + 1, (through - fraction) // unit + 1
         while low < stop:
@@ -127,7 +127,7 @@ class DayByDay:
 
 
 def count_drifting(terms: Sequence[Term], after: Moment, through: Moment) -> int:
-    """How many of them drift, and lie on none of the fractions of the others."""
+    """Count those that drift, and lie on none of the fractions of the others."""
     bases = [found for term in terms if (found := _drifting(term.part)) is not None]
     if not bases:
         return 0
@@ -138,7 +138,9 @@ def count_drifting(terms: Sequence[Term], after: Moment, through: Moment) -> int
 
 
 def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "UTC") -> int:
-    """A minute where that is fine enough for all times and all clocks of the span, those of `zone` too; or a second."""
+    """Return a minute where that is fine enough for all times and all clocks of the span, those of `zone` too; or a
+    second.
+    """
     parts = {part for term in terms for part in (term.part, *term.without)}
     if not all(map(_is_of_minutes, parts)):
         return SECOND
@@ -147,7 +149,7 @@ def unit_of(terms: Sequence[Term], after: Moment, through: Moment, zone: str = "
 
 
 def _is_odd(zone: str, low: int, high: int) -> bool:
-    """Whether clocks are apart from UTC by odd seconds somewhere there; later years than `LAST_ODD` have no such."""
+    """Return whether clocks are apart from UTC by odd seconds somewhere there; none are in years after `LAST_ODD`."""
     near = stretches_between(zone, low, max(low + 1, min(high, LAST_ODD)))
     return any(stretch.offset % MINUTE or stretch.before % MINUTE for stretch in near)
 
@@ -162,13 +164,13 @@ def _span_of(part: Zoned, after: Moment, through: Moment) -> tuple[str, int, int
 
 
 def all_fractions(terms: Sequence[Term], unit: int) -> Sequence[int]:
-    """The fractions on which any moment may lie that does not drift; 0 is the last of them."""
+    """Return the fractions on which any moment may lie that does not drift; 0 is the last of them."""
     parts = (part for term in terms for part in (term.part, *term.without))
     return sorted({0, *(each for part in parts for each in _fractions_of(part, unit))}, reverse=True)
 
 
 def mask_of_terms(terms: Sequence[Term], unit: int, fraction: int) -> Mask:
-    """The mask of the moments of all terms that lie on the fraction."""
+    """Return the mask of the moments of all terms that lie on the fraction."""
     groups: dict[tuple[Zoned, ...], list[Zoned]] = {}
     for term in terms:
         groups.setdefault(term.without, []).append(term.part)
@@ -192,7 +194,7 @@ def mask_of_terms(terms: Sequence[Term], unit: int, fraction: int) -> Mask:
 
 
 def nothing(_low: int, _high: int) -> int:
-    """The mask of no moments."""
+    """Return the mask of no moments."""
     return 0
 
 
@@ -211,7 +213,7 @@ def _any(parts: Sequence[Zoned], unit: int, fraction: int) -> Mask:
 
 
 def clocks_of(zoned: Zoned) -> tuple[WallClock, ...]:
-    """The clocks whose times it has; none for an interval."""
+    """Return the clocks whose times it has; none for an interval."""
     match zoned.times:
         case WallClock() as clock:
             return (clock,)
@@ -232,7 +234,7 @@ def _is_of_minutes(zoned: Zoned) -> bool:
 
 
 def _fractions_of(zoned: Zoned, unit: int) -> set[int]:
-    """The fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole unit."""
+    """Return the fractions on which the moments lie; none for what drifts. What clocks skip may go to a whole unit."""
     times = zoned.times
     if not isinstance(times, Grid):
         seconds = {clock.seconds.bit_length() - 1 for clock in clocks_of(zoned)}
@@ -249,18 +251,18 @@ def _fractions_of(zoned: Zoned, unit: int) -> set[int]:
 
 
 def _drifting(zoned: Zoned) -> Progression | None:
-    """The moments of an interval that drifts through the parts of a second."""
+    """Return the moments of an interval that drifts through the parts of a second."""
     return progression_of(zoned.times) if isinstance(zoned.times, Grid) and not _fractions_of(zoned, SECOND) else None
 
 
 def _count_between(several: Sequence[Progression], fractions: Sequence[int], after: int, through: int) -> int:
-    """How many moments of the progressions lie on none of the fractions."""
+    """Count the moments of the progressions that lie on none of the fractions."""
     on = ([found for each in several if (found := each.within(SECOND, fraction))] for fraction in fractions)
     return count_any(several, after, through) - sum(count_any(each, after, through) for each in on)
 
 
 def _mask_of(zoned: Zoned, unit: int, fraction: int) -> Mask:
-    """The mask of its moments on the fraction."""
+    """Return the mask of its moments on the fraction."""
     match zoned.times:
         case WallClock() | Pieces() | Overlapping():
             return _clock_mask(zoned, unit, fraction)
@@ -292,7 +294,7 @@ def _progression_mask(found: Progression, unit: int) -> Mask:
 
 
 def _pattern(period: int, count: int) -> int:
-    """A number with `count` bits set, one every `period`."""
+    """Return a number with `count` bits set, one every `period`."""
     bits, have = 1, 1
     while have < count:  # a division would take some milliseconds
         bits |= bits << period * have
@@ -335,7 +337,7 @@ def _clock_mask_at_change(  # noqa: PLR0917
 
 
 def _walked_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
-    """That of few moments, none of which is looked for twice as long as days are asked for in order."""
+    """Return the mask of few moments, none of which is looked for twice as long as days are asked for in order."""
     known: tuple[int, Moment | None] | None = None
 
     def following(moment: int) -> Moment | None:

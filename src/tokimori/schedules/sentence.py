@@ -32,7 +32,7 @@ _ALL_YEARS = (1 << LAST_YEAR - FIRST_YEAR + 1) - 1
 
 
 def sentence(schedule: Schedule) -> str:
-    """What the schedule means. Wall-clock times are those of its zone, which the sentence does not repeat."""
+    """Return the schedule's meaning. Wall-clock times are those of its zone, which the sentence does not repeat."""
     text = _phrase(schedule.base) + _bounds(schedule) if isinstance(schedule, Bounded) else _phrase(schedule)
     return f"{text[0].upper()}{text[1:]}."
 
@@ -127,7 +127,7 @@ def _steps(unit: str, values: Sequence[int], size: int) -> str:
 
 
 def _step(values: Sequence[int], size: int) -> int:
-    """The distance of values that go round evenly from 0 on; 0 where they do not."""
+    """Return the distance of values that go round evenly from 0 on; 0 where they do not."""
     return next((step for step in range(1, size) if size % step == 0 and [*range(0, size, step)] == values), 0)
 
 
@@ -234,12 +234,12 @@ def _period(period: Duration) -> str:
 
 
 def bits_in(bits: int) -> list[int]:
-    """The numbers of the bits that are set."""
+    """Return the numbers of the bits that are set."""
     return [number for number in range(bits.bit_length()) if bits >> number & 1]
 
 
 def listed(texts: Sequence[str], word: str = "and") -> str:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
@@ -254,7 +254,9 @@ def _counted(unit: str, values: Sequence[int]) -> str:
 
 
 def _runs(values: Sequence[int], name: Callable[[int], str], through: str = "to") -> str:
-    """The names of the values; three and more in a row as `first to last`, many at one distance as `a, b, … z`."""
+    """Return the names of the values; three and more in a row as `first to last`, many at one distance as `a, b, …
+    z`.
+    """
     steps = {later - earlier for earlier, later in pairwise(values)}
     if len(values) > _MOST_CLOCK_TIMES and len(steps) == 1 and steps != {1}:
         return f"{name(values[0])}, {name(values[1])}, … {name(values[-1])}"

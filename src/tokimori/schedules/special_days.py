@@ -9,7 +9,7 @@ class LastDay(Struct, frozen=True, order=True):
     before: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
         return max(length - self.before, 0)
 
     def __str__(self) -> str:
@@ -22,7 +22,7 @@ class LastWorkday(Struct, frozen=True, order=True):
     before: int = 0
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
         return _nearest_workday(length - self.before, length, first) if self.before < length else 0
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class NearestWorkday(Struct, frozen=True, order=True):
     near: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
         return _nearest_workday(self.near, length, first) if self.near <= length else 0
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class NthWeekday(Struct, frozen=True, order=True):
     nth: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday; 0 where it has none."""
+        """Return the day of a month of that length whose 1st has that weekday; 0 where it has none."""
         day = 1 + (self.weekday - first) % 7 + 7 * (self.nth - 1)
         return day if day <= length else 0
 
@@ -63,7 +63,7 @@ class LastWeekday(Struct, frozen=True, order=True):
     weekday: int
 
     def day(self, length: int, first: int) -> int:
-        """The day of a month of that length whose 1st has that weekday."""
+        """Return the day of a month of that length whose 1st has that weekday."""
         return length - (first + length - 1 - self.weekday) % 7
 
     def __str__(self) -> str:

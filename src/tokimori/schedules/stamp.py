@@ -19,13 +19,13 @@ class Stamp(Struct, frozen=True):
     offset: str | None
 
     def zone_in(self, zone: str) -> str:
-        """The zone whose wall clock is meant: the job's, unless the text has an offset."""
+        """Return the zone whose wall clock is meant: the job's, unless the text has an offset."""
         if self.offset is None:
             return zone
         return "UTC" if self.offset == "Z" else self.offset
 
     def moment_in(self, zone: str) -> int:
-        """The moment that is meant, for a job of that zone."""
+        """Return the moment that is meant, for a job of that zone."""
         return moment_of(self.wall, self.zone_in(zone))
 
     def __str__(self) -> str:

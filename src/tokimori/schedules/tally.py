@@ -1,4 +1,4 @@
-"""How many bits many large numbers have together."""
+"""Number of bits that many large numbers have together."""
 
 
 class Tally:
@@ -13,7 +13,7 @@ class Tally:
         """Those of each row count twice as much as those of the one before."""
 
     def add(self, number: int, row: int = 0) -> None:
-        """One more number, whose bits count 2**row times."""
+        """Add one more number, whose bits count 2**row times."""
         if row == len(self._rows):
             self._rows.append([])
         held = self._rows[row]
@@ -25,5 +25,5 @@ class Tally:
             self.add(twice, row + 1)
 
     def bits(self) -> int:
-        """Of all that were added."""
+        """Count the bits of all that were added."""
         return sum(number.bit_count() << row for row, held in enumerate(self._rows) for number in held)

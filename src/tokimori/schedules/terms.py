@@ -1,5 +1,5 @@
-"""How many moments terms have in a span, and which is the first or the last: what is far from a change of the clocks is
-looked at in rows of days, the rest day by day.
+"""Moments of terms in a span: how many, the first and the last. Days far from a change of the clocks are looked at in
+rows, the rest day by day.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +28,13 @@ class Terms:
         self._drifts = any(map(drifts, terms))
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         daily = self._daily(after, through)
         total = sum(self._count(piece, daily) for piece in self._pieces(after, through))
         return total + self._drifting(after, through)
 
     def end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
-        """The first of these moments, or the last one."""
+        """Return the first of these moments, or the last one."""
         pieces, daily = self._pieces(after, through), self._daily(after, through)
         for piece in reversed([*pieces]) if last else pieces:
             found = self._end(piece, daily, last=last)
@@ -48,7 +48,7 @@ class Terms:
     # Pieces
 
     def _pieces(self, after: Moment, through: Moment) -> Iterator[_Piece]:
-        """The span in pieces, in order: rows of days where the offset is known, and what lies between them."""
+        """Yield the span in pieces, in order: rows of days where the offset is known, and what lies between them."""
         at = after
         if self._zone is not None:
             for first, stop, offset in plain_days(self._zone, after, through):
@@ -95,6 +95,6 @@ class Terms:
 
 
 def zones_of(terms: Sequence[Term]) -> set[str]:
-    """The zones whose clocks the terms go by; intervals and moments of a fixed offset go by none."""
+    """Return the zones whose clocks the terms go by; intervals and moments of a fixed offset go by none."""
     parts = [part for term in terms for part in (term.part, *term.without)]
     return {part.zone for part in parts if fixed_offset(part.zone) is None or clocks_of(part)}

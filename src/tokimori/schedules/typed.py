@@ -19,7 +19,7 @@ _ALLOWED = "a time such as 2030-01-01T00:00:00Z, without an offset in the zone; 
 
 
 def seconds_in(text: str) -> float | None:
-    """The seconds that such a text says; None where it says none. A month or a year has no length in seconds."""
+    """Return the seconds that such a text says; None where it says none. A month or a year has no length in seconds."""
     lower = text.lower()
     if _SECONDS.match(lower):
         return float(lower)
@@ -30,17 +30,19 @@ def seconds_in(text: str) -> float | None:
 
 
 def told_ago(field: str, text: str, now: Moment) -> str:
-    """The text of a moment that is mostly past: a length says how long ago. A time without offset stays without one."""
+    """Return the text of a moment that is mostly past: a length says how long ago. A time without offset stays without
+    one.
+    """
     return _told(field, text, now, -1)
 
 
 def told_ahead(field: str, text: str, now: Moment) -> str:
-    """The text of a moment that is mostly to come: a length says how long from now."""
+    """Return the text of a moment that is mostly to come: a length says how long from now."""
     return _told(field, text, now, 1)
 
 
 def _told(field: str, text: str, now: Moment, sign: int) -> str:
-    """The text as every door takes it. Raises `InvalidInput`, which says what else a command line takes."""
+    """Return the text as every door takes it. Raises `InvalidInput`, which says what else a command line takes."""
     given = text.strip()
     allowed = f"{_ALLOWED}; or {'how long ago: 7d, 1h30m' if sign < 0 else 'how long from now: 2h, 1d12h'}"
     seconds = None if given.isdecimal() else seconds_in(given)

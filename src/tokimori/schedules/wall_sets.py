@@ -43,19 +43,19 @@ class Pieces:
         return len(self.pieces)
 
     def at_or_after(self, wall: int) -> int | None:
-        """The first time at or after the given one."""
+        """Return the first time at or after the given one."""
         return _first_of(self.pieces, wall)
 
     def at_or_before(self, wall: int) -> int | None:
-        """The last time at or before the given one."""
+        """Return the last time at or before the given one."""
         return _last_of(self.pieces, wall)
 
     def has(self, wall: int) -> bool:
-        """Whether the time is one of them."""
+        """Return whether the time is one of them."""
         return any(piece.has(wall) for piece in self.pieces)
 
     def count(self, low: int, high: int) -> int:
-        """How many times t there are with low <= t < high."""
+        """Count the times t with low <= t < high."""
         return sum(piece.count(low, high) for piece in self.pieces)
 
 
@@ -71,24 +71,24 @@ class Overlapping:
         return len(self.clocks)
 
     def at_or_after(self, wall: int) -> int | None:
-        """The first time at or after the given one."""
+        """Return the first time at or after the given one."""
         return _first_of(self.clocks, wall)
 
     def at_or_before(self, wall: int) -> int | None:
-        """The last time at or before the given one."""
+        """Return the last time at or before the given one."""
         return _last_of(self.clocks, wall)
 
     def has(self, wall: int) -> bool:
-        """Whether the time is one of them."""
+        """Return whether the time is one of them."""
         return any(clock.has(wall) for clock in self.clocks)
 
     def count(self, low: int, high: int) -> int:
-        """How many times t there are with low <= t < high."""
+        """Count the times t with low <= t < high."""
         return DayMasks(self.clocks).count(-(-low // SECOND), -(-high // SECOND))
 
 
 def _first_of(clocks: tuple[WallClock, ...], wall: int) -> int | None:
-    """The first time of any of them at or after the given one: on its day, where most are found, or later."""
+    """Return the first time of any of them at or after the given one: on its day, where most are found, or later."""
     if len(clocks) > _FEW_CLOCKS:
         day = -(-wall // SECOND) // _DAY
         today = [at for clock in clocks if clock.days.has(day) and (at := clock.at_or_after(wall)) is not None]
@@ -98,7 +98,7 @@ def _first_of(clocks: tuple[WallClock, ...], wall: int) -> int | None:
 
 
 def _last_of(clocks: tuple[WallClock, ...], wall: int) -> int | None:
-    """The last time of any of them at or before the given one: on its day, or earlier."""
+    """Return the last time of any of them at or before the given one: on its day, or earlier."""
     if len(clocks) > _FEW_CLOCKS:
         day = wall // SECOND // _DAY
         today = [at for clock in clocks if clock.days.has(day) and (at := clock.at_or_before(wall)) is not None]
@@ -119,7 +119,7 @@ class DayMasks:
         self._masks: dict[int, int] = {0: 0}
 
     def shown(self, low: int, high: int) -> int:
-        """The seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
+        """Return the seconds t with low <= t < high that any of the clocks names, as bits; bit 0 is low."""
         if high - low == self._a_day and low % self._a_day == 0:
             return self._of_kind(self._kind(low // self._a_day))
         bits = 0
@@ -130,15 +130,15 @@ class DayMasks:
         return bits & (1 << high - low) - 1
 
     def days(self, first: int, stop: int) -> list[int]:
-        """Which of the clocks have each of the days first <= d < stop, as bits."""
+        """Return which of the clocks have each of the days first <= d < stop, as bits."""
         return [self._kind(day) for day in range(first, stop)]
 
     def times(self, clocks: int) -> bytes:
-        """The times of a day on which these clocks are."""
+        """Return the times of a day on which these clocks are."""
         return self._of_kind(clocks).to_bytes(self._a_day // 8, "little")
 
     def count(self, first: int, stop: int) -> int:
-        """How many seconds t with first <= t < stop they name."""
+        """Count the seconds t with first <= t < stop that they name."""
         first, stop = max(first, FIRST_DAY * self._a_day), min(stop, (LAST_DAY + 1) * self._a_day)
         if first >= stop:
             return 0
@@ -156,7 +156,7 @@ class DayMasks:
         return total
 
     def _kind(self, day: int) -> int:
-        """Which of the clocks have the day, as bits."""
+        """Return which of the clocks have the day, as bits."""
         if not FIRST_DAY <= day <= LAST_DAY:
             return 0
         if not self._start <= day < self._start + len(self._kinds):
@@ -165,7 +165,7 @@ class DayMasks:
         return self._kinds[day - self._start]
 
     def _of_month(self, year: int, month: int) -> list[int]:
-        """The kind of each day of the month."""
+        """Return the kind of each day of the month."""
         length = month_length(year, month)
         days = {0: (1 << length) - 1}
         for number, clock in enumerate(self._clocks):
@@ -192,7 +192,7 @@ class DayMasks:
 
 
 def times_of(clocks: Iterable[WallClock]) -> Pieces | Overlapping:
-    """The times of any of the clocks."""
+    """Return the times of any of the clocks."""
     joined = _joined(clocks)
     pieces: tuple[WallClock, ...] = ()
     looks = _FEW_LOOKS
@@ -206,7 +206,9 @@ def times_of(clocks: Iterable[WallClock]) -> Pieces | Overlapping:
 
 
 def minus(pieces: Iterable[WallClock], taken: Iterable[WallClock]) -> tuple[WallClock, ...]:
-    """The times of the pieces that are not in `taken`. Raises `InvalidSchedule` where they overlap in too many ways."""
+    """Return the times of the pieces that are not in `taken`. Raises `InvalidSchedule` where they overlap in too many
+    ways.
+    """
     left = _without(tuple(pieces), _joined(taken), _MOST_LOOKS)
     if left is None:
         message = "schedule: its members overlap in too many ways"
@@ -216,7 +218,9 @@ def minus(pieces: Iterable[WallClock], taken: Iterable[WallClock]) -> tuple[Wall
 
 
 def _joined(clocks: Iterable[WallClock]) -> list[WallClock]:
-    """The same times in fewer clocks: those that differ in their minutes alone, or their seconds alone, are one."""
+    """Return the same times in fewer clocks: those that differ in their minutes alone, or their seconds alone, are
+    one.
+    """
     minutes: dict[tuple[Days, int], int] = {}
     for clock in clocks:
         minutes[clock.days, clock.seconds] = minutes.get((clock.days, clock.seconds), 0) | clock.minutes
@@ -227,7 +231,7 @@ def _joined(clocks: Iterable[WallClock]) -> list[WallClock]:
 
 
 def _without(pieces: tuple[WallClock, ...], taken: Sequence[WallClock], looks: int) -> tuple[WallClock, ...] | None:
-    """What is left, which may grow with each pair that is compared; None where more than `looks` pairs would be."""
+    """Return what is left, which may grow with each pair that is compared; None if more than `looks` pairs would be."""
     for clock in taken:
         looks -= len(pieces)
         if looks < 0:
@@ -237,7 +241,7 @@ def _without(pieces: tuple[WallClock, ...], taken: Sequence[WallClock], looks: i
 
 
 def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
-    """What is left of a piece: its other days; on the days of both, its other minutes; in these, its other seconds."""
+    """Return what is left of a piece: its other days; on common days its other minutes; in these its other seconds."""
     if not (piece.minutes & taken.minutes and piece.seconds & taken.seconds):
         return [piece]
     both = in_both(piece.days, taken.days)
@@ -251,7 +255,7 @@ def _minus_one(piece: WallClock, taken: WallClock) -> list[WallClock]:
 
 @lru_cache(maxsize=256)
 def _seconds_of_day(minutes: int, seconds: int) -> int:
-    """The seconds of a day, eight minutes (60 bytes) at a time."""
+    """Return the seconds of a day, eight minutes (60 bytes) at a time."""
     known: dict[int, bytes] = {}
     parts = []
     for eight in minutes.to_bytes(180, "little"):

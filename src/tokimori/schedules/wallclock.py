@@ -21,7 +21,7 @@ class WallClock(Struct, frozen=True):
     seconds: int
 
     def at_or_after(self, wall: int) -> int | None:
-        """The first time at or after the given one (microseconds)."""
+        """Return the first time at or after the given one (microseconds)."""
         day, second = divmod(-(-wall // SECOND), _DAY)
         found = self.days.at_or_after(day)
         if found == day:
@@ -38,7 +38,7 @@ class WallClock(Struct, frozen=True):
         return (found * _DAY + lowest(self.minutes) * 60 + lowest(self.seconds)) * SECOND
 
     def at_or_before(self, wall: int) -> int | None:
-        """The last time at or before the given one (microseconds)."""
+        """Return the last time at or before the given one (microseconds)."""
         day, second = divmod(wall // SECOND, _DAY)
         found = self.days.at_or_before(day)
         if found == day:
@@ -54,21 +54,21 @@ class WallClock(Struct, frozen=True):
         return (found * _DAY + (self.minutes.bit_length() - 1) * 60 + self.seconds.bit_length() - 1) * SECOND
 
     def has(self, wall: int) -> bool:
-        """Whether the time (microseconds) is one of them."""
+        """Return whether the time (microseconds) is one of them."""
         minute, second = divmod(wall // SECOND, 60)
         if wall % SECOND or not (self.minutes >> minute % 1440 & 1 and self.seconds >> second & 1):
             return False
         return self.days.has(minute // 1440)
 
     def count(self, low: int, high: int) -> int:
-        """How many times t there are with low <= t < high."""
+        """Count the times t with low <= t < high."""
         first_day, first_second = divmod(-(-low // SECOND), _DAY)
         last_day, last_second = divmod(-(-high // SECOND), _DAY)
         whole = self.days.count(first_day, last_day) * self.minutes.bit_count() * self.seconds.bit_count()
         return whole + self._count_before(last_day, last_second) - self._count_before(first_day, first_second)
 
     def _count_before(self, day: int, second: int) -> int:
-        """How many times there are on the day before its given second."""
+        """Count the times on the day before its given second."""
         if second == 0 or not self.days.count(day, day + 1):
             return 0
         minute, second = divmod(second, 60)
@@ -77,7 +77,7 @@ class WallClock(Struct, frozen=True):
 
 
 def minutes_of_day(hours: int, minutes: int) -> int:
-    """The minutes of the day as bits, from the hours (24 bits) and the minutes of the hour (60 bits)."""
+    """Return the minutes of the day as bits, from the hours (24 bits) and the minutes of the hour (60 bits)."""
     if hours == _ALL_HOURS:
         return minutes * _EVERY_HOUR
     bits = 0

@@ -27,19 +27,19 @@ class WallTimes(Protocol):
     """A set of times as wall clocks show them: microseconds since 1970-01-01T00:00 on that clock, without a zone."""
 
     def at_or_after(self, wall: int) -> int | None:
-        """The first time at or after the given one."""
+        """Return the first time at or after the given one."""
         ...
 
     def at_or_before(self, wall: int) -> int | None:
-        """The last time at or before the given one."""
+        """Return the last time at or before the given one."""
         ...
 
     def has(self, wall: int) -> bool:
-        """Whether the time is one of them."""
+        """Return whether the time is one of them."""
         ...
 
     def count(self, low: int, high: int) -> int:
-        """How many times t there are with low <= t < high."""
+        """Count the times t with low <= t < high."""
         ...
 
 
@@ -56,7 +56,7 @@ class Zoned(Struct, frozen=True):
     once: bool
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         start, end, offset, _ = stretch_at(self.zone, moment)
         if moment > start + OVERLAP:  # mostly no clock has changed of late, nor does one before the next time
             wall = self.times.at_or_after(moment + 1 + offset)
@@ -65,7 +65,7 @@ class Zoned(Struct, frozen=True):
         return self._search(moment, _IN_VAIN)
 
     def is_never_by_rule(self) -> bool:
-        """Whether there is no moment from when on all years of a kind are the same."""
+        """Return whether there is no moment from when on all years of a kind are the same."""
         return self._search(Moment(_same_from(self.zone) - 1), _NEVER) is None
 
     def _search(self, moment: Moment, in_vain: int) -> Moment | None:
@@ -101,7 +101,7 @@ class Zoned(Struct, frozen=True):
         return None
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         at: int = moment - 1
         high, wall = 0, None
         by_rule, rule = 0, _same_from(self.zone)
@@ -132,7 +132,7 @@ class Zoned(Struct, frozen=True):
                 at, by_rule = min(at, rule - 1), 0
 
     def names(self, moment: Moment) -> bool:
-        """Whether the moment is one of them."""
+        """Return whether the moment is one of them."""
         start, _, offset, before = stretch = stretch_at(self.zone, moment)
         if moment == start and self.shifts(stretch):
             return True
@@ -141,7 +141,7 @@ class Zoned(Struct, frozen=True):
         return self.times.has(moment + offset)
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         after, through = narrowed(self, after, through)
         first, stop = after + 1, through + 1
         if first >= stop:
@@ -158,7 +158,7 @@ class Zoned(Struct, frozen=True):
         return total
 
     def shifts(self, stretch: Stretch) -> bool:
-        """Whether the stretch begins with a gap that skipped a time, so that its start is a moment."""
+        """Return whether the stretch begins with a gap that skipped a time, so that its start is a moment."""
         if not self.shift or stretch.before >= stretch.offset:
             return False
         wall = self.times.at_or_after(stretch.start + stretch.before)
@@ -183,15 +183,15 @@ class ZonedSchedule:
     moments: Zoned = field(repr=False, compare=False)
 
     def next_after(self, moment: Moment) -> Moment | None:
-        """The first moment strictly after the given one."""
+        """Return the first moment strictly after the given one."""
         return self.moments.next_after(moment)
 
     def last_before(self, moment: Moment) -> Moment | None:
-        """The last moment strictly before the given one."""
+        """Return the last moment strictly before the given one."""
         return self.moments.last_before(moment)
 
     def count(self, after: Moment, through: Moment) -> int:
-        """How many moments t there are with after < t <= through."""
+        """Count the moments t with after < t <= through."""
         return self.moments.count(after, through)
 
 
@@ -203,7 +203,7 @@ class ZoneRules(Struct, frozen=True):
     fold: Fold = Fold.FIRST
 
     def moments(self, times: WallTimes, zone: str | None = None, *, fixed: bool = True) -> Zoned:
-        """The moments of the times, in `zone` if the text names one; the rules apply to `fixed` times only."""
+        """Return the moments of the times, in `zone` if the text names one; the rules apply to `fixed` times only."""
         zone = zone or self.zone
         fixed = fixed and zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
         return Zoned(times, zone, shift=fixed and self.gap is Gap.SHIFT, once=fixed and self.fold is Fold.FIRST)

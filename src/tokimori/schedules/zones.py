@@ -54,7 +54,9 @@ class _Known(NamedTuple):
 
 
 def stretch_at(zone: str, moment: int) -> Stretch:
-    """The stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as `+02:00`."""
+    """Return the stretch of the zone that holds the moment; `zone` is an IANA name or a fixed offset such as
+    `+02:00`.
+    """
     known = _known(zone)
     if moment < known.until:
         return known.stretches[bisect_right(known.starts, moment) - 1]
@@ -70,7 +72,7 @@ def rule_from(zone: str) -> int:
 
 
 def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
-    """The stretches of the zone that cover low <= t < high, in order."""
+    """Yield the stretches of the zone that cover low <= t < high, in order."""
     stretch = stretch_at(zone, low)
     while stretch.end < min(high, FOREVER):
         yield stretch
@@ -79,7 +81,7 @@ def stretches_between(zone: str, low: int, high: int) -> Iterator[Stretch]:
 
 
 def check_zone(name: object, *, field: str = "time_zone") -> str:
-    """The name, if it is one of the IANA time zones, spelt exactly so. Raises `InvalidInput`."""
+    """Return the name, if it is one of the IANA time zones, spelt exactly so. Raises `InvalidInput`."""
     names = _names()
     if isinstance(name, str) and name in names:
         return name
@@ -99,7 +101,7 @@ def _zone_hint(name: str) -> str:
 
 
 def tzdata_version() -> str:
-    """The version of the time zone data by which this program reckons, such as `2025b`: a later one sorts later.
+    """Return the version of the time zone data by which this program reckons, such as `2025b`: a later one sorts later.
 
     It is that of the Python package tzdata, the only source of `zone_info`.
     """
@@ -109,7 +111,7 @@ def tzdata_version() -> str:
 
 @lru_cache(maxsize=1024)
 def zone_info(name: str) -> ZoneInfo:
-    """The zone as the package tzdata has it. Raises `InvalidInput` for an unknown name.
+    """Return the zone as the package tzdata has it. Raises `InvalidInput` for an unknown name.
 
     `ZoneInfo(name)` would read the system's zone files first. They are often of another version than the package, with
     which they share no number that could be recorded, and of another one on every node: two nodes would disagree about
@@ -120,7 +122,7 @@ def zone_info(name: str) -> ZoneInfo:
 
 
 def on_clocks(zone: str, moment: Moment) -> datetime:
-    """The moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999.
+    """Return the moment as clocks of the zone show it; in UTC where they show a year before 1 or after 9999.
 
     So, too, where nothing is known of the zone here: a machine with newer rules may have added a job in it, and
     whatever else a list shows is no less true.
@@ -134,7 +136,7 @@ def on_clocks(zone: str, moment: Moment) -> datetime:
 
 
 def clock_text(moment: Moment, zone: str) -> str:
-    """The moment on the clocks of a zone, with its offset."""
+    """Return the moment on the clocks of a zone, with its offset."""
     precision = "milliseconds" if moment % 1_000_000 else "seconds"
     return on_clocks(zone, moment).isoformat(" ", precision)
 
@@ -145,7 +147,7 @@ def _file_of(name: str) -> IO[bytes]:
 
 @lru_cache(maxsize=1)
 def _names() -> frozenset[str]:
-    """All names of the tzdata package: looked up, never tried as a path. `Factory` is its name for "not set"."""
+    """Return all names of the tzdata package: looked up, never tried as a path. `Factory` is its name for "not set"."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split()) - {"Factory"}
 
 
@@ -165,7 +167,7 @@ class _Change(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _known(zone: str) -> _Known:
-    """What the file of the zone lists, the year of its last entry and the next one's first change included."""
+    """Return the entries of the zone's file, the year of its last one and the next one's first change included."""
     fixed = fixed_offset(zone)
     if fixed is not None:
         return _Known((-FOREVER,), (Stretch(-FOREVER, FOREVER, fixed, fixed),), FOREVER)
@@ -184,7 +186,7 @@ def _known(zone: str) -> _Known:
 
 
 def _stretches(changes: Sequence[_Change]) -> Iterator[Stretch]:
-    """What lies between the changes."""
+    """Yield the stretches between the changes."""
     for change, following in pairwise(changes):
         yield Stretch(change.at, following.at, change.offset, change.before)
 
@@ -195,14 +197,16 @@ def _endless(change: _Change) -> Stretch:
 
 @lru_cache(maxsize=8192)
 def _of_year(zone: str, year: int) -> tuple[Stretch, ...]:
-    """The stretches that cover a year for which the zone's rule holds."""
+    """Return the stretches that cover a year for which the zone's rule holds."""
     changes = [change for at in (year - 1, year, year + 1) for change in _yearly(zone, at)]
     stretches = tuple(_stretches(changes))
     return stretches if year < _LAST_YEAR else (*stretches, _endless(changes[-1]))
 
 
 def _yearly(zone: str, year: int) -> tuple[_Change, ...]:
-    """The changes of a year for which the rule holds: years of the same length and first weekday have the same."""
+    """Return the changes of a year for which the rule holds: years of the same length and first weekday have the
+    same.
+    """
     if year > _LAST_YEAR:
         return ()
     start = _second_of(year)
@@ -213,7 +217,7 @@ def _yearly(zone: str, year: int) -> tuple[_Change, ...]:
 
 @lru_cache(maxsize=8192)
 def _of_kind(zone: str, length: int, weekday: int) -> tuple[_Change, ...]:
-    """The changes of such a year of the rule, counted from its start."""
+    """Return the changes of such a year of the rule, counted from its start."""
     info, year = zone_info(zone), _last_listed(zone) + 1
     while (start := _second_of(year)) // 86_400 % 7 != weekday or _second_of(year + 1) - start != length:
         year += 1
@@ -222,7 +226,7 @@ def _of_kind(zone: str, length: int, weekday: int) -> tuple[_Change, ...]:
 
 
 def _found_in(info: ZoneInfo, year: int) -> Iterator[int]:
-    """The seconds of a year at which the offset changes."""
+    """Yield the seconds of a year at which the offset changes."""
     stop = _second_of(year + 1) - 1
     low = _second_of(year) - 1
     offset = _offset(info, low * SECOND)
@@ -238,7 +242,7 @@ def _change(info: ZoneInfo, second: int) -> _Change:
 
 
 def _change_within(info: ZoneInfo, low: int, high: int) -> int:
-    """The second within low < t <= high at which the offset of `low` ends, by halving."""
+    """Return the second within low < t <= high at which the offset of `low` ends, by halving."""
     offset = _offset(info, low * SECOND)
     while high - low > 1:
         middle = (low + high) // 2
@@ -251,12 +255,14 @@ def _change_within(info: ZoneInfo, low: int, high: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _last_listed(zone: str) -> int:
-    """The year of the last change that the zone's file lists."""
+    """Return the year of the last change that the zone's file lists."""
     return max((_year_of(second) for second in _listed(zone)[-1:]), default=1970)
 
 
 def _listed(zone: str) -> Sequence[int]:
-    """The seconds that the zone's file lists (RFC 8536): those of its second part, behind an older form of the same."""
+    """Return the seconds that the zone's file lists (RFC 8536): those of its second part, behind an older form of the
+    same.
+    """
     with _file_of(zone) as file:
         data = file.read()
     utc, standard, leaps, times, types, letters = unpack_from(">6l", data, 20)
@@ -266,7 +272,7 @@ def _listed(zone: str) -> Sequence[int]:
 
 
 def _second_of(year: int) -> int:
-    """The second at which the year starts in UTC."""
+    """Return the second at which the year starts in UTC."""
     return (date(year, 1, 1).toordinal() - _EPOCH) * 86_400
 
 
@@ -285,7 +291,7 @@ def _offset(info: ZoneInfo, moment: int) -> int:
 
 
 def fixed_offset(zone: str) -> int | None:
-    """How far clocks of UTC or a fixed offset are ahead; None for a zone by name."""
+    """Return how far clocks of UTC or a fixed offset are ahead; None for a zone by name."""
     if zone == "UTC":
         return 0
     found = _FIXED_OFFSET.match(zone) if zone[0] in "+-" else None

@@ -1,1 +1,1 @@
-"""What users ask for: it is checked and carried out here."""
+"""Operations that users ask for: they are checked and carried out here."""

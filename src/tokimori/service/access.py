@@ -1,4 +1,4 @@
-"""Who asks, and of which jobs, runs and queues he may know."""
+"""Identity and scope of a caller."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,7 +57,7 @@ _OF: Mapping[str, str] = MappingProxyType({"": "job", "claims": "run", "orders":
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """What somebody at a door may do. `author` is recorded with his orders.
+    """Rights of a caller. `author` is recorded with his orders.
 
     `is_owner`: he brought the node's secret, and not a token; such a program may say itself who orders.
     """
@@ -79,7 +79,7 @@ def access_of(token: AccessToken) -> Access:
 
 
 def needs_role(role: Role, what: str, access: Access) -> Forbidden:
-    """The refusal of what the role of a token does not include."""
+    """Return the refusal of what the role of a token does not include."""
     doing = "Reading" if role is Role.READ else _DOING.get(what) or _doing(*what.rpartition(".")[::2])
     return Forbidden(
         f"Your token may only {access.role}. {doing} needs the role {role}.",
@@ -97,7 +97,7 @@ def _doing(part: str, verb: str) -> str:
 
 
 def out_of_scope(what: str, value: object = None) -> Forbidden:
-    """The refusal of what a token of some jobs or queues does not reach."""
+    """Return the refusal of what a token of some jobs or queues does not reach."""
     return Forbidden(
         f"{what}: it is not within the jobs and queues of this token",
         field="scope",
@@ -107,12 +107,12 @@ def out_of_scope(what: str, value: object = None) -> Forbidden:
 
 
 def no_job(job_id: object) -> NotFound:
-    """The answer to who asks for a job that is not there, or not within his scope."""
+    """Return the answer to who asks for a job that is not there, or not within his scope."""
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
 class Sight:
-    """What of a service is within a scope."""
+    """View of a service within a scope."""
 
     def __init__(self, service: Service, scope: Scope) -> None:
         self._service = service
@@ -120,11 +120,11 @@ class Sight:
         self.sees_run = sight_of_runs(scope, service.get)
 
     def sees(self, job: Job) -> bool:
-        """Whether the job is within it."""
+        """Return whether the job is in scope."""
         return self.scope.has(job.id, job.definition.queue)
 
     async def sees_id(self, job_id: str) -> bool:
-        """Whether the job of this id is within it; one that there is not is in no queue."""
+        """Return whether the job of this id is in scope; a job that does not exist is in no queue."""
         if self.scope.is_everything:
             return True
         checked = check_job_id(job_id)
@@ -175,7 +175,7 @@ class Sight:
         return self.scope.has(checked, queue)
 
     async def of_why(self, why: Why) -> Why:
-        """The answer without the holders that are not within it: these are only counted."""
+        """Return the answer without the holders that are not within it: these are only counted."""
         return replace(why, reasons=tuple([await self._of_reason(reason) for reason in why.reasons]))
 
     async def _of_reason(self, reason: Reason) -> Reason:
@@ -204,23 +204,23 @@ class Asked(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, or their defaults. Raises `TypeError` for a wrong call."""
+        """Return the arguments by name, or their defaults. Raises `TypeError` for a wrong call."""
         bound = _signature(self.method).bind(*self.args, **self.kwargs)
         bound.apply_defaults()
         return bound.arguments
 
     def argument(self, name: str) -> Any:
-        """The argument of that name, or its default. Raises `TypeError` for a wrong call."""
+        """Return the argument of that name, or its default. Raises `TypeError` for a wrong call."""
         return self.arguments[name]
 
     @property
     def subject(self) -> str:
-        """The name of the first argument."""
+        """Return the name of the first argument."""
         return next(iter(_signature(self.method).parameters))
 
     @property
     def first(self) -> Any:
-        """The first argument: what the call is about."""
+        """Return the first argument: what the call is about."""
         return self.argument(self.subject)
 
 

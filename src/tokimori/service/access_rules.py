@@ -53,7 +53,7 @@ _Listed = TypeVar("_Listed")
 
 
 async def _shared(asked: Asked) -> Any:
-    """It says nothing of single jobs, or the service itself asks for leave: see `judge_of`."""
+    """Allow a method about no single job, or one that asks for leave itself: see `judge_of`."""
     return await asked.go()
 
 
@@ -62,7 +62,7 @@ _of_expectation = reads(Sight.sees_expectation, no_job)
 
 
 async def _shown(asked: Asked) -> Shown:
-    """A job with what is around it. Of edges that others declare, only those between jobs within the scope."""
+    """Return a job with what is around it. Of edges that others declare, only those between jobs within the scope."""
     found: Shown = await _of_job(asked)
     own, facts = found.facts.job.id, found.facts
     others = {job for edge in facts.edges if edge.declared_by != own for job in (edge.parent, edge.child)} - {own}
@@ -107,7 +107,7 @@ async def _task_log(asked: Asked) -> Any:
 
 
 async def _named(asked: Asked) -> list[Any]:
-    """Expectations, and alarms: their names are ids of jobs, or of what runs elsewhere, which is in no queue."""
+    """Return expectations or alarms in scope: their names are ids of jobs, or of what runs elsewhere, in no queue."""
     listed = asked.service.alarms if asked.name == "alarms" else asked.service.expectations.list
     return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_expectation(each.name))
 
@@ -119,7 +119,7 @@ async def _by_id(
     sees: Callable[[_Listed], Awaitable[bool]],
     most: int = MOST_LISTED,
 ) -> list[_Listed]:
-    """The first ones by id, from where the first of the scope may be to where the last one may be."""
+    """Return the first ones by id, from where the first of the scope may be to where the last one may be."""
     limit, after = checked("limit", asked.argument("limit"), max(most, MOST_LISTED)), asked.argument("after")
     after = None if after is None else check_job_id(after, field="after")
     prefixes = asked.sight.scope.jobs
@@ -148,7 +148,7 @@ async def _upcoming(asked: Asked) -> Any:
 
 
 async def _graph(asked: Asked) -> Any:
-    """The edges between jobs that are both within the scope."""
+    """Return the edges between jobs that are both within the scope."""
     if asked.first is not None and not await asked.sight.sees_id(asked.first):
         raise no_job(asked.first)
     edges = await asked.go()
@@ -161,7 +161,7 @@ async def _job_ids(asked: Asked) -> Any:
 
 
 async def _queues(asked: Asked) -> Any:
-    """Each queue of the scope is asked for by itself: they are few."""
+    """Return each queue of the scope is asked for by itself: they are few."""
     limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
     if (after := asked.argument("after")) is not None:
         check_word("after", after)
@@ -177,7 +177,7 @@ async def _queue(asked: Asked) -> Any:
 
 
 async def _pauses(asked: Asked) -> Any:
-    """Those of everything, which concern everybody, too."""
+    """Return pauses in scope, and that of everything, which concerns everybody."""
     queues = asked.sight.scope
     return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
 
@@ -189,7 +189,7 @@ async def _semaphores(asked: Asked) -> Any:
 
 
 async def _secrets(asked: Asked) -> Any:
-    """Those to which the token has a right of its own: see `judge_of`."""
+    """Return the secrets to which the token has a right of its own: see `judge_of`."""
     return [each for each in await asked.go() if asked.sight.scope.may_name(each.jobs)]
 
 
@@ -199,7 +199,7 @@ async def _events(asked: Asked) -> Any:
 
 
 async def _all_events(asked: Asked) -> Any:
-    """What is in the audit log alone is told to who may read that."""
+    """Return events in scope. Events of the audit log alone are for those who may read it."""
     kind, after, wait, filters = (asked.argument(name) for name in ("kind", "after", "wait", "filters"))
     of_audit = asked.role is Role.ADMIN and asked.sight.scope.is_everything
     events = asked.service.events
@@ -214,7 +214,7 @@ def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
 
 
 async def whole(asked: Asked) -> Any:
-    """It changes what is everybody's."""
+    """Refuse a change of what is everybody's."""
     raise out_of_scope(asked.name)
 
 
@@ -223,14 +223,14 @@ _to_expectation = changes(Sight.sees_expectation, "name")
 
 
 async def _deleted(asked: Asked) -> Any:
-    """A job, and with `cascade` all that run after it."""
+    """Return a job, and with `cascade` all that run after it."""
     if asked.argument("cascade") and not await _sees_all_after(asked):
         raise out_of_scope("cascade: a job that runs after it")
     return await _gone_alone(asked)
 
 
 async def _renamed(asked: Asked) -> Any:
-    """A job gets another id, also in the jobs that name it. If some are of others it is not told which these are."""
+    """Give a job another id, also in the jobs that name it. Which of others' jobs do is not said."""
     if await asked.sight.sees_id(asked.first):
         edges = await asked.service.graph(asked.first)
         for other in {edge.declared_by for edge in edges if asked.first in (edge.parent, edge.child)}:
@@ -240,7 +240,7 @@ async def _renamed(asked: Asked) -> Any:
 
 
 async def _gone_alone(asked: Asked) -> Any:
-    """A job goes, and no other. Where it has to stay, jobs of others are not named."""
+    """Delete a job, and no other. If it has to stay, jobs of others are not named."""
     try:
         return await _gone(asked)
     except Refused as fault:
@@ -264,7 +264,7 @@ async def _sees_all_after(asked: Asked) -> bool:
 
 
 async def _gone(asked: Asked) -> Any:
-    """A job goes, or gets another id. Of a notifier it is not told which jobs of others name it."""
+    """Delete or rename a job. Which of others' jobs name a notifier is not said."""
     try:
         return await _to_job(asked)
     except Refused as fault:
@@ -281,7 +281,7 @@ async def _to_queue(asked: Asked) -> Any:
 
 
 async def _claimed(asked: Asked) -> Any:
-    """Runs of one of its queues: which run comes next of a queue is not for the worker to say."""
+    """Return runs of one of the token's queues: which run of a queue comes next is not for the worker to say."""
     queue = asked.argument("queue")
     if queue is None or not asked.sight.scope.owns_queue(queue):
         raise out_of_scope("queue: which runs come is known by their queue alone, so", queue)

@@ -37,7 +37,7 @@ TO_JOB = changes(Sight.sees_id, "id")
 
 
 async def why(asked: Asked) -> Any:
-    """Who holds what is asked for is told as far as it is within the scope; others are counted."""
+    """Return the holders that are in scope; count the others."""
     found: Why = await (OF_RUN if asked.name == "why_run" else OF_JOB)(asked)
     if not await asked.sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
         return replace(found, reasons=())
@@ -45,7 +45,7 @@ async def why(asked: Asked) -> Any:
 
 
 async def read_run(asked: Asked) -> Any:
-    """A run, without what the job says that has its id now, where that is of others."""
+    """Return a run, without what the job says that has its id now, where that is of others."""
     found: RunDetails = await OF_RUN(asked)
     if await asked.sight.sees_id(found.run.job_id):
         return found
@@ -54,7 +54,7 @@ async def read_run(asked: Asked) -> Any:
 
 
 async def listed_runs(asked: Asked) -> list[Run]:
-    """Runs, newest first. Raises `Refused` where too many runs of others lie between."""
+    """Return runs, newest first. Raises `Refused` if too many runs of others lie between."""
     wanted: RunFilter = asked.first
     try:
         found = await seen_runs(asked.service.list_runs, wanted, asked.sight.sees_run)
@@ -73,7 +73,7 @@ async def _check_there(asked: Asked, job_id: str | None) -> None:
 
 
 async def found_runs(asked: Asked) -> Any:
-    """Runs that are searched for. A job that is named has to be within the scope, or runs of it."""
+    """Return the runs of a search. A job that is named has to be in scope, or runs of it."""
     longest, job_of = asked.argument("longest"), jobs_within(asked.sight.scope, asked.service.get)
     found = await find_runs(asked.service.list_runs, job_of, asked.first, asked.sight.sees_run, longest=longest)
     if not found.runs:
@@ -82,7 +82,7 @@ async def found_runs(asked: Asked) -> Any:
 
 
 async def last_runs(asked: Asked) -> Any:
-    """Of a job whose newest runs are partly of others, those before them, too."""
+    """Return the last runs in scope, also those before newer runs of others."""
     for job_id in {check_job_id(each, field=asked.subject) for each in many(asked.subject, asked.first, "ids of jobs")}:
         await _check_there(asked, job_id)
     found = dict(await asked.go())
@@ -94,7 +94,7 @@ async def last_runs(asked: Asked) -> Any:
 
 
 async def summaries(asked: Asked) -> Any:
-    """Runs as a list shows them. Of a job that is not within the scope it is said that it is gone."""
+    """Return runs as a list shows them. A job that is not in scope counts as gone."""
     for run in many(asked.subject, asked.first, "runs"):
         if isinstance(run, Run) and not await asked.sight.sees_run(run):
             raise no_job(run.job_id)
@@ -149,7 +149,7 @@ async def skips_since_moved(asked: Asked) -> Any:
 
 
 async def retried(asked: Asked) -> Any:
-    """It asks for a run of the job that has the id now."""
+    """Check that a new run may be asked for of the job that has the id now."""
     if await asked.sight.sees_run_id(asked.first):
         old = (await asked.service.get_run(asked.first)).run
         if await asked.sight.sees_id(old.job_id):
@@ -158,14 +158,14 @@ async def retried(asked: Asked) -> Any:
 
 
 async def to_claim(asked: Asked) -> Any:
-    """What was claimed with this token is ended with it, in whichever queue its job is by now."""
+    """Allow whoever claimed a run with this token to end it, in whichever queue its job is by now."""
     if isinstance(asked.part, Claims) and has_claimed(asked.part, asked.first, asked.argument("token")):
         return await asked.go()
     return await TO_RUN(asked)
 
 
 async def requested(asked: Asked) -> Any:
-    """A run of a job, perhaps in the name of another run."""
+    """Return a run of a job, perhaps in the name of another run."""
     requests = many("requests", asked.argument("requests"), "requests") if asked.name == "trigger_many" else []
     named = [each.get("parent") for each in (asked.kwargs, *requests) if isinstance(each, Mapping)]
     for parent in dict.fromkeys(check_uuid(each, field="parent") for each in named if each is not None):

@@ -1,4 +1,4 @@
-"""What jobs that come through a door may do: as which OS user they run, which programs and which services they use."""
+"""Rights of jobs that come over HTTP: OS users, programs and services."""
 
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from tokimori.model.target import Build, Command, Http, Target, Unreadable
 
 
 class Allowed(Struct, frozen=True, kw_only=True):
-    """What the settings of a node allow. Of `commands` and `hosts` empty ones allow every program and every service.
+    """Settings of a node that allow or forbid. Empty `commands` and `hosts` allow every program and every service.
 
     `own_user` is the OS user of the node, `roots` are the names of root. `users` are other users as whom jobs may run.
     """
@@ -75,7 +75,7 @@ class Allowed(Struct, frozen=True, kw_only=True):
             )
 
     def _check_builds(self) -> None:
-        """A build is code that who makes the job has written: it is no program of a list."""
+        """Check a build, which is code that the job's author has written: it is no program of a list."""
         if self.commands:
             raise Forbidden(
                 "build: jobs that come over HTTP run the programs of the setting http.job_commands alone, and a build"

@@ -55,7 +55,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
 
 
 class RetryArguments(TypedDict, total=False):
-    """When a failed attempt is tried again (`Retry`)."""
+    """Retry policy of a job (`Retry`)."""
 
     attempts: int | None
     delay: Span | None
@@ -80,7 +80,7 @@ class ParentArguments(_Parent, total=False):
 
 
 class NotifierArguments(TypedDict, total=False):
-    """What makes a job a notifier (`Notifier`)."""
+    """Terms of a notifier (`Notifier`)."""
 
     subject: str | None
     text: str | None
@@ -90,7 +90,7 @@ class NotifierArguments(TypedDict, total=False):
 
 
 class JobArguments(TypedDict, total=False):
-    """What a user says of a job (`JobFields`)."""
+    """Terms of a job (`JobFields`)."""
 
     schedule: str | None
     time_zone: str | ZoneInfo | None
@@ -164,7 +164,7 @@ class JobArguments(TypedDict, total=False):
 
 
 class CalendarArguments(TypedDict, total=False):
-    """What a user says of a calendar (`Calendar`)."""
+    """Days of a calendar (`Calendar`)."""
 
     description: str | None
     dates: Sequence[str | date] | None
@@ -172,20 +172,20 @@ class CalendarArguments(TypedDict, total=False):
 
 
 class QueueArguments(TypedDict, total=False):
-    """What a set declares of a queue: whether it is paused, and why, which is told when the pause begins."""
+    """Declaration of a queue by a set: whether it is paused, and the reason, which counts when the pause begins."""
 
     paused: Required[bool]
     reason: str | None
 
 
 class SemaphoreArguments(TypedDict):
-    """What a set declares of a semaphore."""
+    """Declaration of a semaphore by a set."""
 
     limit: int
 
 
 class PlainRequest(TypedDict, total=False):
-    """What one of many requests may say (`Request`)."""
+    """One of many requests (`Request`)."""
 
     key: str | None
     payload: Payload | None
@@ -197,7 +197,7 @@ class PlainRequest(TypedDict, total=False):
 
 
 class RequestArguments(TypedDict, total=False):
-    """What a user says of a request beside its key and payload (`Request`)."""
+    """Terms of a request beside its key and payload (`Request`)."""
 
     at: When | Ahead | None
     priority: int | None

@@ -17,6 +17,6 @@ class Aside:
         self._turn = asyncio.Lock()
 
     async def compute(self, work: Callable[[], _T]) -> _T:
-        """What the work, a pure function, answers or raises."""
+        """Return what the work, a pure function, returns or raises."""
         async with self._turn:
             return await asyncio.to_thread(work)

@@ -1,4 +1,4 @@
-"""What all requests have in common: they are checked, and asked again after a lost reply."""
+"""Validation and retry of requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -52,7 +52,7 @@ async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequ
 
 
 async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
-    """All jobs by id, read in pages. `idle`: only enabled jobs that have no next moment."""
+    """Yield all jobs by id, read in pages. `idle`: only enabled jobs that have no next moment."""
     after: JobId | None = None
     while page := await store.list_jobs(after=after, limit=MOST_LISTED, idle=idle):
         for job in page:
@@ -61,14 +61,14 @@ async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
 
 
 def checked(name: str, value: object, most: int, least: int = 1) -> int:
-    """The number itself, if it is from `least` to `most`. Raises `InvalidInput`."""
+    """Return the number itself, if it is from `least` to `most`. Raises `InvalidInput`."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     raise InvalidInput(f"{name}: {value!r} is out of range", field=name, value=value, allowed=f"{least}..{most}")
 
 
 def chosen(kind: type[_Choice], name: str, word: object) -> _Choice:
-    """The member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
+    """Return the member of `kind` that the word names. Raises `InvalidInput` with the words that are allowed."""
     try:
         return kind(str(word))
     except ValueError:

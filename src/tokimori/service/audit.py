@@ -34,7 +34,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 
 class Audit:
-    """Who has changed what. Every method but `record` may raise `StoreError`."""
+    """Audit log. Every method but `record` may raise `StoreError`."""
 
     def __init__(self, store: Documents, now: Now, random: RandomBytes, author: str | None) -> None:
         self._store = store

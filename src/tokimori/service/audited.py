@@ -51,7 +51,7 @@ async def _token(service: Service, name: str) -> object:
 
 
 async def _expectation(service: Service, name: str) -> object:
-    """What is expected, without what was reported."""
+    """Return what is expected, without what was reported."""
     known = await service.expectations.get(name)
     return {"within": known.within, "description": known.description, "queue": known.queue}
 
@@ -63,7 +63,7 @@ async def _secret(service: Service, name: str) -> object:
 
 
 async def _task(service: Service, name: str) -> object:
-    """Which build runs, and what was done with it last."""
+    """Return the running build, and the last action on it."""
     found = await service.tasks.get(name)
     return {
         "build": found.record.current,
@@ -78,7 +78,7 @@ async def _nothing(_: Service, __: object) -> object:
 
 
 async def _by_itself(_: Service, __: object) -> object:
-    """It waits for others when it has changed something, and records that itself before."""
+    """Return None: the method waits for others after its change, and records that itself before."""
     return None
 
 
@@ -148,13 +148,13 @@ class Change(NamedTuple):
 
     @property
     def subject(self) -> object:
-        """What it is about, as it was given."""
+        """Return the subject as it was given."""
         named = next((self.kwargs[name] for name in _SUBJECTS if name in self.kwargs), None)
         return self.args[0] if self.args else named
 
 
 def audited(service: Service) -> Service:
-    """The same service; what is changed through it is in the audit log."""
+    """Return the same service; what is changed through it is in the audit log."""
     return cast(Service, _AuditedService(service))
 
 
@@ -167,7 +167,7 @@ class AuditedPart:
         self._carry_out = carry_out
 
     def __getattr__(self, name: str) -> Any:
-        """The method, whose changes are recorded; whatever else it is as it is."""
+        """Return the method, whose changes are recorded; whatever else it is as it is."""
         method = getattr(self._inner, name)
         full = self._part + name
         if full not in CHANGES or not inspect.iscoroutinefunction(method):
@@ -180,7 +180,7 @@ class AuditedPart:
         return changed
 
     def __dir__(self) -> Iterable[str]:
-        """What the part has."""
+        """Return the names in the part."""
         return dir(self._inner)
 
 
@@ -199,7 +199,7 @@ class _AuditedService(AuditedPart):
 
 
 async def carried_out(service: Service, audit: Audit, change: Change) -> object:
-    """What the method returns; if it has changed something, that is recorded."""
+    """Carry out a method, and record it if it has changed something."""
     kind, look = CHANGES[change.what]
     if look is _by_itself:
         return await change.method(*change.args, **change.kwargs)
@@ -261,7 +261,7 @@ async def _queues_of(service: Service, ids: Iterable[str]) -> Mapping[str, Seque
 
 
 async def _seen(look: Look, service: Service, subject: object) -> object:
-    """What it is; None where there is no such thing, or it can't be one. A store that is away fails no change."""
+    """Return the state of a thing; None if there is none. A store that is away fails no change."""
     with suppress(NotFound, InvalidInput):
         try:
             return await look(service, subject)
@@ -271,14 +271,14 @@ async def _seen(look: Look, service: Service, subject: object) -> object:
 
 
 async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> None:
-    """Each job has an entry of its own, as if it had been deleted alone."""
+    """Record each deleted job by an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
         queues = {str(job.id): (job.definition.queue,)}
         await record(audit, change.what, f"job {job.id}", _shown(job), None, queues=queues)
 
 
 async def _record_several(service: Service, audit: Audit, change: Change, done: Applied | Imported) -> None:
-    """A large set has several entries: one of all would be too large to be kept, and for who reads events at once."""
+    """Record a large set by several entries: one of all would be too large to be kept, and for readers of events."""
     named = [] if change.kwargs.get("dry_run") else _changed(done)
     of = _named(CHANGES[change.what][0], change.subject)
     for first in range(0, len(named), MOST_NAMED):
@@ -288,7 +288,7 @@ async def _record_several(service: Service, audit: Audit, change: Change, done: 
 
 
 def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:
-    """Of which part ("" for jobs), what became of it, and its name."""
+    """Return the changed things: their part ("" for jobs), what became of them, and their names."""
     if isinstance(done, Imported):
         return [("", "added", name) for name in done.added]
     parts = {"": done, "calendars": done.calendars, "queues": done.queues, "semaphores": done.semaphores}
@@ -329,7 +329,7 @@ def _named(kind: str, subject: object) -> str:
 
 
 def _outcome(result: object, kwargs: Mapping[str, object]) -> object:
-    """What became of a request, where that is no change of what it names."""
+    """Return what became of a request that does not change what it names."""
     match result:
         case Run():
             return {"run": result.id}

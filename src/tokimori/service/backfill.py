@@ -1,4 +1,4 @@
-"""How a backfill is carried out: look at the job's runs, and make as many new ones as there is room for."""
+"""Backfills: look at the job's runs, and create as many new ones as there is room for."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
@@ -38,7 +38,7 @@ class Backfills:
         self._aside = aside
 
     async def look(self, job_id: str, first: Moment, last: Moment, bounds: Bounds) -> Backfill:
-        """The state of the backfill: which runs it has, and which it would make. Raises `InvalidInput`."""
+        """Return the state of the backfill: which runs it has, and which it would make. Raises `InvalidInput`."""
         bounds.check_years(first, last)
         job = await self._store.get_job(check_job_id(job_id))
         schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
@@ -99,7 +99,7 @@ class Backfills:
 
 
 def was_cancelled(before: Backfill, after: Backfill) -> bool:
-    """Whether somebody cancelled the backfill between two looks at it."""
+    """Return whether somebody cancelled the backfill between two looks at it."""
     return _cancelled(after) > _cancelled(before)
 
 
@@ -112,7 +112,7 @@ def _is_cancelled(run: Run) -> bool:
 
 
 def _run(job: Job, nominal: Moment, now: Moment, number: int, random: RandomBytes) -> Run:
-    """A run that is ready now, in line behind runs that were due before; the oldest occurrence comes first."""
+    """Return a run that is ready now, in line behind runs that were due before; the oldest occurrence comes first."""
     priority = job.definition.priority
     return Run(
         id=RunId(uuid7(now, random)),

@@ -1,4 +1,4 @@
-"""How much one answer may hold. A node that has runs to start reckons less for others than a program for itself."""
+"""Bounds of an answer. A node that has runs to start computes less for others than a program for itself."""
 
 from msgspec import Struct
 

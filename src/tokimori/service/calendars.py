@@ -25,7 +25,7 @@ _FIELDS = ("description", "dates", "weekdays")
 
 
 class CalendarStore(DocumentStore, Jobs, Protocol):
-    """What calendars ask of the store."""
+    """Questions of calendars to the store."""
 
 
 class Calendars:
@@ -48,11 +48,11 @@ class Calendars:
         return calendar
 
     async def get(self, name: str) -> Calendar:
-        """The calendar. Raises `NotFound`."""
+        """Return the calendar. Raises `NotFound`."""
         return await self._documents.get(_checked(name))
 
     async def list(self) -> Sequence[Calendar]:
-        """All calendars, by name."""
+        """Return all calendars, by name."""
         return await self._documents.list()
 
     async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
@@ -95,7 +95,7 @@ class Calendars:
             raise
 
     async def jobs(self, name: str) -> Sequence[JobId]:
-        """The ids of the jobs that use the calendar."""
+        """Return the ids of the jobs that use the calendar."""
         await self.get(name)
         return [job.id async for job in self._jobs_of(name)]
 
@@ -119,7 +119,7 @@ async def follow_calendar(calendars: Calendars, name: str, follow: Callable[[Cal
 
 
 def _not_followed(name: str, left: Mapping[JobId, TokimoriError]) -> Refused:
-    """What is said where some jobs keep the old days, such as one that this version can't read: no other has to."""
+    """Return the error for jobs that keep the old days, such as one that this version can't read."""
     told = [f"{job_id} ({fault.message})" for job_id, fault in islice(left.items(), NAMED)]
     more = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
     return Refused(
@@ -136,7 +136,7 @@ def _checked(name: str) -> str:
 
 
 def changed_calendar(calendar: Calendar, changes: Mapping[str, object]) -> Calendar:
-    """The calendar after these changes. Raises `InvalidInput`."""
+    """Return the calendar after these changes. Raises `InvalidInput`."""
     for name, value in changes.items():
         if name not in _FIELDS:
             allowed = f"one of {', '.join(_FIELDS)}"

@@ -72,7 +72,7 @@ class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def offered() -> Mapping[str, Method]:
-    """The methods by name, such as `trigger` and `queues.pause`."""
+    """Return the methods by name, such as `trigger` and `queues.pause`."""
     return {
         f"{part}.{name}" if part else name: method
         for part, kind in KINDS.items()
@@ -82,12 +82,12 @@ def offered() -> Mapping[str, Method]:
 
 
 def result_of(method: Method) -> Any:
-    """The type of what the method returns."""
+    """Return the type of what the method returns."""
     return _hints(method)["return"]
 
 
 def is_list(method: Method) -> bool:
-    """Whether what the method returns may be long."""
+    """Return whether the method's result may be long."""
     result = result_of(method)
     return result in (FoundJobs, FoundRuns) or get_origin(result) in (Sequence, Mapping)
 
@@ -100,7 +100,7 @@ def _hints(method: Method) -> Mapping[str, Any]:
 def written(
     method: Method, args: Sequence[object], kwargs: Mapping[str, object], *, author: str | None, time_zone: str | None
 ) -> bytes:
-    """The call as JSON. Raises `InvalidInput` for what JSON can't hold, and `TypeError` for wrong arguments."""
+    """Return the call as JSON. Raises `InvalidInput` for what JSON can't hold, and `TypeError` for wrong arguments."""
     inspect.signature(method).bind(None, *args, **kwargs)
     names = [name for name in inspect.signature(method).parameters if name != "self"]
     if (method.__name__ in _FIELDS_OF_A_JOB and "fields" in names) or "changes" in names:
@@ -115,7 +115,7 @@ def written(
 
 
 def arguments(method: Method, call: Call) -> tuple[list[object], dict[str, object]]:
-    """The arguments as the method takes them. Raises `InvalidInput`."""
+    """Return the arguments as the method takes them. Raises `InvalidInput`."""
     try:
         bound = inspect.signature(method).bind(None, *call.args, **call.kwargs)
     except TypeError as fault:
@@ -131,7 +131,7 @@ def arguments(method: Method, call: Call) -> tuple[list[object], dict[str, objec
 
 
 def _sent(field: str, value: object) -> object:
-    """The value in the form that JSON has. Raises `InvalidInput`, also for what holds itself."""
+    """Return the value in the form that JSON has. Raises `InvalidInput`, also for what holds itself."""
     try:
         return _plain(field, value)
     except RecursionError:
@@ -140,7 +140,7 @@ def _sent(field: str, value: object) -> object:
 
 
 def _plain(field: str, value: object) -> object:
-    """The value in the form that JSON has. Raises `InvalidInput`."""
+    """Return the value in the form that JSON has. Raises `InvalidInput`."""
     match value:
         case timedelta() if field == "at":  # from now
             return f"{value.total_seconds():f}s"

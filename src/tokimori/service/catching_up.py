@@ -1,4 +1,4 @@
-"""What of a job is decided before it is edited: its occurrences up to now, by the definition that it has."""
+"""Occurrences that are decided before a job is edited: all up to now, by the old definition."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ LONGEST = 10.0
 
 
 async def reckoned(aside: Aside, due: Due, now: Moment, edit_of: Callable[[Due], Edit]) -> Edit:
-    """The edit: beside the loop, where it skips what the job has not decided, which may be years."""
+    """Return the edit: beside the loop, where it skips what the job has not decided, which may be years."""
     is_behind = due.job.state in (JobState.PAUSED, JobState.PARKED) or is_due(due.job, now)
     return await aside.compute(lambda: edit_of(due)) if is_behind else edit_of(due)
 
@@ -33,7 +33,7 @@ async def caught_up(
     *,
     monotonic: Callable[[], float],
 ) -> Due:
-    """The job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest.
+    """Return the job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest.
 
     Raises `Refused` where that takes too long: what was decided stays so, and who asks again goes on from there.
     """

@@ -62,7 +62,7 @@ class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
 
 
 class Place:
-    """Where workers claim, and what they have in hand. Every method that waits may raise `StoreError`.
+    """Claims of workers, and the runs that they have in hand. Every method that waits may raise `StoreError`.
 
     `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time. `timekeeper`:
     what makes runs of what is due while somebody claims; a place within a node needs none.
@@ -138,12 +138,14 @@ class Place:
         return await self._settle(held, said, outcome, f"`{said}` was said of it", output=output)
 
     def access_token_of(self, key: Key) -> str | None:
-        """The name of the access token with which it was claimed here, where there was one and that is still known."""
+        """Return the name of the access token with which it was claimed here, where there was one and that is still
+        known.
+        """
         return self._hands.access_token_of(key)
 
     @property
     def in_hand(self) -> int:
-        """How many runs workers have in hand."""
+        """Return how many runs workers have in hand."""
         return len(self._hands)
 
     async def close(self, reason: str = "the node that its worker asks stops") -> None:
@@ -156,7 +158,7 @@ class Place:
         await self._membership.leave()
 
     async def _hand_back(self, held: InHand, reason: str) -> bool:
-        """Whether the store has answered."""
+        """Hand back runs; return whether the store has answered."""
         try:
             await self._settle(held, "close", Released(reason), reason)
         except (StoreError, ClaimLost) as fault:
@@ -193,7 +195,7 @@ class Place:
             await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
 
     async def _take(self, wish: Wish) -> list[InHand]:
-        """What there is for this wish now. One after the other: who has waited longest is first."""
+        """Return the runs for this wish now. The one that has waited longest is first."""
         async with self._asking:
             member = self._membership
             await self._look()
@@ -251,7 +253,7 @@ class Place:
     # Ending
 
     async def _held(self, key: Key) -> InHand:
-        """What is in hand under this token. Raises `ClaimLost`, and `Refused` where it was claimed elsewhere."""
+        """Return the run in hand under this token. Raises `ClaimLost`, and `Refused` if it was claimed elsewhere."""
         held = self._hands.get(key)
         if held is not None and held.said is None:
             return held
@@ -365,7 +367,7 @@ class Place:
         self.wake()
 
     def _hear(self, pulse: Pulse) -> None:
-        """What a beat has brought. A claim that is under way may own what this place does not know yet."""
+        """Handle the answer to a beat. A claim that is under way may own what this place does not know yet."""
         self._lookout.hear(pulse.survey, self._clock.monotonic())
         if self._timekeeper is not None:
             self._timekeeper.hear(pulse)

@@ -1,4 +1,4 @@
-"""What a worker is told of the runs that it has."""
+"""Runs as their workers see them."""
 
 from msgspec import Struct
 
@@ -43,7 +43,7 @@ class Heard(Struct, frozen=True, kw_only=True):
 
 
 def view_of(held: InHand) -> ClaimedRun:
-    """What its worker is told of it."""
+    """Return the run as its worker sees it."""
     run, definition = held.claimed.run, held.claimed.definition
     timeout = None if definition is None else definition.timeout
     return ClaimedRun(

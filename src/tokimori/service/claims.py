@@ -20,7 +20,7 @@ from tokimori.service.wishes import (
 
 
 class Claims:
-    """What a worker asks and says. Every method may raise `InvalidInput` and `StoreError`."""
+    """Operations of workers. Every method may raise `InvalidInput` and `StoreError`."""
 
     def __init__(self, place: Place, random: RandomBytes, access_token: str | None = None) -> None:
         self._place = place
@@ -71,7 +71,7 @@ class Claims:
         return await self._place.keep(key_of(run_id, token), seconds)
 
     async def finish(self, run_id: str, token: int, *, result: object = None, output: str | None = None) -> RunState:
-        """It has done what it should; the state of the run. `result` becomes the payload of the run's children.
+        """End an attempt as succeeded; return the state of the run. `result` becomes the payload of the run's children.
 
         A text stays as it is, everything else is written as JSON. What is said again changes nothing. Raises
         `ClaimLost` where the run is no longer the worker's.
@@ -79,13 +79,13 @@ class Claims:
         return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
 
     async def fail(self, run_id: str, token: int, *, error: str, output: str | None = None) -> RunState:
-        """It has not; the job's policy says whether it is tried again. Else as `finish`."""
+        """End an attempt as failed; the job's policy decides about a retry. Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "fail", Failed(said_text("error", error)), output)
 
     async def retry(
         self, run_id: str, token: int, *, after: Span | None = None, at: When | None = None, output: str | None = None
     ) -> RunState:
-        """It is to be tried again: `after` so many seconds, or `at` a moment. Else as `finish`."""
+        """End an attempt, to be tried again `after` so many seconds, or `at` a moment. Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "retry", retry_of(after, at), output)
 
     async def release(self, run_id: str, token: int) -> RunState:
@@ -93,16 +93,16 @@ class Claims:
         return await self._place.end(key_of(run_id, token), "release", Released("its worker released it", asked=True))
 
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
-        """A person is to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
+        """Ask for a person to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))
 
 
 def with_access_token(claims: Claims, name: str) -> Claims:
-    """The claims of who came with the access token of this name."""
+    """Return the claims of who came with the access token of this name."""
     return Claims(claims._place, claims._random, name)
 
 
 def has_claimed(claims: Claims, run_id: object, token: object) -> bool:
-    """Whether the run was claimed with the access token of these, as far as is known here. Raises `InvalidInput`."""
+    """Return whether the run was claimed here with the same access token. Raises `InvalidInput`."""
     known = claims._access_token
     return known is not None and claims._place.access_token_of(key_of(run_id, token)) == known

@@ -70,7 +70,7 @@ class Tally:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all rows so far, in hex."""
+        """Return the SHA-256 of all rows so far, in hex."""
         return self._hash.hexdigest()
 
 
@@ -168,7 +168,7 @@ def _check_readable(job: Job) -> None:
 
 
 async def _pages(store: Store, kind: Kind) -> AsyncIterator[Sequence[Row]]:
-    """All rows of a kind, in pages."""
+    """Yield all rows of a kind, in pages."""
     after: Key | None = None
     while rows := await retried(partial(_page, store, kind, after, _limit(kind)), StoreUnavailable):
         yield rows
@@ -209,7 +209,7 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
 
 
 async def _mark(source: Store, target: Store) -> None:
-    """A node that joins meanwhile is seen here, or sees the mark; so does who writes, after `looks_every`."""
+    """Mark the target. A node that joins meanwhile is seen here, or sees the mark."""
     with suppress(NotFound):
         await retried(partial(target.get_document, UNFINISHED.kind, UNFINISHED.name), StoreUnavailable)
         return

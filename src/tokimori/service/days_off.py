@@ -19,7 +19,7 @@ class DaysOff(NamedTuple):
 
 
 async def read_days_off(calendars: Documents[Calendar], names: Sequence[str]) -> DaysOff:
-    """The days off of the calendars of these names. Raises `InvalidInput` for an unknown one."""
+    """Return the days off of the calendars of these names. Raises `InvalidInput` for an unknown one."""
     found = []
     for name in names:
         try:
@@ -33,7 +33,7 @@ async def read_days_off(calendars: Documents[Calendar], names: Sequence[str]) ->
 
 
 async def read_again(calendars: Documents[Calendar], days: DaysOff) -> DaysOff:
-    """The days off of the same calendars, after a job that names them was written.
+    """Return the days off of the same calendars, after a job that names them was written.
 
     A calendar that was deleted at that moment is added again.
     """

@@ -1,4 +1,4 @@
-"""Which set declares a resource: a small document for each, kept in the same store as the resource itself.
+"""Declarations of resources by sets: a small document each, in the same store as the resource itself.
 
 It is written before the resource is changed and again afterwards. So of two sets that declare one name exactly one gets
 it, and what was interrupted goes on when the set is applied again.
@@ -20,7 +20,7 @@ from tokimori.service.resource_kinds import Kind, State, state_after
 
 
 class Owned(Struct, frozen=True, kw_only=True):
-    """That a set declares the resource of this name; `left`: digests of the states in which the set has left it.
+    """Declaration of a resource by a set; `left`: digests of the states in which the set has left it.
 
     There are two of them while it is being changed.
     """
@@ -38,7 +38,7 @@ DECLARATIONS = DocumentKind(
 
 
 class Fate(StrEnum):
-    """What becomes of a resource; `FORGOTTEN` is gone already, and no set declares it any more."""
+    """Fates of a resource; `FORGOTTEN` is gone already, and no set declares it any more."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -51,7 +51,7 @@ class Fate(StrEnum):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What becomes of resources of a kind, or of jobs, by name."""
+    """Changes of resources of a kind, or of jobs, by name."""
 
     added: tuple[str, ...] = ()
     changed: dict[str, tuple[FieldChange, ...]] = {}
@@ -63,7 +63,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class Wish(NamedTuple):
-    """How a set is applied."""
+    """Manner in which a set is applied."""
 
     set: str
     prune: bool
@@ -71,7 +71,7 @@ class Wish(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What becomes of one resource: it `was` in one state, and is to be in another. `why` it is refused."""
+    """Step of one resource: its state `was`, the state to be, and `why` it is refused."""
 
     name: str
     fate: Fate
@@ -89,7 +89,7 @@ class Step(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What there is of a name: who declares it, how it is, and how what there is not is."""
+    """Facts of a name: who declares it, its state, and the state of what does not exist."""
 
     name: str
     known: Owned | None
@@ -109,7 +109,7 @@ class Declarations:
         self._random = random
 
     async def plan(self, wish: Wish, wanted: Mapping[str, State], in_use: Mapping[str, str]) -> Sequence[Step]:
-        """What is to be done. `in_use` says by name why a resource can't be removed."""
+        """Return the steps. `in_use` says by name why a resource can't be removed."""
         owned = await self._owned()
         gone = [name for name, each in owned.items() if each.set == wish.set and name not in wanted]
         states, absent = await self.kind.states([*wanted, *gone]), self.kind.absent
@@ -119,7 +119,7 @@ class Declarations:
         return [*steps, *(_gone(wish, found[name], owned[name], in_use.get(name)) for name in known)]
 
     async def states(self, set_name: str | None) -> Mapping[str, State]:
-        """The resources that a set declares; None: all that there are."""
+        """Return the resources that a set declares; None: all that there are."""
         if set_name is None:
             return await self.kind.all()
         owned = await self._owned()
@@ -185,7 +185,7 @@ class Declarations:
 
 
 def changes_of(steps: Sequence[Step]) -> Changes:
-    """The steps, by what becomes of the resources."""
+    """Return the steps, by what becomes of the resources."""
     names = {fate: tuple(step.name for step in steps if step.fate is fate) for fate in Fate}
     return Changes(
         added=names[Fate.ADDED],
@@ -202,7 +202,7 @@ def changes_of(steps: Sequence[Step]) -> Changes:
 
 
 def _declared(wish: Wish, found: _Found, wanted: State) -> Step:
-    """What becomes of a resource that the set declares."""
+    """Return the step of a resource that the set declares."""
     name, known, was, absent = found
     state = state_after(was, wanted)
     why = None if wish.take_over else _why_not(wish.set, found, wanted)
@@ -229,7 +229,7 @@ def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
 
 
 def _gone(wish: Wish, found: _Found, known: Owned, in_use: str | None) -> Step:
-    """What becomes of a resource that the set does not declare any more."""
+    """Return the step of a resource that the set does not declare any more."""
     name, _, was, absent = found
     if was == absent:
         return Step(name, Fate.FORGOTTEN, known, was, absent)

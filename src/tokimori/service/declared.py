@@ -30,7 +30,7 @@ _MOST_TRIES = 160
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """What an app has declared so far, or a part of that: for each job a digest of what was declared last."""
+    """Digests of what an app declared last for each job, or for some of them."""
 
     jobs: dict[str, str]
 
@@ -51,7 +51,7 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class _At(NamedTuple):
-    """Where jobs are declared, and in which turn they are changed."""
+    """Place of declarations, and the turn in which they change."""
 
     service: JobService
     turn: SetTurn
@@ -113,7 +113,9 @@ async def _remember(documents: Documents[Known], app: str, changes: Mapping[str,
 
 
 def _part_of(app: str, job_id: str) -> str:
-    """The document that has the job: one of sixteen, since a single one has no room for all jobs of a large app."""
+    """Return the document that has the job: one of sixteen, since a single one has no room for all jobs of a large
+    app.
+    """
     return f"{app}/{sha256(job_id.encode()).hexdigest()[0]}"
 
 
@@ -151,18 +153,24 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
 
 
 def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
-    """The digest of what a program with the app has added as it asked for a run, if nobody has edited that since."""
+    """Return the digest of what a program with the app has added as it asked for a run, if nobody has edited that
+    since.
+    """
     theirs = (job.version, job.definition.owner, job.definition.target)
     return digest_of(job.definition) if theirs == (1, said["owner"], Function(name=said.get("function", ""))) else None
 
 
 def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields without the one that is no part of a definition: it is counted down, and said only at the first."""
+    """Return the fields without the one that is no part of a definition: it is counted down, and said only at the
+    first.
+    """
     return {name: value for name, value in fields.items() if name != "runs_remaining"}
 
 
 def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch that makes the job's fields those that are said: what is not said any more gets its default back."""
+    """Return the patch that makes the job's fields those that are said: what is not said any more gets its default
+    back.
+    """
     old = dict[str, Any](fields_of(job.definition))
     changes: dict[str, Any] = {name: None for name in old if name not in said and name != "time_zone"}
     for name, value in without_count(said).items():
@@ -211,7 +219,7 @@ async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str,
 
 
 def check_vanished(word: str) -> Vanished:
-    """The word, if it says what becomes of vanished jobs. Raises `InvalidInput`."""
+    """Return the word, if it says what becomes of vanished jobs. Raises `InvalidInput`."""
     if word not in ("report", "pause", "delete"):
         raise InvalidInput(f"prune: {word!r} is not allowed", field="prune", value=word, allowed="pause, delete, None")
     return cast(Vanished, word)

@@ -13,7 +13,7 @@ from tokimori.service.definitions import fields_of
 
 
 class Standing(Enum):
-    """How a job in the store stands to what is declared of it."""
+    """Relations of a job in the store to its declaration."""
 
     SAME = auto()
     AS_DECLARED = auto()
@@ -44,7 +44,7 @@ def digest_of_fields(fields: Mapping[str, Any]) -> str:
 
 
 def standing_of(found: Definition, wanted: str, known: str | None) -> Standing:
-    """How the job stands. `wanted` and `known` are digests of what is declared now and was declared last."""
+    """Return the job's standing. `wanted` and `known` are digests of the present and the last declaration."""
     digest = digest_of(found)
     if digest == wanted:
         return Standing.SAME
@@ -54,12 +54,12 @@ def standing_of(found: Definition, wanted: str, known: str | None) -> Standing:
 
 
 def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:
-    """The fields in which they differ, by name."""
+    """Return the fields in which they differ, by name."""
     return changes_between(fields_of(old), fields_of(new))
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    """The fields that differ, by name."""
+    """Return the fields that differ, by name."""
     before, after = (dict(_flat(each)) for each in (old, new))
     return tuple(
         FieldChange(field=name, old=before.get(name), new=after.get(name))
@@ -69,7 +69,7 @@ def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Fie
 
 
 def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields, those of mappings (`retry`, `env`) each by itself."""
+    """Yield the fields, those of mappings (`retry`, `env`) each by itself."""
     for name, value in msgspec.to_builtins(dict(fields)).items():
         if isinstance(value, Mapping):
             yield from ((f"{name}.{key}", each) for key, each in value.items())

@@ -102,7 +102,7 @@ _UNKNOWN = re.compile(r"unknown field `([^`]*)`")
 
 
 def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
-    """The definition that these fields describe; a null is the default, `time_zone` is the zone of a job without one.
+    """Return the definition of these fields; a null is the default, `time_zone` the zone of a job without one.
 
     Raises `InvalidInput` naming the field. The schedule's text is checked by `schedule_of`.
     """
@@ -114,7 +114,7 @@ def definition_from(fields: Mapping[str, object], *, time_zone: str = "UTC") -> 
 
 
 def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, object]:
-    """The fields that are no null, with seconds for lengths of time that are said as texts. Raises `InvalidInput`."""
+    """Return the fields that are no null, with seconds for lengths said as texts. Raises `InvalidInput`."""
     said = {name: value for name, value in fields.items() if value is not None}
     for name, value in fields.items():
         path = f"{within}{name}"
@@ -128,7 +128,7 @@ def _with_seconds(fields: Mapping[str, object], within: str = "") -> dict[str, o
 
 
 def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None) -> int | None:
-    """How many scheduled runs these fields allow (None: no limit), or `otherwise` if they do not say.
+    """Return how many scheduled runs these fields allow (None: no limit), or `otherwise` if they do not say.
 
     Raises `InvalidInput`.
     """
@@ -138,7 +138,7 @@ def runs_remaining_in(fields: Mapping[str, object], otherwise: int | None = None
 
 
 def job_fields_of(job: Job) -> JobArguments:
-    """The fields that describe the job as it is now, without defaults, so that a job added with them goes on alike."""
+    """Return the fields of the job as it is now, without defaults: a job added with them goes on alike."""
     fields = fields_of(job.definition)
     if job.runs_remaining is not None:
         fields["runs_remaining"] = job.runs_remaining
@@ -146,7 +146,7 @@ def job_fields_of(job: Job) -> JobArguments:
 
 
 def fields_of(definition: Definition) -> JobArguments:
-    """The fields that describe this definition, without defaults; `definition_from` reads them back."""
+    """Return the fields that describe this definition, without defaults; `definition_from` reads them back."""
     terms: dict[str, object] = msgspec.to_builtins(definition)
     del terms["target"]
     terms.pop("apart", None)
@@ -159,7 +159,7 @@ def fields_of(definition: Definition) -> JobArguments:
 
 
 def target_fields(target: Target | Unreadable) -> dict[str, object]:
-    """The fields of `JobFields` that describe this target, without defaults."""
+    """Return the fields of `JobFields` that describe this target, without defaults."""
     match target:
         case Build(task=task, digest=digest):
             return {"build": build_name(task, digest)}
@@ -195,7 +195,7 @@ def _email_fields(target: Email) -> dict[str, object]:
 
 
 def _email(fields: JobFields) -> Email:
-    """Raises `InvalidInput`."""
+    """Check the arguments. Raises `InvalidInput`."""
     said = {field: value for field, name in _EMAIL.items() if (value := getattr(fields, name)) is not None}
     for name in ("smtp", "sender"):
         if name not in said:
@@ -205,13 +205,13 @@ def _email(fields: JobFields) -> Email:
 
 
 def _others(kind: str, target: Target) -> dict[str, object]:
-    """The other fields of this kind of target, without defaults."""
+    """Return the other fields of this kind of target, without defaults."""
     values = {name: getattr(target, name) for name in _OF_KIND[kind]}
     return {name: value for name, value in values.items() if value != _DEFAULTS[name]}
 
 
 def patched(definition: Definition, changes: Mapping[str, object], *, time_zone: str = "UTC") -> Definition:
-    """The definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
+    """Return the definition after a JSON merge patch (RFC 7396) of its fields; a null brings the default back.
 
     A change to another kind of target drops the fields of the old one. What a foreign API was told stays.
 
@@ -228,18 +228,18 @@ def patched(definition: Definition, changes: Mapping[str, object], *, time_zone:
 
 
 def with_memory_of(definition: Definition, old: Definition) -> Definition:
-    """The definition with what is remembered of the old one and is no field: what others have said of the job."""
+    """Return the definition with what the old one remembers and is no field: the words of others."""
     remembered = {name: getattr(old, name) for name in ("foreign", "declared", "moved", "fired_ahead")}
     return msgspec.structs.replace(definition, **remembered)
 
 
 def is_said(job: Job, said: Mapping[str, object], time_zone: str) -> bool:
-    """Whether these fields describe the job as it is now."""
+    """Return whether these fields describe the job as it is now."""
     return fields_of(job.definition) == fields_of(definition_from(said, time_zone=time_zone))
 
 
 def replacing(job: Job, said: Mapping[str, object]) -> dict[str, object]:
-    """The merge patch after which a job has these fields, and the defaults of all others."""
+    """Return the merge patch after which a job has these fields, and the defaults of all others."""
     old = dict[str, object](job_fields_of(job))
     changes: dict[str, object] = dict.fromkeys(old.keys() - said.keys())
     for name, value in said.items():
@@ -352,7 +352,7 @@ def _invalid(fault: str, fields: Mapping[str, object]) -> InvalidInput:
 
 
 def _wrong(fields: Mapping[str, object], place: str) -> object:
-    """The value at the place; msgspec does not say which value of a mapping (`[...]`) it means."""
+    """Return the value at the place; msgspec does not say which value of a mapping (`[...]`) it means."""
     value = _at(fields, place)
     if place.endswith("[...]") and isinstance(value, Mapping):
         return next((each for each in (*value, *value.values()) if not isinstance(each, str)), value)
@@ -360,12 +360,12 @@ def _wrong(fields: Mapping[str, object], place: str) -> object:
 
 
 def _words(path: str) -> str:
-    """The words that are allowed in the field `a.b`."""
+    """Return the words that are allowed in the field `a.b`."""
     return ", ".join(member.value for kind in _kinds_at(path) if issubclass(kind, StrEnum) for member in kind)
 
 
 def _number_or_word(path: str) -> str:
-    """What is allowed in a field that takes a number, or a word in its place."""
+    """Return what is allowed in a field that takes a number, or a word in its place."""
     *before, name = path.split(".")
     hints = [get_type_hints(kind).get(name) for kind in _kinds_at(".".join(before))]
     words = [
@@ -375,7 +375,7 @@ def _number_or_word(path: str) -> str:
 
 
 def _kinds_at(path: str) -> list[type]:
-    """The types of the field `a.b`."""
+    """Return the types of the field `a.b`."""
     kinds: list[type] = [JobFields]
     for name in filter(None, path.split(".")):
         kinds = [part for kind in kinds for part in _kinds(get_type_hints(kind).get(name))]
@@ -383,7 +383,7 @@ def _kinds_at(path: str) -> list[type]:
 
 
 def _kinds(hint: object) -> Iterator[type]:
-    """The types of which a hint is made."""
+    """Yield the types of which a hint is made."""
     if isinstance(hint, type) and not get_args(hint):
         yield hint
     for part in get_args(hint):
@@ -391,7 +391,7 @@ def _kinds(hint: object) -> Iterator[type]:
 
 
 def _at(fields: object, path: str) -> object:
-    """The value at the path `a[0].b` of nested mappings and lists."""
+    """Return the value at the path `a[0].b` of nested mappings and lists."""
     for name in re.findall(r"[^.\[\]]+", path):
         if isinstance(fields, Mapping):
             fields = fields.get(name)

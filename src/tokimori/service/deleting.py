@@ -115,19 +115,19 @@ class DeletingService(SetService):
 
 
 class _Wish(NamedTuple):
-    """Which of all jobs are to be deleted, and whether what runs of them is cancelled."""
+    """Jobs to delete, and whether to cancel their runs."""
 
     until: Moment
     now: bool
     foreign: bool
 
     def means(self, job: Job) -> bool:
-        """Whether this job is one of them."""
+        """Return whether this job is one of them."""
         return job.created <= self.until and not (self.foreign and job.definition.foreign is None)
 
 
 def _below(edges: Sequence[Edge]) -> Mapping[JobId, Sequence[JobId]]:
-    """The jobs that say of themselves that they run after a job, by that job."""
+    """Return the jobs that say of themselves that they run after a job, by that job."""
     found: dict[JobId, list[JobId]] = defaultdict(list)
     for edge in edges:
         if edge.declared_by == edge.child:
@@ -136,7 +136,7 @@ def _below(edges: Sequence[Edge]) -> Mapping[JobId, Sequence[JobId]]:
 
 
 def _leaves_first(job_id: JobId, below: Mapping[JobId, Sequence[JobId]]) -> Iterator[JobId]:
-    """The job and all that run after it, each once, and behind those that run after it."""
+    """Yield the job and all that run after it, each once, and behind those that run after it."""
     seen, line = {job_id}, [(job_id, iter(below.get(job_id, ())))]
     while line:
         found, children = line[-1]

@@ -46,7 +46,7 @@ class Documents(Generic[Value]):
         return document
 
     async def get(self, name: str) -> Value:
-        """The value of a document. Raises `NotFound`."""
+        """Return the value of a document. Raises `NotFound`."""
         return self.value_of(await self.find(name))
 
     def at(self, store: DocumentStore) -> Self:
@@ -56,12 +56,12 @@ class Documents(Generic[Value]):
         return other
 
     async def find(self, name: str) -> Document:
-        """The document itself. Raises `NotFound`."""
+        """Return the document itself. Raises `NotFound`."""
         check_name(self._kind.word, name)
         return await self._store.get_document(self._kind.word, name)
 
     def value_of(self, document: Document) -> Value:
-        """The value that the text of a document says. Raises `Refused` where this version can't read it."""
+        """Return the value that the text of a document says. Raises `Refused` where this version can't read it."""
         try:
             return self._kind.decode(document.text)
         except (ValueError, TokimoriError) as fault:
@@ -73,11 +73,11 @@ class Documents(Generic[Value]):
             ) from None
 
     async def list(self, prefix: str = "") -> Sequence[Value]:
-        """The values of documents whose names begin with `prefix`, by name."""
+        """Return the values of documents whose names begin with `prefix`, by name."""
         return [self.value_of(document) async for document in self.each(prefix)]
 
     async def page(self, after: str, limit: int) -> Sequence[Value]:
-        """The values of the first documents by name whose names are greater than `after`."""
+        """Return the values of the first documents by name whose names are greater than `after`."""
         found: list[Value] = []
         while len(found) < limit:
             most = min(PAGE, limit - len(found))

@@ -25,7 +25,7 @@ class NodeStore(Nodes, Documents, Protocol):
 
 
 async def nodes_of(store: NodeStore) -> Sequence[NodeRecord]:
-    """All nodes and programs, and which of them were told to take no new runs."""
+    """Return all nodes and programs, and which of them were told to take no new runs."""
     nodes = await store.list_nodes()
     drained = {each.name for each in await store.list_documents(DRAINED.word, limit=MOST_LISTED)}
     return [replace(each, drained=True) if each.id in drained else each for each in nodes] if drained else nodes

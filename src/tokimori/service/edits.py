@@ -1,4 +1,4 @@
-"""How a job is added, edited, paused and resumed: each gives finished values for the store. Pure."""
+"""Edits of a job: add, edit, pause and resume, each as finished values for the store. Pure."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def new_job(
     days_off: str | None = None,
     since: Moment | None = None,
 ) -> Job:
-    """A new job. Raises `InvalidInput`, also if its schedule has no moment after now, or from `since` on."""
+    """Return a new job. Raises `InvalidInput`, also if its schedule has no moment after now, or from `since` on."""
     check_definition(definition)
     check_notifier(job_id, definition.notifier, definition.notify)
     check_sizes(definition)
@@ -82,7 +82,7 @@ def new_job(
 
 
 def kept_since(job: Job, since: Moment, not_before: Moment | None = None) -> Job:
-    """A new job of which all is still to be decided that its schedule names from `since` on.
+    """Return a new job of which all is still to be decided that its schedule names from `since` on.
 
     Nothing of it is decided before `not_before`.
     """
@@ -96,7 +96,7 @@ def kept_since(job: Job, since: Moment, not_before: Moment | None = None) -> Job
 def edited(
     due: Due, definition: Definition, now: Moment, runs_remaining: int | None, days_off: str | None = None
 ) -> Edit:
-    """The job with a new definition; its occurrences up to now that are not decided yet are skipped.
+    """Return the job with a new definition; its occurrences up to now that are not decided yet are skipped.
 
     If the schedule changes, `every …` counts from now on, there must be a moment left, and occurrences that only wait
     for their delay are skipped too. Raises `InvalidInput`.
@@ -134,17 +134,17 @@ def edited(
 
 
 def paused(job: Job, now: Moment, reason: str | None, by: str | None) -> Job:
-    """The job in state `paused`."""
+    """Return the job in state `paused`."""
     return replace(job, state=JobState.PAUSED, reason=reason, by=by, updated=now, next_due=None)
 
 
 def is_due(job: Job, now: Moment) -> bool:
-    """Whether there are occurrences of the job to decide."""
+    """Return whether there are occurrences of the job to decide."""
     return job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
 
 
 def resumed(due: Due, now: Moment, *, late: bool = False) -> Edit:
-    """The job, enabled again; the occurrences that it missed become one range of skips and are not made up for.
+    """Return the job, enabled again; the occurrences that it missed become one range of skips and are not made up for.
 
     `late`: they are still to be decided, by the job's misfire policy.
     """

@@ -1,4 +1,4 @@
-"""What is expected of jobs, and of what runs elsewhere and reports here: a dead man's switch (docs/alarms.md)."""
+"""Expectations of jobs, and of reports from elsewhere: a dead man's switch (docs/alarms.md)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -41,7 +41,7 @@ MOST_DESCRIPTION = 1_000
 
 
 class Report(StrEnum):
-    """What may be reported of something elsewhere."""
+    """Kinds of reports from elsewhere."""
 
     OK = "ok"
     """It has ended well."""
@@ -50,7 +50,7 @@ class Report(StrEnum):
 
 
 class Expectations:
-    """What is expected to end well, and when. Every method may raise `StoreError`."""
+    """Expectations of good ends. Every method may raise `StoreError`."""
 
     def __init__(self, store: DocumentStore, now: Now, random: RandomBytes) -> None:
         self._documents = Documents(store, EXPECTATIONS, random)
@@ -80,14 +80,14 @@ class Expectations:
         return await self._put(_new(checked_id, seconds, now, description=description or None), changed)
 
     async def get(self, name: str) -> Expectation:
-        """What is expected under this name. Raises `NotFound`."""
+        """Return the expectation of this name. Raises `NotFound`."""
         try:
             return await self._documents.get(check_job_id(name, field="name"))
         except NotFound:
             raise _unexpected(name) from None
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Expectation]:
-        """What is expected, by name, from the first name behind `after`."""
+        """Return expectations by name, from the first name behind `after`."""
         return await self._documents.page(_behind(after), checked("limit", limit, MOST_LISTED))
 
     async def delete(self, name: str) -> None:
@@ -125,14 +125,14 @@ class Expectations:
         return await self._alarms.page(_behind(after), checked("limit", limit, MOST_LISTED))
 
     async def _alarm(self, name: str) -> Alarm | None:
-        """The alarm of this name, if there is one."""
+        """Return the alarm of this name, if there is one."""
         try:
             return await self._alarms.get(name)
         except NotFound:
             return None
 
     async def _check_free(self, job_id: JobId, definition: Definition) -> None:
-        """Raises `Refused` where something is expected of the job, and something elsewhere has that name."""
+        """Raise `Refused` if something is expected of the job, and something elsewhere has that name."""
         if definition.expect_within is not None:
             with suppress(NotFound):
                 _check_of_job(await self._documents.get(job_id))
@@ -200,7 +200,7 @@ def _new(
 
 
 def _new_name(given: str) -> JobId:
-    """A name that something elsewhere may have: an address must lead to it. Raises `InvalidInput`."""
+    """Return a name that something elsewhere may have: an address must lead to it. Raises `InvalidInput`."""
     name = check_job_id(given, field="name")
     if name in DOTS:
         raise InvalidInput(f"name: {given!r} is not a name", field="name", value=given, allowed=JOB_ID_ALLOWED)
@@ -228,7 +228,7 @@ def _reported(known: Expectation, said: Report, log: str | None, now: Moment) ->
 
 
 def seconds_within(given: object, field: str = "within") -> float:
-    """The seconds within which something is expected. Raises `InvalidInput`."""
+    """Return the seconds within which something is expected. Raises `InvalidInput`."""
     seconds = seconds_of(field, given)
     if seconds < 1:
         allowed = "at least 1 second"

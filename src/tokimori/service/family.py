@@ -19,7 +19,7 @@ FEW = 5_000
 
 
 async def checked_family(store: NotifiedStore, jobs: Sequence[Job]) -> int | None:
-    """The version of the family with which these jobs agree; None if none of them has a parent or a failure job.
+    """Return the version of the family with which these jobs agree; None if none of them has a parent or a failure job.
 
     Raises `InvalidInput` for a parent or a notifier that does not exist, and for a cycle.
     """
@@ -74,13 +74,15 @@ async def _check_known(store: Jobs, ids: Iterable[JobId]) -> None:
 
 
 async def dependents_of(store: Jobs, job_id: JobId) -> list[JobId]:
-    """The jobs whose own definition says that they run after this one."""
+    """Return the jobs whose own definition says that they run after this one."""
     edges = (await store.family()).edges
     return sorted({edge.child for edge in edges if edge.parent == job_id and edge.declared_by == edge.child})
 
 
 def going_with(edges: Sequence[Edge], job_id: JobId) -> tuple[Sequence[JobId], Sequence[JobId]]:
-    """The jobs that go with this one, itself first: nothing else lets them run. And those that only lose a parent."""
+    """Return the jobs that go with this one, itself first: nothing else lets them run. And those that only lose a
+    parent.
+    """
     going = only_after(edges, job_id)
     gone = frozenset(going)
     own = {edge.child for edge in edges if edge.declared_by == edge.child and edge.parent in gone}

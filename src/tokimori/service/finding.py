@@ -48,7 +48,7 @@ EVERY_ID = ("", "\x7f")
 
 
 class Traits(Struct, frozen=True, kw_only=True):
-    """What is said of a job: all of it must hold.
+    """Traits of a job: all of them must hold.
 
     Each `label` is `KEY=VALUE`, or `KEY` for any value. `limit`: how many jobs or runs are wanted at most.
     """
@@ -60,11 +60,11 @@ class Traits(Struct, frozen=True, kw_only=True):
 
     @property
     def asks_for_jobs(self) -> bool:
-        """Whether it says something that only the job of a run can tell."""
+        """Return whether only the job of a run can answer it."""
         return not (self.owner is self.queue is None and self.label == ())
 
     def are_of(self, job: Job) -> bool:
-        """Whether the job, as it is now, has them."""
+        """Return whether the job, as it is now, has these traits."""
         said = job.definition
         return (
             (self.owner is None or said.owner == self.owner)
@@ -74,7 +74,7 @@ class Traits(Struct, frozen=True, kw_only=True):
 
 
 class JobSearch(Traits, frozen=True, kw_only=True):
-    """Which jobs to find: those in one of these states, of an id that begins with `prefix` and is behind `after`."""
+    """Search of jobs: those in one of these states, of an id that begins with `prefix` and is behind `after`."""
 
     state: frozenset[JobState] = frozenset()
     prefix: str | None = None
@@ -82,7 +82,7 @@ class JobSearch(Traits, frozen=True, kw_only=True):
 
 
 class RunSearch(Traits, frozen=True, kw_only=True):
-    """Which runs to find: of one job or of jobs whose ids begin with `job_prefix`, in one of these states.
+    """Search of runs: of one job or of jobs whose ids begin with `job_prefix`, in one of these states.
 
     They were made at `since` or later, and before `until` (microseconds since 1970), and are older than the run
     `before`. What is said of a job holds for the job as it is now: runs of one that is deleted have none of it.
@@ -97,7 +97,7 @@ class RunSearch(Traits, frozen=True, kw_only=True):
 
 
 class EventSearch(Traits, frozen=True, kw_only=True):
-    """Of which runs to tell: of one job or of jobs whose ids begin with `job_prefix`, that end in one of these states.
+    """Search of events: of one job or of jobs whose ids begin with `job_prefix`, in one of these end states.
 
     What is said of a job holds for the job as it is when its run ends; `limit` means nothing here.
     """
@@ -127,7 +127,7 @@ _Search = TypeVar("_Search", bound=Traits)
 async def find_jobs(
     list_jobs: ListJobs, job_of: JobOf, given: object, sees: Sees | None = None, span: tuple[str, str] = EVERY_ID
 ) -> FoundJobs:
-    """The jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids.
+    """Return the jobs that are wanted, of those that somebody sees (None: of all): none is outside the span of ids.
 
     Raises `InvalidInput`.
     """
@@ -156,7 +156,7 @@ async def find_jobs(
 async def find_runs(
     list_runs: ListRuns, job_of: JobOf, given: object, sees: SeesRun | None = None, *, longest: int | None = None
 ) -> FoundRuns:
-    """The runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`.
+    """Return the runs that are wanted, of jobs that somebody sees (None: of all). Raises `InvalidInput`.
 
     `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them; None: all are there.
     """
@@ -185,7 +185,7 @@ async def find_runs(
 
 
 async def seen_runs(list_runs: ListRuns, wanted: RunFilter, sees: SeesRun) -> list[Run]:
-    """The runs of a list, newest first, of jobs that somebody sees.
+    """Return the runs of a list, newest first, of jobs that somebody sees.
 
     Raises `Refused` where too many runs of others lie between.
     """
@@ -218,7 +218,7 @@ async def as_of_now(list_runs: ListRuns, wanted: RunFilter, newest: Sequence[Run
 
 
 async def whole(list_runs: ListRuns, run: Run) -> Run:
-    """The run of a list, with its long texts. One that was pruned meanwhile stays without."""
+    """Return the run of a list, with its long texts. One that was pruned meanwhile stays without."""
     if not is_brief(run):
         return run
     behind = RunId(str(UUID(int=UUID(run.id).int + 1)))
@@ -227,7 +227,7 @@ async def whole(list_runs: ListRuns, run: Run) -> Run:
 
 
 async def all_whole(list_runs: ListRuns, runs: Sequence[Run]) -> list[Run]:
-    """These runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
+    """Return these runs of a list, with their long texts. Raises `Refused` where these are too long for one answer."""
     found, written = [], 0
     for run in runs:
         found.append(await whole(list_runs, run))
@@ -256,7 +256,7 @@ class JobsOfRuns:
         return len(self._known)
 
     async def admit(self, run: Run | Ended) -> bool:
-        """Whether the job of the run is wanted."""
+        """Return whether the job of the run is wanted."""
         if self._sees is not None and not await self._sees(run):
             return False
         key = (run.job_id, run.incarnation)
@@ -273,7 +273,7 @@ class JobsOfRuns:
 
 
 async def _named(job_of: JobOf, wanted: JobSearch) -> list[Job]:
-    """The job whose id is the prefix itself: the list begins behind it."""
+    """Return the job whose id is the prefix itself: the list begins behind it."""
     prefix = wanted.prefix
     if prefix is not None and prefix > (wanted.after or ""):
         with suppress(NotFound):
@@ -287,7 +287,7 @@ def _is_wanted(job: Job, wanted: JobSearch, sees: Sees | None) -> bool:
 
 
 def _size_of(run: Run) -> int:
-    """How long its texts are that may be long."""
+    """Return the length of its texts that may be long."""
     return sum(len(text) for text in (run.payload, run.details.payload, run.result, run.error) if text is not None)
 
 
@@ -335,7 +335,7 @@ def _checked_runs(given: object) -> RunSearch:
 
 
 def checked_events(given: Mapping[str, Any]) -> EventSearch:
-    """The search with these fields. Raises `InvalidInput`."""
+    """Return the search with these fields. Raises `InvalidInput`."""
     said = {**given, **{name: tuple(many(name, given.get(name) or (), "texts")) for name in ("state", "label")}}
     wanted = _of_kind(EventSearch, EventSearch(**said))
     states = frozenset(chosen(RunState, "state", each) for each in wanted.state)

@@ -1,4 +1,4 @@
-"""What a program gives to a method, read as what the service works with. Pure.
+"""Arguments of programs, read as what the service works with. Pure.
 
 A type checker finds most of what is refused here. Whoever runs none gets an error that names the field, the value and
 what is allowed, like every other door.
@@ -34,7 +34,7 @@ _PATHS = ("cwd", "shell_path")
 
 
 def moment_of(field: str, given: object, zone: str) -> Moment:
-    """The moment; a text without offset is a time in the zone. Raises `InvalidInput`."""
+    """Return the moment; a text without offset is a time in the zone. Raises `InvalidInput`."""
     match given:
         case str():
             return Moment(parse_stamp(given, field=field).moment_in(zone))
@@ -55,7 +55,9 @@ def moment_of(field: str, given: object, zone: str) -> Moment:
 
 
 def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
-    """The moment that is said by one of `Ahead`. Raises `InvalidInput`, also for numbers: of what, nobody knows."""
+    """Return the moment that is said by one of `Ahead`. Raises `InvalidInput`, also for numbers: of what, nobody
+    knows.
+    """
     match given:
         case timedelta() if given >= timedelta():
             return moment_of(field, now + round(given / timedelta(microseconds=1)), zone)
@@ -69,7 +71,7 @@ def moment_ahead(field: str, given: object, zone: str, now: Moment) -> Moment:
 
 
 def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
-    """The seconds. Raises `InvalidInput`."""
+    """Return the seconds. Raises `InvalidInput`."""
     seconds = given.total_seconds() if isinstance(given, timedelta) else given
     if isinstance(seconds, str):
         seconds = seconds_in(seconds)
@@ -82,26 +84,26 @@ def seconds_of(field: str, given: object, *, above_zero: bool = False) -> float:
 
 
 def mapping_of(field: str, given: object, values: str) -> Mapping[str, object]:
-    """The names and values. Raises `InvalidInput`."""
+    """Return the names and values. Raises `InvalidInput`."""
     if isinstance(given, Mapping):
         return given
     raise InvalidInput(f"{field}: {given!r} is not allowed", field=field, value=given, allowed=f"a dict of {values}")
 
 
 def flag_of(field: str, given: object) -> bool:
-    """True or False itself; None is False. Raises `InvalidInput`."""
+    """Return True or False itself; None is False. Raises `InvalidInput`."""
     if given is None or isinstance(given, bool):
         return bool(given)
     raise InvalidInput(f"{field}: {given!r} is neither True nor False", field=field, value=given, allowed="True, False")
 
 
 def zone_of(given: object) -> object:
-    """The name of a `ZoneInfo`; anything else as it is."""
+    """Return the name of a `ZoneInfo`; anything else as it is."""
     return given.key if isinstance(given, ZoneInfo) else given
 
 
 def many(field: str, given: object, what: str) -> list[object]:
-    """The members of a list, or of any other collection but a text. Raises `InvalidInput`."""
+    """Return the members of a list, or of any other collection but a text. Raises `InvalidInput`."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return list(given)
     raise InvalidInput(f"{field}: {given!r} is not a list", field=field, value=given, allowed=f"a list of {what}")
@@ -117,7 +119,7 @@ def few(field: str, given: object, most: int) -> list[object]:
 
 
 def payload_of(given: object) -> str | None:
-    """The text of a payload: a dict or a list is written as JSON. Raises `InvalidInput`."""
+    """Return the text of a payload: a dict or a list is written as JSON. Raises `InvalidInput`."""
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, Mapping | list | tuple):
@@ -126,7 +128,7 @@ def payload_of(given: object) -> str | None:
 
 
 def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> str:
-    """The value as JSON. Raises `InvalidInput`."""
+    """Return the value as JSON. Raises `InvalidInput`."""
 
     def no_json(part: object) -> str:
         raise InvalidInput(f"{field}: JSON can't hold {part!r}", field=field, value=part, allowed=allowed)
@@ -173,7 +175,7 @@ def _plain(name: str, value: object) -> object:
 
 
 def day_of(given: object) -> object:
-    """A `date` as calendars write it; anything else as it is. A datetime is no day."""
+    """Return a `date` as calendars write it; anything else as it is. A datetime is no day."""
     return given.isoformat() if isinstance(given, date) and not isinstance(given, datetime) else given
 
 

@@ -27,12 +27,14 @@ def check_few(edges: Sequence[Edge]) -> None:
 
 
 def direct(edges: Iterable[Edge], job_id: JobId) -> list[Edge]:
-    """The edges from and to the job."""
+    """Return the edges from and to the job."""
     return [edge for edge in edges if job_id in (edge.parent, edge.child)]
 
 
 def around(edges: Sequence[Edge], job_id: JobId, most: int = MOST_EDGES) -> list[Edge]:
-    """The edges above and below this job, in order, however many other jobs are between: of over `most` the nearest."""
+    """Return the edges above and below this job, in order, however many other jobs are between: of over `most` the
+    nearest.
+    """
     above = _by_distance(edges, job_id, lambda edge: (edge.child, edge.parent))
     below = _by_distance(edges, job_id, lambda edge: (edge.parent, edge.child))
     in_turn = chain.from_iterable(zip_longest(above, below))
@@ -40,7 +42,7 @@ def around(edges: Sequence[Edge], job_id: JobId, most: int = MOST_EDGES) -> list
 
 
 def _by_distance(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tuple[JobId, JobId]]) -> Iterator[Edge]:
-    """The edges that are reached from the job, the nearest first. No job runs after itself: each comes once."""
+    """Yield the edges that are reached from the job, the nearest first. No job runs after itself: each comes once."""
     ways: dict[JobId, list[tuple[JobId, Edge]]] = {}
     for edge in edges:
         near, far = ends(edge)
@@ -55,7 +57,9 @@ def _by_distance(edges: Iterable[Edge], start: JobId, ends: Callable[[Edge], tup
 
 
 def tree(edges: Sequence[Edge]) -> list[str]:
-    """A tree for each job without parents, its children indented below it. The children of a job are drawn once."""
+    """Return a tree for each job without parents, its children indented below it. The children of a job are drawn
+    once.
+    """
     children: dict[JobId, list[Edge]] = {}
     for edge in sorted(edges):
         children.setdefault(edge.parent, []).append(edge)
@@ -68,7 +72,7 @@ def tree(edges: Sequence[Edge]) -> list[str]:
 
 
 def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId]) -> Iterator[str]:
-    """The lines below a job, depth first. There is no recursion, as a chain may be longer than Python's stack."""
+    """Yield the lines below a job, depth first. There is no recursion, as a chain may be longer than Python's stack."""
     stack = [(iter(children[root]), len(children[root]), "")]
     shown.add(root)
     while stack:
@@ -87,12 +91,14 @@ def _branches(root: JobId, children: dict[JobId, list[Edge]], shown: set[JobId])
 
 
 def how(edge: Edge) -> str:
-    """The condition of an edge: `on success`, or `on success (all of 3)` if the child waits for all of its parents."""
+    """Return the condition of an edge: `on success`, or `on success (all of 3)` if the child waits for all of its
+    parents.
+    """
     return f"on {edge.on}" + (f" (all of {edge.joins})" if edge.joins else "")
 
 
 def dot(edges: Sequence[Edge], alone: JobId | None = None) -> str:
-    """The graph in the language of Graphviz; `alone` is a job that is in it even if it has no edges."""
+    """Return the graph in the language of Graphviz; `alone` is a job that is in it even if it has no edges."""
     nodes = {end for edge in edges for end in (edge.parent, edge.child)} | ({alone} if alone else set())
     lines = [f"  {_quoted(node)};" for node in sorted(nodes)]
     lines += [

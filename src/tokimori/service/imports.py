@@ -1,4 +1,4 @@
-"""What `import_all` is given, checked. Pure."""
+"""Checks of `import_all`'s arguments. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ class Imported(Struct, frozen=True, kw_only=True):
 
 
 class Start(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a job goes on that was kept elsewhere so far.
+    """State in which a job from elsewhere continues.
 
     `paused_because` and `parked_because` are reasons for which it is added paused, or parked as by a failure. All that
     it names from `since` on is decided here, the past too, but nothing before `not_before`: see `add_since`.
@@ -40,7 +40,7 @@ class Start(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
 
 def started(job: Job, start: Start | None, now: Moment, by: str | None) -> Job:
-    """The new job as it goes on."""
+    """Return the new job as it goes on."""
     if start is None:
         return job
     if start.since is not None:
@@ -51,7 +51,7 @@ def started(job: Job, start: Start | None, now: Moment, by: str | None) -> Job:
 
 
 def checked_pair(pair: object) -> tuple[JobId, Definition]:
-    """An id and a definition. Raises `InvalidInput`."""
+    """Return an id and a definition. Raises `InvalidInput`."""
     match pair:
         case (job_id, Definition() as definition):
             return check_new_job_id(job_id), definition
@@ -60,7 +60,7 @@ def checked_pair(pair: object) -> tuple[JobId, Definition]:
 
 
 def checked_starts(given: object, reasons: object) -> Mapping[str, Start]:
-    """How jobs start, by id, with reasons for which some are paused. Raises `InvalidInput`."""
+    """Return the start of jobs by id, with reasons for which some are paused. Raises `InvalidInput`."""
     because = _by_id("paused_because", reasons, "reasons")
     starts = {job_id: Start(paused_because=reason) for job_id, reason in because.items()}
     for job_id, start in _by_id("starts", given, "Start").items():
@@ -82,7 +82,7 @@ def _check_start(start: Start) -> None:
 
 
 def checked_limits(given: object) -> Mapping[str, int | None]:
-    """The numbers of runs by id. Raises `InvalidInput`."""
+    """Return the numbers of runs by id. Raises `InvalidInput`."""
     limits = _by_id("runs_remaining", given, "whole numbers")
     return {job_id: runs_remaining_in({"runs_remaining": number}) for job_id, number in limits.items()}
 

@@ -1,4 +1,4 @@
-"""What workers have in hand: runs that were claimed for them, until when, and what became of those before. No I/O."""
+"""Runs that workers have in hand, until when, and ends of earlier ones. No I/O."""
 
 from collections.abc import Collection, Iterator
 from math import inf
@@ -38,17 +38,17 @@ class InHand(Struct, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Which attempt it is."""
+        """Return the attempt."""
         return self.claimed.run.id, self.claimed.run.token
 
     @property
     def over_at(self) -> float:
-        """When it is taken away, if nobody says a word; never while its end is on its way."""
+        """Return when it is taken away if nobody says a word; never while its end is on its way."""
         return inf if self.said is not None else min(self.alive_until, self.deadline)
 
 
 class Over(Struct, frozen=True):
-    """How a claim ended: what was `said` (None: nothing that its worker said), the state of the run, and why.
+    """End of a claim: what its worker `said` (None: nothing), the state of the run, and why.
 
     `access_token` is as of `InHand`.
     """
@@ -76,11 +76,11 @@ class Hands:
         return key in self._held
 
     def add(self, held: InHand) -> None:
-        """One more."""
+        """Add one more."""
         self._held[held.key] = held
 
     def of_claim(self, claim: ClaimId, access_token: str | None) -> list[InHand]:
-        """What a claim brought and is still in hand. Raises `Refused` where another access token made it."""
+        """Return what a claim brought and is still in hand. Raises `Refused` if another access token made it."""
         found = [held for held in self._held.values() if held.claim == claim]
         if any(held.access_token != access_token for held in found):
             told = "id: somebody else has made this claim"
@@ -88,20 +88,20 @@ class Hands:
         return found
 
     def get(self, key: Key) -> InHand | None:
-        """What is in hand under this token."""
+        """Return the run in hand under this token."""
         return self._held.get(key)
 
     def over(self, key: Key) -> Over | None:
-        """How the claim ended, if that is still known."""
+        """Return the end of the claim, if that is still known."""
         return self._over.get(key)
 
     def access_token_of(self, key: Key) -> str | None:
-        """The name of the access token with which it was claimed."""
+        """Return the name of the access token with which it was claimed."""
         known = self._held.get(key) or self._over.get(key)
         return None if known is None else known.access_token
 
     def drop(self, key: Key, over: Over) -> None:
-        """It is in no hand any more."""
+        """Remove it from all hands."""
         over = replace(over, access_token=self.access_token_of(key))
         self._held.pop(key, None)
         self._over[key] = over
@@ -109,7 +109,7 @@ class Hands:
             del self._over[next(iter(self._over))]
 
     def drop_all(self, why: str) -> None:
-        """None is."""
+        """Drop all."""
         for key in list(self._held):
             self.drop(key, Over(None, None, why))
 
@@ -120,7 +120,7 @@ class Hands:
             held.claimed = replace(held.claimed, run=replace(held.claimed.run, cancel=reason))
 
     def compare(self, owned: Collection[Key]) -> None:
-        """What the store has not named twice in a row is no longer in hand. Once: it may be newer than what it said."""
+        """Remove what the store has not named twice in a row; once may mean that it is newer than the answer."""
         for held in self:
             if held.key in owned or held.said is not None:
                 held.unseen = False
@@ -131,12 +131,12 @@ class Hands:
 
     @property
     def next_over(self) -> float:
-        """When the next one is taken away."""
+        """Return when the next one is taken away."""
         return min((held.over_at for held in self._held.values()), default=inf)
 
 
 def claim_lost(key: Key, why: str) -> ClaimLost:
-    """The answer to who says a word about what is no longer in its hand."""
+    """Return the answer to who says a word about what is no longer in its hand."""
     return ClaimLost(
         f"run {key[0]} is no longer this worker's, and nothing was changed: {why}",
         field="token",

@@ -82,7 +82,7 @@ class JobService(RunService):
         self._act_as(author)
 
     def acting_as(self, author: str | None) -> Self:
-        """The same service for another author, who is recorded with the orders given through it. Nothing is opened."""
+        """Return the same service for another author, who is recorded with its orders. Nothing is opened."""
         check_author(author)
         other = copy(self)
         other._act_as(author)
@@ -141,7 +141,7 @@ class JobService(RunService):
     async def _new(
         self, job_id: JobId, said: Definition, now: Moment, limit: int | None = None, since: Moment | None = None
     ) -> tuple[Job, DaysOff]:
-        """The job as it is added, and whose days off it has. Raises `InvalidInput`."""
+        """Return the job as it is added, and whose days off it has. Raises `InvalidInput`."""
         definition = self._placed(said)
         await self._judged(job_id, definition)
         await self._weights.check(definition)
@@ -155,7 +155,7 @@ class JobService(RunService):
         await self.expectations._check_free(job_id, definition)
 
     async def _kept(self, job: Job, days: DaysOff) -> Job:
-        """The job; with its calendars' days of now: they may have been edited, or deleted, while it was written."""
+        """Return the job with its calendars' days of now: they may have changed while it was written."""
         if (await read_again(self._calendars, days)).text == job.days_off:
             return job
         return await self.refresh(job.id)
@@ -333,7 +333,7 @@ class JobService(RunService):
                 await self._store.delete_job(job_id, await self._now())
 
     async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
-        """The family is read once, and nothing is lost by stopping on the way: those after which none runs go first."""
+        """Delete jobs after which none runs first: the family is read once, and a stop on the way loses nothing."""
         edges = (await self._store.family()).edges
         going, cut = await self._aside.compute(lambda: going_with(edges, job_id))
         gone = frozenset(going)
@@ -392,7 +392,7 @@ class JobService(RunService):
 
 
 def schedule_for(job: Job) -> Schedule:
-    """The job's schedule, within its bounds and without its days off."""
+    """Return the job's schedule, within its bounds and without its days off."""
     return schedule_of(job.definition, job.anchor, job.id, job.days_off)
 
 

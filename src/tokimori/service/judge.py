@@ -1,4 +1,4 @@
-"""What refuses jobs that somebody may not make: see `judging`."""
+"""Judge of jobs that somebody may not make: see `judging`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Who may make which jobs: asked just before a job is written."""
+"""Right to make jobs: asked just before a job is written."""
 
 from contextlib import suppress
 
@@ -15,7 +15,7 @@ from tokimori.service.service import Service
 
 
 def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
-    """What refuses jobs, as they would be after a change. Their neighbours have to be within the scope, too."""
+    """Return a judge of jobs as they would be after a change. Their neighbours must be in scope, too."""
     sight = Sight(service, access.scope)
 
     async def judge(job_id: JobId, definition: Definition, beside: Beside) -> None:

@@ -45,7 +45,7 @@ class LedgerPage(Struct, frozen=True, kw_only=True):
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """How many occurrences of a job became what, and the first lines that do not fit. `next`: as in `LedgerPage`."""
+    """Number of occurrences by fate, and the first lines that do not fit. `next`: as in `LedgerPage`."""
 
     job_id: str
     fates: dict[str, int]
@@ -54,7 +54,7 @@ class Verified(Struct, frozen=True, kw_only=True):
 
     @property
     def wrong(self) -> int:
-        """How many do not fit."""
+        """Return how many do not fit."""
         return sum(self.fates.get(fate, 0) for fate in FAULTS)
 
 
@@ -83,12 +83,12 @@ class LedgerOf:
         self._aside = aside
 
     async def page(self, first: Moment, last: Moment, limit: int) -> LedgerPage:
-        """What became of at most `limit` occurrences from `first` to `last`, both included."""
+        """Return the fate of at most `limit` occurrences from `first` to `last`, both included."""
         part = await self._read(first, last, limit)
         return LedgerPage(lines=tuple(ledger(self._job, part.moments, part.kept, self._now)), next=part.next)
 
     async def verify(self, first: Moment, last: Moment) -> Verified:
-        """Whether occurrences from `first` to `last` are runs or skips, or were pruned; at most 10,000 of them."""
+        """Check that occurrences from `first` to `last` are runs, skips or pruned; at most 10,000 of them."""
         fates: Counter[str] = Counter()
         faults: list[Line] = []
         following: Moment | None = first
@@ -128,7 +128,8 @@ class LedgerOf:
     async def _fired(
         self, first: Moment, last: Moment, likely: int
     ) -> tuple[Mapping[Moment, KeptRun], Mapping[Moment, KeptRun], Moment | None]:
-        """The scheduled runs of these occurrences, and what of them another one is of; from when all of them are known.
+        """Return the scheduled runs of these occurrences, and what of them another one is of; from when all of them are
+        known.
 
         But for what clocks differ.
         """
@@ -147,12 +148,14 @@ class LedgerOf:
 
 
 def _all_of(job: Job) -> Schedule:
-    """All that the schedule names, and not only what is still to be decided."""
+    """Return all that the schedule names, and not only what is still to be decided."""
     return schedule_for(replace(job, definition=replace(job.definition, fired_ahead=())))
 
 
 async def _skips(store: LedgerStore, job: Job, since: Moment) -> tuple[Sequence[Skip], Moment | None]:
-    """The skips of the job from that moment on and some before, the oldest first; from when all of them are there."""
+    """Return the skips of the job from that moment on and some before, the oldest first; from when all of them are
+    there.
+    """
     limit = FEW_SKIPS
     while len(found := await store.skips(job.id, limit=limit)) == limit and found[-1].first > since:
         if limit == MOST_SKIPS:

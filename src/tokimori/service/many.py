@@ -19,7 +19,7 @@ _NAMES = tuple(PlainRequest.__annotations__)
 
 
 def read_many(requests: object, parent: str | None, traceparent: str | None = None) -> list[Request]:
-    """What these requests say; `parent` and `traceparent` are those of requests which name none.
+    """Return these requests; `parent` and `traceparent` are for requests which name none.
 
     Raises `InvalidInput`.
     """
@@ -50,7 +50,7 @@ def _numbered(number: int, fault: InvalidInput) -> InvalidInput:
 
 
 def batches(requests: Sequence[Request]) -> Iterator[Sequence[tuple[int, Request]]]:
-    """The requests with their numbers, so many at a time as are kept together."""
+    """Yield the requests with their numbers, so many at a time as are kept together."""
     batch: list[tuple[int, Request]] = []
     length = 0
     for number, request in enumerate(requests):
@@ -67,7 +67,7 @@ def batches(requests: Sequence[Request]) -> Iterator[Sequence[tuple[int, Request
 def requested_runs(
     job: Job, batch: Sequence[tuple[int, Request]], random: RandomBytes, now: Moment, by: str | None
 ) -> tuple[list[Run], list[str]]:
-    """The runs for which `by` asks, one for each key, and the origin of each request's. Raises `InvalidInput`.
+    """Return the runs for which `by` asks, one for each key, and the origin of each request's. Raises `InvalidInput`.
 
     Those of one moment are claimed in the order of their ids.
     """
@@ -84,7 +84,7 @@ def requested_runs(
 
 
 def after(made: int, requests: Sequence[object], fault: TokimoriError) -> TokimoriError:
-    """The error that ends many requests, which says how many of them have their runs."""
+    """Return the error that ends many requests, which says how many of them have their runs."""
     if not made:
         return fault
     message = f"{fault.message}; the first {made} of {len(requests)} requests have their runs"

@@ -1,4 +1,4 @@
-"""Whom jobs tell: the notifiers that they name must be there."""
+"""Notifiers that jobs name: they must exist."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ NAMED = 10
 
 
 class NotifiedStore(Jobs, Documents, Protocol):
-    """What it asks of the store."""
+    """Questions to the store."""
 
 
 async def check_notified(store: NotifiedStore, jobs: Sequence[Job]) -> None:
@@ -37,7 +37,7 @@ async def check_notified(store: NotifiedStore, jobs: Sequence[Job]) -> None:
 
 
 def _names(jobs: Sequence[Job]) -> dict[str, str]:
-    """The names of notifiers, each with a field that names it."""
+    """Return the names of notifiers, each with a field that names it."""
     named = [(name, event) for job in jobs for event, names in job.definition.notify.items() for name in names]
     return {name: f"notify.{event}" for name, event in reversed(named)}
 
@@ -69,12 +69,12 @@ async def check_untold(store: Jobs, job_id: JobId) -> None:
 
 
 def tells(definition: Definition, notifier: JobId) -> bool:
-    """Whether a job of this definition tells the notifier of something."""
+    """Return whether a job of this definition notifies the notifier of something."""
     return any(notifier_id(name) == notifier for names in definition.notify.values() for name in names)
 
 
 def told_by(notifier: JobId, jobs: str) -> Refused:
-    """Why a notifier can't be deleted."""
+    """Return why a notifier can't be deleted."""
     return Refused(
         f"the notifier {name_of(notifier)!r} can't go, because jobs name it, which would tell nobody: {jobs}",
         field="id",

@@ -18,13 +18,13 @@ TESTED_JOB = JobId("test")
 
 
 def id_of(name: object) -> JobId:
-    """The id of the notifier's job. Raises `InvalidInput`."""
+    """Return the id of the notifier's job. Raises `InvalidInput`."""
     check_word("notifier", name)
     return notifier_id(str(name))
 
 
 def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
-    """The fields of a new notifier's job. A request is a POST, unless something else is said."""
+    """Return the fields of a new notifier's job. A request is a POST, unless something else is said."""
     fields = {"notifier": {}, "retry": None, **said}
     if fields["retry"] is None or isinstance(fields["retry"], Mapping):  # else it is refused as that of any job
         fields["retry"] = {**to_builtins(RETRY), **(fields["retry"] or {})}
@@ -37,7 +37,9 @@ def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
 
 
 def trial_payload(job: Job, name: str, now: Moment) -> str:
-    """The payload of a notification that tells of nothing, to try the notifier. Raises `NotFound` for another job."""
+    """Return the payload of a notification that tells of nothing, to try the notifier. Raises `NotFound` for another
+    job.
+    """
     notifier = job.definition.notifier
     if notifier is None:
         raise NotFound(f"there is no notifier {name!r}", field="notifier", value=name)

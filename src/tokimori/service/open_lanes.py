@@ -15,7 +15,7 @@ class OpenLanes:
         self._by_function: dict[str, list[Lane]] = {}
 
     def serving(self, wish: Wish, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-        """Those of these lanes that serve it. The same lanes again are not sorted again."""
+        """Return the lanes that serve the wish. The same lanes again are not sorted again."""
         if lanes is not self._lanes:
             self._sort(lanes)
         types = self._by_function if wish.types is None else dict.fromkeys(wish.types)

@@ -56,7 +56,7 @@ _LIVE = frozenset(RunState) - ENDS
 
 
 class CancelledRuns(Struct, frozen=True, kw_only=True):
-    """How many runs were `cancelled`. Ask again with `next` as `before` to go on; None: that was all."""
+    """Number of `cancelled` runs. Ask again with `next` as `before` to go on; None: that was all."""
 
     cancelled: int
     next: RunId | None = None

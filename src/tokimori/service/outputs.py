@@ -4,12 +4,12 @@ from tokimori.model.run import Output
 
 
 def whole(output: Output) -> bytes:
-    """All bytes that are kept, with a line in place of those that are left out."""
+    """Return all bytes that are kept, with a line in place of those that are left out."""
     return since(output, 0)
 
 
 def since(output: Output, position: int) -> bytes:
-    """The bytes after the first `position` ones, with a line in place of those that are left out."""
+    """Return the bytes after the first `position` ones, with a line in place of those that are left out."""
     missed, kept = unread(output, position)
     in_head = len(output.head[position:])
     gap = f"\n… {missed} bytes left out …\n".encode() if missed > 0 else b""
@@ -17,7 +17,7 @@ def since(output: Output, position: int) -> bytes:
 
 
 def unread(output: Output, position: int) -> tuple[int, bytes]:
-    """The output after its first `position` bytes: how many bytes are lost, and the bytes that are known."""
+    """Return the output after its first `position` bytes: how many bytes are lost, and the bytes that are known."""
     in_head = output.head[position:]
     tail_begins = output.size - len(output.tail)
     reached = max(position, len(output.head))

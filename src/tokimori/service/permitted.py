@@ -19,7 +19,7 @@ from tokimori.service.variants import in_zone, judged_by
 
 
 def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
-    """The service for who has this access: orders are his, and what he may not do raises `Forbidden`.
+    """Return the service for who has this access: orders are his, and what he may not do raises `Forbidden`.
 
     `allowed`: what jobs may do that he makes or changes.
     """
@@ -28,13 +28,15 @@ def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID)
 
 
 def permitted_claims(claims: Claims, service: Service, access: Access) -> Claims:
-    """The claims for who has this access."""
+    """Return the claims for who has this access."""
     named = claims if access.is_owner or access.author is None else with_access_token(claims, access.author)
     return cast(Claims, _Permitted(named, "claims.", service, access))
 
 
 def permitted_in_zone(service: Service, time_zone: str) -> Service:
-    """The same service of `permitted`, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
+    """Return the same service of `permitted`, where jobs that name no time zone are in this one. Raises
+    `InvalidInput`.
+    """
     return cast(_PermittedService, service)._in_zone(time_zone)
 
 
@@ -48,7 +50,7 @@ class _Permitted:
         self._access = access
 
     def __getattr__(self, name: str) -> Any:
-        """The method, with its rule; whatever else it is as it is."""
+        """Return the method, with its rule; whatever else it is as it is."""
         method: Any = getattr(self._inner, name)
         if inspect.isasyncgenfunction(method):  # what it calls of the part has its rule
             return MethodType(method.__func__, self)

@@ -47,7 +47,9 @@ class Queues:
         self._cancel = cancel
 
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
-        """The queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name `after`."""
+        """Return the queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name
+        `after`.
+        """
         if after is not None:
             check_word("after", after)
         most, first = checked("limit", limit, MOST_LISTED), "" if after is None else f"{after}{_BEHIND}"
@@ -60,13 +62,13 @@ class Queues:
         return [Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]) for name in names]
 
     async def get(self, queue: str) -> Queue:
-        """The queue of that name; there need not be a job in it. Raises `InvalidInput`."""
+        """Return the queue of that name; there need not be a job in it. Raises `InvalidInput`."""
         check_word("queue", queue)
         found = dict(await self._store.list_queues(queue, 1))
         return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
 
     async def pauses(self) -> Sequence[Pause]:
-        """All pauses, by queue; the pause of everything (`*`) comes first."""
+        """Return all pauses, by queue; the pause of everything (`*`) comes first."""
         return await self._store.list_pauses()
 
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
@@ -107,7 +109,7 @@ class Queues:
         return pause.queue in (EVERYTHING, await self._queue(run))
 
     async def _queue(self, run: Run) -> str | None:
-        """The queue of a run. The run of a paused job has no lane any more, so the job is asked."""
+        """Return the queue of a run. The run of a paused job has no lane any more, so the job is asked."""
         if run.lane is not None:
             return queue_of(run.lane)
         try:
@@ -136,12 +138,14 @@ def _name(queue: str | None) -> str:
 
 
 def binding(queue: str, pauses: Collection[Pause]) -> tuple[Pause, ...]:
-    """The pauses that keep runs of this queue from being claimed."""
+    """Return the pauses that keep runs of this queue from being claimed."""
     return tuple(pause for pause in pauses if pause.queue in (EVERYTHING, queue))
 
 
 def sentence(pause: Pause) -> str:
-    """The pause in English, without a full stop: `queue mail is paused since 2030-01-01T00:00:00Z by ann: repairs`."""
+    """Return the pause in English, without a full stop: `queue mail is paused since 2030-01-01T00:00:00Z by ann:
+    repairs`.
+    """
     what = "everything" if pause.queue == EVERYTHING else f"queue {pause.queue}"
     by = "" if pause.by is None else f" by {pause.by}"
     why = "" if pause.reason is None else f": {pause.reason}"

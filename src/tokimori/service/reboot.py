@@ -36,7 +36,7 @@ async def trigger_reboot(
 
 
 def _is_for_a_start(job: Job) -> bool:
-    """Whether it runs when a machine starts. One in a zone that this machine does not know is left to others."""
+    """Return whether it runs when a machine starts. One in a zone that this machine does not know is left to others."""
     try:
         return isinstance(schedule_for(job), Reboot)
     except InvalidInput:

@@ -112,7 +112,7 @@ class RepeatingService(DeletingService):
         return renamed
 
     async def _moved(self, job: Job, new: JobId) -> Job:
-        """The job under its new id; the old one stays, paused. Where that fails all is as before."""
+        """Return the job under its new id; the old one stays, paused. Where that fails all is as before."""
         reason = f"being renamed to {new}"
         if job.state is not JobState.ENABLED and job.reason != reason:
             await self._check_idle(job)
@@ -142,7 +142,7 @@ class RepeatingService(DeletingService):
                 raise Refused(message, field="id", value=job.id, allowed="a job all of whose runs have ended")
 
     async def _renamed_in(self, edges: list[Edge], old: JobId, new: JobId) -> Mapping[JobId, Mapping[str, object]]:
-        """What changes of the jobs that name the old id, by their ids."""
+        """Return the changes of jobs that name the old id, by their ids."""
         changes: dict[JobId, Mapping[str, object]] = {}
         for other in {edge.declared_by for edge in edges if old in (edge.parent, edge.child)}:
             try:
@@ -159,6 +159,6 @@ class RepeatingService(DeletingService):
 
 
 def _going_on(new: Job, old: Job) -> Job:
-    """The new job, of which what the old one has decided is decided, and whose intervals go on."""
+    """Return the new job, of which what the old one has decided is decided, and whose intervals go on."""
     definition = replace(new.definition, fired_ahead=old.definition.fired_ahead)
     return kept_since(replace(new, anchor=old.anchor, definition=definition), Moment(old.fired_through + 1))

@@ -54,7 +54,7 @@ _LEAST = 946_684_800 * SECOND
 
 
 class Became(StrEnum):
-    """What happened to a request."""
+    """Results of a request."""
 
     MADE = "made"
     """It made a new run."""
@@ -76,7 +76,7 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 def read_request(key: str | None, payload: Payload | None, fields: RequestArguments) -> Request:
-    """The request that these arguments say. Raises `InvalidInput`."""
+    """Return the request that these arguments say. Raises `InvalidInput`."""
     for name, value in fields.items():
         if name not in _FIELDS:
             allowed = f"one of {', '.join(_FIELDS)}"
@@ -100,7 +100,7 @@ def _read(name: str, value: object) -> Any:
 
 
 def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: str | None) -> Run:
-    """The run for which the request of `by` asks, as it would be made. Raises `InvalidInput`."""
+    """Return the run for which the request of `by` asks, as it would be made. Raises `InvalidInput`."""
     due = _due(job, request, now)
     priority = job.definition.priority if request.priority is None else request.priority
     return Run(
@@ -123,7 +123,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: st
 
 
 def manner_of(request: Request, now: Moment) -> Manner:
-    """How the store has to treat the request."""
+    """Return how the store has to treat the request."""
     return Manner(
         forced=request.force,
         replaces=request.replace or request.debounce is not None,
@@ -132,7 +132,7 @@ def manner_of(request: Request, now: Moment) -> Manner:
 
 
 def became(request: Request, run_id: RunId, run: Run) -> Became:
-    """What happened to a request, as the store's answer tells."""
+    """Return what happened to a request, by the store's answer."""
     if run.id == run_id:
         return Became.MADE
     match request:
@@ -149,7 +149,7 @@ def became(request: Request, run_id: RunId, run: Run) -> Became:
 
 
 def _sharing(request: Request) -> list[str]:
-    """The fields of the request by which runs share a key."""
+    """Return the fields of the request by which runs share a key."""
     throttles, debounces = request.throttle is not None, request.debounce is not None
     used = (("debounce", debounces), ("throttle", throttles), ("replace", request.replace))
     return [name for name, is_used in used if is_used]

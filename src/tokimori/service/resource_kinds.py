@@ -51,11 +51,11 @@ class Kind(Protocol):
     """The state of what there is not."""
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
-        """How each of these stands now."""
+        """Return the state of each of these."""
         ...
 
     async def all(self) -> Mapping[str, State]:
-        """All that there are, by name."""
+        """Return all that there are, by name."""
         ...
 
     async def put(self, name: str, was: State, state: State) -> None:
@@ -67,7 +67,9 @@ class Kind(Protocol):
 
 
 def read_resources(said: Mapping[Part, object]) -> Resources:
-    """The resources that are said, by part and name. Raises `InvalidInput`, whose field begins with part and name."""
+    """Return the resources that are said, by part and name. Raises `InvalidInput`, whose field begins with part and
+    name.
+    """
     return Resources(**{part: _read_part(part, fields) for part, fields in said.items() if fields is not None})
 
 
@@ -82,7 +84,7 @@ def _read_part(part: Part, given: object) -> dict[str, dict[str, Any]]:
 
 
 def state_of(part: Part, name: str, fields: object) -> State:
-    """The state that the fields of a resource say. Raises `InvalidInput`."""
+    """Return the state that the fields of a resource say. Raises `InvalidInput`."""
     said = mapping_of(WORDS[part], fields, "fields")
     match part:
         case "calendars":
@@ -121,7 +123,7 @@ def _check_fields(word: str, said: Mapping[str, object], known: Collection[str])
 
 
 def shown_state(state: State) -> dict[str, Any]:
-    """The fields by which people say this state."""
+    """Return the fields by which people say this state."""
     return {name: value for name, value in state.items() if value != []}
 
 
@@ -142,7 +144,7 @@ class CalendarResources:
         self._calendars = calendars
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
-        """The fields of each."""
+        """Return the fields of each."""
         return {name: await self._state(name) for name in names}
 
     async def _state(self, name: str) -> State:
@@ -152,7 +154,7 @@ class CalendarResources:
             return self.absent
 
     async def all(self) -> Mapping[str, State]:
-        """All calendars."""
+        """Return all calendars."""
         return {calendar.name: _fields_of(calendar) for calendar in await self._calendars.list()}
 
     async def put(self, name: str, was: State, state: State) -> None:
@@ -185,12 +187,12 @@ class QueueResources:
         self._queues = queues
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
-        """Whether each is paused, and why."""
+        """Return whether each is paused, and why."""
         known = await self.all()
         return {name: known.get(name, self.absent) for name in names}
 
     async def all(self) -> Mapping[str, State]:
-        """All that are paused."""
+        """Return all that are paused."""
         return {
             pause.queue: {"paused": True} if pause.reason is None else {"paused": True, "reason": pause.reason}
             for pause in await self._queues.pauses()
@@ -217,7 +219,7 @@ class SemaphoreResources:
         self._opened = opened
 
     async def states(self, names: Collection[str]) -> Mapping[str, State]:
-        """The limit of each."""
+        """Return the limit of each."""
         return {name: await self._state(name) for name in names}
 
     async def _state(self, name: str) -> State:
@@ -227,7 +229,7 @@ class SemaphoreResources:
             return self.absent
 
     async def all(self) -> Mapping[str, State]:
-        """All but those of one unit."""
+        """Return all but those of one unit."""
         store, after, found = await self._opened(), "", dict[str, State]()
         while page := await store.list_semaphores(after=after, limit=MOST_LISTED):
             found |= {each.name: {"limit": each.limit} for each in page if each.limit != DEFAULT_LIMIT}
@@ -245,7 +247,7 @@ class SemaphoreResources:
 
 
 def state_after(was: State, wanted: State) -> State:
-    """What becomes of it that is to be as wanted: a pause keeps the reason with which it began.
+    """Return the state after it is made as wanted: a pause keeps the reason with which it began.
 
     To tell another one it would have to end first, and runs would start.
     """

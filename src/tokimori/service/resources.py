@@ -33,7 +33,9 @@ class ResourceService(JobService):
     """The part of the service that knows what sets declare beside jobs."""
 
     async def resources(self, set_name: str | None = None) -> Resources:
-        """The calendars, paused queues and limits of semaphores that a set declares; None: all that there are."""
+        """Return the calendars, paused queues and limits of semaphores that a set declares; None: all that there
+        are.
+        """
         if set_name is not None:
             check_word("set_name", set_name)
         found = {part: await self._declarations(part).states(set_name) for part in PARTS}
@@ -42,7 +44,7 @@ class ResourceService(JobService):
         )
 
     def _declarations(self, part: Part) -> Declarations:
-        """The resources of a kind. What says whose they are lies in the store that keeps them."""
+        """Return the resources of a kind. What says whose they are lies in the store that keeps them."""
         match part:
             case "calendars":
                 kind: Kind = CalendarResources(self.calendars)
@@ -61,7 +63,7 @@ class ResourceService(JobService):
     async def _carry_out(
         self, name: str, steps: Mapping[Part, Sequence[Step]], on: Callable[[], Awaitable[Self]], *, begins: bool
     ) -> None:
-        """What jobs need is there before them, and queues are paused; what ends does so after them, in reverse."""
+        """Carry out the steps: what jobs need comes before them, what ends comes after them, in reverse."""
         for part in PARTS if begins else reversed(PARTS):
             absent = self._declarations(part).kind.absent
             for step in steps[part]:
@@ -71,7 +73,7 @@ class ResourceService(JobService):
     async def _steps(
         self, wish: Wish, resources: Resources, final: Mapping[JobId, Definition]
     ) -> Mapping[Part, Sequence[Step]]:
-        """What becomes of the resources, where these jobs are there in the end."""
+        """Return the steps of the resources, if these jobs exist in the end."""
         used = {name: f"the job {job_id} uses it" for job_id, each in final.items() for name in each.calendars}
         return {
             part: await self._declarations(part).plan(
@@ -81,7 +83,7 @@ class ResourceService(JobService):
         }
 
     def _as_declared(self, steps: Mapping[Part, Sequence[Step]]) -> Self:
-        """The same service, to which calendars and semaphores are as they will be."""
+        """Return the same service, to which calendars and semaphores are as they will be."""
         other = copy(self)
         days = {step.name: step.state for step in steps["calendars"]}
         other._calendars = _CalendarsToBe(self._store, days, self._random)
@@ -98,7 +100,7 @@ class _CalendarsToBe(Documents[Calendar]):
         self._states = states
 
     async def get(self, name: str) -> Calendar:
-        """The calendar. Raises `NotFound`."""
+        """Return the calendar. Raises `NotFound`."""
         state = self._states.get(name)
         if state is None:
             return await super().get(name)

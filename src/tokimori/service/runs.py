@@ -169,7 +169,7 @@ class RunService:
     async def _wanted(
         self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
     ) -> tuple[Request, Job, Run]:
-        """The request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
+        """Return the request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
         fields.setdefault("parent", self._parent())
         fields.setdefault("traceparent", self._traceparent())
         request = read_request(key, payload, fields)
@@ -200,7 +200,9 @@ class RunService:
         return moment_of("first", first, zone), moment_of("last", last, zone)
 
     async def get_run(self, run_id: str, before: int | None = None) -> RunDetails:
-        """The run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is given."""
+        """Return the run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is
+        given.
+        """
         run = await self._as_now(await self._store.get_run(_run_id(run_id)))
         attempts = await self._store.attempts(run.id)
         newest = _newest_attempt(run)
@@ -226,7 +228,7 @@ class RunService:
         )
 
     async def _as_now(self, run: Run) -> Run:
-        """The run, with what is noted of its attempt while that runs."""
+        """Return the run, with what is noted of its attempt while that runs."""
         running = run.state is RunState.RUNNING
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
         return structs.replace(run, details=shown_of(run, notes))
@@ -234,7 +236,7 @@ class RunService:
     async def last_runs(
         self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
     ) -> Mapping[JobId, Sequence[Run]]:
-        """The newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
+        """Return the newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
 
         `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
 
@@ -255,7 +257,7 @@ class RunService:
         return found
 
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
-        """These runs as a list shows them, in the same order."""
+        """Return these runs as a list shows them, in the same order."""
         given = [_checked_run(run) for run in many("runs", runs, "runs")]
         jobs = await self._jobs_of(given)
         return [
@@ -264,7 +266,7 @@ class RunService:
         ]
 
     async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
-        """The jobs of these runs, by id. A deleted job is known as long as one of its runs still runs."""
+        """Return the jobs of these runs, by id. A deleted job is known as long as one of its runs still runs."""
         found = {}
         for job_id in {run.job_id for run in runs}:
             with suppress(NotFound):
@@ -272,7 +274,9 @@ class RunService:
         return found
 
     async def get(self, job_id: str) -> Job:
-        """The job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is reused."""
+        """Return the job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is
+        reused.
+        """
         checked_id = check_job_id(job_id)
         try:
             return await self._store.get_job(checked_id)
@@ -296,7 +300,7 @@ class RunService:
         return run
 
     async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
-        """The runs that the filter wants, newest first."""
+        """Return the runs that the filter wants, newest first."""
         return await self._store.list_runs(_checked_filter(wanted))
 
     async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
@@ -329,7 +333,7 @@ class RunService:
         return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
 
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
-        """The output of an attempt, by default of the newest one, as far as the store knows it."""
+        """Return the output of an attempt, by default of the newest one, as far as the store knows it."""
         if attempt is not None:
             checked("attempt", attempt, MOST_ATTEMPTS, least=0)
         found = await self._store.get_run(_run_id(run_id))
@@ -340,13 +344,13 @@ class RunService:
 
 
 def _payload_of(run: Run, job: Job | None) -> str | None:
-    """What its attempts got; of a run that has not ended, what the next one will get as its job is now."""
+    """Return the payload of its attempts; for a run that has not ended, that of the next one as its job is now."""
     is_to_come = job is not None and job.incarnation == run.incarnation and run.state not in ENDS
     return payload_for(run, job.definition if job is not None and is_to_come else None)
 
 
 def _newest_attempt(run: Run) -> Attempt | None:
-    """The newest attempt as the run's own row tells it; None if it has not begun or has a row of its own."""
+    """Return the newest attempt as the run's own row tells it; None if it has not begun or has a row of its own."""
     if run.state is not RunState.RUNNING and (run.started is None or run.ended is None):
         return None
     return Attempt(
@@ -373,7 +377,7 @@ def _checked_run(run: object) -> Run:
 
 
 def _checked_filter(wanted: object) -> RunFilter:
-    """The filter as stores take it. Raises `InvalidInput`."""
+    """Return the filter as stores take it. Raises `InvalidInput`."""
     if not isinstance(wanted, RunFilter):
         raise InvalidInput(f"wanted: {wanted!r} is not a filter", field="wanted", value=wanted, allowed="a RunFilter")
     states = many("states", wanted.states, "states of runs")

@@ -1,4 +1,4 @@
-"""Which scheduled runs a job has for a range of occurrences, found without an index by moments."""
+"""Scheduled runs of a range of occurrences, found without an index by moments."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -20,7 +20,9 @@ LOOKED_AT = 20
 
 
 async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now: Moment) -> dict[Moment, Run]:
-    """The scheduled runs of the occurrences from `first` to `last`. Raises `Refused` where too many are between."""
+    """Return the scheduled runs of the occurrences from `first` to `last`. Raises `Refused` where too many are
+    between.
+    """
     found: dict[Moment, Run] = {}
     looked_at = 0.0
     async for page in pages_of_runs(store, job, first, last, now):
@@ -40,7 +42,7 @@ async def scheduled_runs(store: Runs, job: Job, first: Moment, last: Moment, now
 async def pages_of_runs(
     store: Runs, job: Job, first: Moment, last: Moment, now: Moment, *, likely: int = PAGE
 ) -> AsyncIterator[Sequence[Run]]:
-    """Runs of the job, newest first, all those of occurrences from `first` to `last` among them.
+    """Yield runs of the job, newest first, all those of occurrences from `first` to `last` among them.
 
     No run is made before its nominal time. `likely`: how many there are if no others are between them.
     """
@@ -60,7 +62,7 @@ def _limit(left: int) -> int:
 
 
 def among(page: Sequence[Run], job: Job, first: Moment, last: Moment) -> Sequence[Run]:
-    """The scheduled runs of occurrences from `first` to `last`."""
+    """Return the scheduled runs of occurrences from `first` to `last`."""
     return [run for run in page if first <= run.nominal <= last and _is_scheduled(run, job)]
 
 

@@ -16,7 +16,7 @@ class StoreOnDemand:
         self._is_open = False
 
     async def opened(self) -> Store:
-        """The open store. Raises `StoreError`; the next call tries again."""
+        """Return the open store. Raises `StoreError`; the next call tries again."""
         async with self._opening:
             if not self._is_open:
                 await open_whole(self.store)
@@ -38,7 +38,7 @@ class StoreOpened(StoreOnDemand):
 
 
 class DoorOnDemand(StoreOnDemand):
-    """That store for who asks through a door."""
+    """The same store for callers at a door."""
 
     def __init__(self, semaphores: StoreOnDemand) -> None:
         super().__init__(semaphores.store)
@@ -53,7 +53,7 @@ class DoorOnDemand(StoreOnDemand):
         return self.store
 
     async def close(self) -> None:
-        """It is closed with that store."""
+        """Do nothing: it is closed with that store."""
 
 
 async def open_prepared(store: Schema) -> None:

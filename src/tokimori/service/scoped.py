@@ -1,4 +1,4 @@
-"""Which runs are within a scope: each is judged by its own job id and queue."""
+"""Runs in scope: each is judged by its own job id and queue."""
 
 from contextlib import suppress
 

@@ -33,14 +33,14 @@ MOST_PREFIXES = 100
 
 
 class NoCipher:
-    """Where there is no key."""
+    """Cipher without a key."""
 
     def seal(self, content: bytes) -> str:
-        """Raises `Refused`."""
+        """Raise `Refused`."""
         raise no_key()
 
     def open(self, sealed: str) -> bytes:
-        """Raises `Refused`."""
+        """Raise `Refused`."""
         raise no_key()
 
 
@@ -78,7 +78,7 @@ class Secrets:
         return replace(secret, sealed="")
 
     async def list(self) -> Sequence[Secret]:
-        """All secrets, by name, without their values."""
+        """Return all secrets, by name, without their values."""
         return [replace(secret, sealed="") for secret in await self._documents.list()]
 
     async def delete(self, name: str) -> None:

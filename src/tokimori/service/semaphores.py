@@ -66,7 +66,7 @@ class Semaphores:
         return [_details(semaphore, nodes) for semaphore in found]
 
     async def get(self, name: str) -> SemaphoreDetails:
-        """The semaphore. Raises `NotFound`."""
+        """Return the semaphore. Raises `NotFound`."""
         checked_name, store = _checked(name), await self._opened()
         return _details(await store.get_semaphore(checked_name), await _nodes(store))
 
@@ -120,7 +120,9 @@ def _holder(permit: Permit, node: NodeRecord | None) -> Holder:
 
 
 def placed(definition: Definition, *, apart: bool) -> Definition:
-    """The definition with the place of its semaphores filled in; `apart`: another store. Raises `InvalidInput`."""
+    """Return the definition with the place of its semaphores filled in; `apart`: another store. Raises
+    `InvalidInput`.
+    """
     found = replace(definition, apart=apart and bool(definition.semaphores))
     if found.apart and len(lane_of(found)) > LONGEST_LANE:
         raise InvalidInput(

@@ -70,22 +70,24 @@ class Service(RepeatingService):
         self.orders = Orders(self, self._store, self._now, self._random, author)
 
     async def now(self) -> Moment:
-        """The store's time, by which nodes fire. This machine's clock may be set wrong."""
+        """Return the store's time, by which nodes fire. This machine's clock may be set wrong."""
         return await self._now()
 
     async def find_jobs(self, wanted: JobSearch) -> FoundJobs:
-        """The jobs that are wanted, by id. At most 20,000 are looked at: it may find few, and say where to go on."""
+        """Return the jobs that are wanted, by id. At most 20,000 are looked at: it may find few, and say where to go
+        on.
+        """
         return await find_jobs(self.list, self.get, wanted)
 
     async def find_runs(self, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
-        """The runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs.
+        """Return the runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs.
 
         `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
         """
         return await find_runs(self.list_runs, self.get, wanted, longest=longest)
 
     async def next_times(self, job_id: str, n: int = 10, after: When | None = None) -> Sequence[Moment]:
-        """The next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.
+        """Return the next moments of the job's schedule, whatever its state; at most as many as it has runs remaining.
 
         `after` is an aware datetime, a text (without offset a time in the job's zone) or a moment; now by default.
         """
@@ -103,7 +105,9 @@ class Service(RepeatingService):
         return found() if wanted <= AT_ONCE else await self._aside.compute(found)
 
     async def shown(self, job_id: str, n: int = 5) -> Shown:
-        """The job with all that is shown with it, and its next `n` moments. The store is asked all of it at once."""
+        """Return the job with all that is shown with it, and its next `n` moments. The store is asked all of it at
+        once.
+        """
         wanted, now = checked("n", n, self._bounds.moments), await self._now()
         mark = self._foreseen.mark() if self._semaphore_store is None else None
         if (known := self._foreseen.unchanged(check_job_id(job_id), mark, now, wanted)) is not None:
@@ -126,7 +130,7 @@ class Service(RepeatingService):
         return await self._now() if after is None else moment_of("after", after, zone)
 
     async def upcoming(self, n: int = 20, after: When | None = None) -> Sequence[tuple[Job, Moment]]:
-        """The next moments of all enabled jobs together, soonest first.
+        """Return the next moments of all enabled jobs together, soonest first.
 
         Of over 1,000 such jobs only those are looked at that are due first.
         """
@@ -151,7 +155,7 @@ class Service(RepeatingService):
         calendars: Sequence[str] = (),
         shift: str | None = None,
     ) -> Explanation:
-        """What the text of a schedule would mean for a job that is added now. Raises `InvalidInput`."""
+        """Explain the text of a schedule for a job that is added now. Raises `InvalidInput`."""
         check_text("text", text)
         zone = self.time_zone if time_zone is None else check_zone(zone_of(time_zone))
         names = many("calendars", calendars, "names of calendars")
@@ -170,7 +174,7 @@ class Service(RepeatingService):
         return await self._aside.compute(explains)
 
     async def explain_job(self, job_id: str, n: int = 5, after: When | None = None) -> Explanation:
-        """What the schedule of a job means, with the next moments as `next_times` gives them.
+        """Explain the schedule of a job, with the next moments as `next_times` gives them.
 
         Whether anything of it starts is what `why_job` says.
         """
@@ -194,21 +198,23 @@ class Service(RepeatingService):
         return replace(explanation, moments=tuple(await self.next_times(job_id, n, after)), warnings=warnings)
 
     async def pauses_of(self, job_id: str) -> Sequence[Pause]:
-        """The pauses of the job's queue and of everything, whatever the state of the job itself."""
+        """Return the pauses of the job's queue and of everything, whatever the state of the job itself."""
         return binding((await self.get(job_id)).definition.queue, await self.queues.pauses())
 
     async def too_heavy(self, job_id: str) -> Sequence[str]:
-        """A sentence for each weight of the job above its semaphore's limit: until that is raised no run starts."""
+        """Return a sentence for each weight of the job above its semaphore's limit: until that is raised no run
+        starts.
+        """
         return tuple([each.text for each in await self._weights.too_heavy((await self.get(job_id)).definition)])
 
     async def why_run(self, run_id: str) -> Why:
-        """What keeps a run from starting, or from being tried again, and what mends it; no reasons if nothing does."""
+        """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
         run = await self._store.get_run(RunId(check_uuid(run_id, field="run")))
         job = (await self._jobs_of([run])).get(run.job_id)
         return why_run(await self._reader.of_run(run, job), run)
 
     async def why_job(self, job_id: str) -> Why:
-        """What keeps the runs of a job from starting, when it runs by itself, and what mends it."""
+        """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
         job = await self.get(job_id)
         if job.state is JobState.DELETED:
             reading = Reading(now=await self._now(), job=job)
@@ -226,7 +232,7 @@ class Service(RepeatingService):
         return Reader(self._store, self._store_of_semaphores, now=self._now, apart=apart, doubted=doubted)
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
-        """The skips of a job (occurrences that became no run), newest first; a deleted job has none."""
+        """Return the skips of a job (occurrences that became no run), newest first; a deleted job has none."""
         if (await self.get(job_id)).state is JobState.DELETED:
             return ()
         return await self._store.skips(check_job_id(job_id), limit=checked("limit", limit, MOST_LISTED))
@@ -234,18 +240,20 @@ class Service(RepeatingService):
     async def ledger(
         self, job_id: str, first: When | None = None, last: When | None = None, limit: int = 100
     ) -> LedgerPage:
-        """What became of the occurrences from `first` (the oldest that may be known) to `last` (now), oldest first."""
+        """Return the fate of occurrences from `first` (the oldest that may be known) to `last` (now), oldest first."""
         job, since, until, now = await self._range(job_id, first, last)
         ledger = LedgerOf(self._store, job, now, self._aside)
         return await ledger.page(since, until, checked("limit", limit, MOST_LISTED))
 
     async def verify(self, job_id: str, first: When | None = None, last: When | None = None) -> Verified:
-        """Whether each occurrence in that range is a run or a skip, or was pruned; at most 10,000 of them a call."""
+        """Check that each occurrence in the range is a run, a skip or pruned; at most 10,000 of them a call."""
         job, since, until, now = await self._range(job_id, first, last)
         return await LedgerOf(self._store, job, now, self._aside).verify(since, until)
 
     async def _range(self, job_id: str, first: When | None, last: When | None) -> tuple[Job, Moment, Moment, Moment]:
-        """The job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a one."""
+        """Return the job, a range of its occurrences, and now. Raises `InvalidInput` for an empty range, or too long a
+        one.
+        """
         job, now = await self.get(job_id), await self._now()
         zone = job.definition.time_zone
         since = known_since(job, now) if first is None else moment_of("first", first, zone)
@@ -255,7 +263,8 @@ class Service(RepeatingService):
         return job, since, until, now
 
     async def graph(self, job_id: str | None = None) -> Sequence[Edge]:
-        """The edges between jobs, by parent; with an id those above and below that job: of over 10,000 the nearest.
+        """Return the edges between jobs, by parent; with an id those above and below that job: of over 10,000 the
+        nearest.
 
         Raises `Refused` where all are over 10,000.
         """
@@ -267,7 +276,7 @@ class Service(RepeatingService):
         return sorted(edges)
 
     async def counts(self, job_id: str) -> Sequence[DailyCount]:
-        """How many runs ended and occurrences were skipped, by day and outcome, pruned or not.
+        """Return the number of ended runs and skipped occurrences, by day and outcome, pruned or not.
 
         All jobs that ever had this id are counted, of over `MOST_COUNTED` kept rows the newest.
 
@@ -280,7 +289,7 @@ class Service(RepeatingService):
         return counts
 
     async def statistics(self, job_id: str) -> Statistics:
-        """How the job has done: by its counts over all days, and by its newest 1,000 ended runs."""
+        """Return the job's statistics: its counts over all days, and its newest 1,000 ended runs."""
         job = await self.get(job_id)
         states = frozenset({RunState.SUCCEEDED, RunState.FAILED})
         ended = RunFilter(job_id=job.id, states=states, limit=MOST_LISTED, longest=0)
@@ -296,19 +305,19 @@ class Service(RepeatingService):
         return await self.expectations._ping(name, report, log)
 
     async def alarms(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Alarm]:
-        """What should have ended well and has not, by name, from the first name behind `after`."""
+        """Return alarms by name, from the first name behind `after`."""
         return await self.expectations._alarms_page(after, limit)
 
     async def nodes(self) -> Sequence[NodeRecord]:
-        """All nodes and programs: the living ones first, then those that left or died."""
+        """Return all nodes and programs: the living ones first, then those that left or died."""
         return await nodes_of(self._store)
 
     async def schema(self) -> SchemaStatus:
-        """The version of the store's schema, and which migrations are pending."""
+        """Return the version of the store's schema, and which migrations are pending."""
         return await self._store.schema()
 
     async def doctor(self) -> Diagnosis:
-        """What is wrong with the store and with what works on it: a finding for each check, also where all is well.
+        """Check the store and its nodes: one finding for each check, also if all is well.
 
         It looks twice, `LISTEN` seconds apart where nodes are alive, so that what is under way is no fault.
         """
@@ -332,11 +341,13 @@ class Service(RepeatingService):
         return await self._store.migrate()
 
     async def schema_script(self, *, whole: bool = False) -> str:
-        """The SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
+        """Return the SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
         return await self._store.script(whole=flag_of("whole", whole))
 
     async def check_schema(self) -> Sequence[str]:
-        """The differences between the store's tables and those of this version, a sentence each. Raises `Refused`."""
+        """Return the differences between the store's tables and those of this version, a sentence each. Raises
+        `Refused`.
+        """
         return await self._store.differences()
 
 
@@ -354,6 +365,8 @@ def _moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
 
 
 def _known_moments(job: Job, after: Moment) -> Iterator[tuple[Job, Moment]]:
-    """The same; none of a schedule that can't be read here, such as one in a zone of which nothing is known here."""
+    """Yield the same; none of a schedule that can't be read here, such as one in a zone of which nothing is known
+    here.
+    """
     with suppress(InvalidInput):
         yield from _moments(job, after)

@@ -21,7 +21,7 @@ OWNER = "*"
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """Which sessions of a principal have ended: these, and all that are not behind `through`."""
+    """Ended sessions of a principal: these, and all that are not behind `through`."""
 
     through: str = ""
     sessions: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ def new_session(clock: Clock, random: RandomBytes) -> str:
 
 
 class Sessions:
-    """Which sessions have ended. Every method may raise `StoreError`."""
+    """Sessions that have ended. Every method may raise `StoreError`."""
 
     def __init__(self, store: DocumentStore, clock: Clock, random: RandomBytes) -> None:
         self._documents = Documents(store, ENDED, random)
@@ -89,5 +89,5 @@ class Sessions:
 
 
 def sessions_of(service: Service, clock: Clock) -> Sessions:
-    """The sessions at the doors of a store."""
+    """Return the sessions at the doors of a store."""
     return Sessions(service._store, clock, service._random)

@@ -43,7 +43,7 @@ _SHOWN = 10
 
 
 class Applied(Changes, frozen=True, kw_only=True):
-    """What applying a set does, or would do: the ids of its jobs by what becomes of them, and the same of resources.
+    """Effect of a set: the ids of its jobs by what becomes of them, and the same of resources.
 
     `adopted` are as declared, but of no set before, or of another one; `kept` are of the set and not declared any more,
     but are not to be pruned. `refused` says why something can't be changed or pruned; if there is any nothing is done.
@@ -56,7 +56,7 @@ class Applied(Changes, frozen=True, kw_only=True):
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
-    """What is declared, by job, and which jobs are in the store but not as declared; `steps` are those of resources."""
+    """Declared jobs, and jobs in the store that differ; `steps` are those of resources."""
 
     applied: Applied
     steps: Mapping[Part, Sequence[Step]]
@@ -247,7 +247,7 @@ class SetService(ResourceService):
 
 
 def changes_in(applied: Applied) -> Mapping[str, Changes]:
-    """What becomes of each kind that a set declares, by the word for one of them, in the order of applying."""
+    """Return the changes of each kind that a set declares, by its word, in the order of applying."""
     resources: dict[str, Changes] = {WORDS[part]: getattr(applied, part) for part in PARTS}
     return {**resources, "job": applied}
 
@@ -269,7 +269,7 @@ def check_applicable(applied: Applied) -> None:
 
 
 async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, Definition], Mapping[str, int]]:
-    """The definitions, each with its declaration, and how many runs a new job is to have. Raises `InvalidInput`."""
+    """Return the definitions with their declarations, and a new job's number of runs. Raises `InvalidInput`."""
     wanted: dict[JobId, Definition] = {}
     counts: dict[str, int] = {}
     async for text, fields in _each(_mapping("declared", declared)):
@@ -287,7 +287,7 @@ async def _read(name: str, declared: object, zone: str) -> tuple[Mapping[JobId, 
 
 
 async def _each(named: Mapping[_Name, _T]) -> AsyncIterator[tuple[_Name, _T]]:
-    """Each of them. A node has its turn between two: a thousand jobs take longer than a run may be late."""
+    """Yield each of them. A node has its turn between two: a thousand jobs take longer than a run may be late."""
     for pair in named.items():
         await asyncio.sleep(0)
         yield pair
@@ -310,12 +310,12 @@ def _mapping(field: str, given: object) -> Mapping[str, Any]:
 
 
 def _kept(job: Job, wanted: Definition) -> Definition:
-    """What a job becomes that follows what is declared."""
+    """Return the definition of a job that follows its declaration."""
     return replace(with_memory_of(wanted, job.definition), declared=wanted.declared)
 
 
 def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False) -> str | tuple[FieldChange, ...]:
-    """How a job changes if it follows what is declared; why it may not, as a text."""
+    """Return the changes of a job that follows its declaration, or why it may not, as a text."""
     old, new = job.definition.declared, wanted.declared
     if isinstance(job.definition.target, Unreadable):
         return "this version of Tokimori can't read its definition"
@@ -346,7 +346,7 @@ def _alike(
 def _not_prunable(
     known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId], *, take_over: bool
 ) -> Iterator[tuple[JobId, str]]:
-    """The jobs that can't be pruned, and why."""
+    """Yield the jobs that can't be pruned, and why."""
     final = _final(known, wanted, removed)
     waiting = dict(_parents_among(frozenset(removed), final))
     told = {notifier_id(name) for each in final.values() for names in each.notify.values() for name in names}
@@ -362,14 +362,14 @@ def _not_prunable(
 
 
 def _is_edited(definition: Definition) -> bool:
-    """Whether somebody has changed by hand what a set has declared."""
+    """Return whether somebody has changed by hand what a set has declared."""
     return definition.declared is not None and digest_of(definition) != definition.declared.digest
 
 
 def _final(
     known: Mapping[JobId, Job], wanted: Mapping[JobId, Definition], removed: Sequence[JobId]
 ) -> Mapping[JobId, Definition]:
-    """The jobs that there will be."""
+    """Return the jobs that there will be."""
     going = frozenset(removed)
     return {**{job_id: job.definition for job_id, job in known.items() if job_id not in going}, **wanted}
 

@@ -27,7 +27,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class Shown(Struct, frozen=True, kw_only=True, eq=False):
-    """What the store says of a job, and its next moments: none while it is stopped.
+    """A job in the store, and its next moments: none while it is stopped.
 
     As long as it says the same and the next moment has not come, it is the same object.
     """
@@ -37,7 +37,7 @@ class Shown(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _Known(Struct, frozen=True):
-    """What was shown of a job: since when, how many moments were asked for, and the store's mark from before."""
+    """A shown job: since when, how many moments were asked for, and the store's mark from before."""
 
     since: Moment
     number: int
@@ -45,13 +45,13 @@ class _Known(Struct, frozen=True):
     mark: object
 
     def serves(self, now: Moment, n: int) -> bool:
-        """Whether its moments are the next `n`: the first of them is not over, and time did not go back."""
+        """Return whether its moments are the next `n`: the first is not over, and time did not go back."""
         moments = self.shown.moments
         return self.number == n and now >= self.since and (not moments or now < moments[0])
 
 
 class Foreseen:
-    """What was shown of jobs. As long as the store has the same mark, nothing is asked of it.
+    """Jobs that were shown. As long as the store has the same mark, nothing is asked of it.
 
     Where it has another one, or none, it is asked, and only what follows from the same facts is not computed again.
     """
@@ -63,7 +63,7 @@ class Foreseen:
         self._has_looked = False
 
     def mark(self) -> object:
-        """The store's mark, asked for once in each step of the loop.
+        """Return the store's mark, asked for once in each step of the loop.
 
         What is heard after it was taken, a request or that something was written, has its turn behind `_forget`.
         """
@@ -76,14 +76,14 @@ class Foreseen:
         self._mark, self._has_looked = None, False
 
     def unchanged(self, job_id: str, mark: object, now: Moment, n: int) -> Shown | None:
-        """What was shown of this job, if nothing was written since."""
+        """Return this job as it was shown, if nothing was written since."""
         known = self._known.get(job_id)
         if known is None or mark is None or known.mark != mark or not known.serves(now, n):
             return None
         return known.shown
 
     def find(self, facts: Facts, now: Moment, n: int) -> Shown | None:
-        """What was shown of this job, if that follows from these facts."""
+        """Return this job as it was shown, if that follows from these facts."""
         known = self._known.get(facts.job.id)
         return known.shown if known is not None and known.serves(now, n) and known.shown.facts == facts else None
 

@@ -23,7 +23,7 @@ class StoreTime:
         self._asked = 0.0
 
     async def __call__(self) -> Moment:
-        """The store's time now."""
+        """Return the store's time now."""
         sent = self._clock.monotonic()
         if self._timeline is None or sent >= self._asked + FRESH:
             told = await self._told()

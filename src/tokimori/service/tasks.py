@@ -190,7 +190,7 @@ class Tasks:
                 await self._builds.delete(name, build.digest)
 
     async def builds(self, name: str) -> Sequence[BuildRecord]:
-        """The builds of a task that are kept, the newest first."""
+        """Return the builds of a task that are kept, the newest first."""
         return (await self.get(name)).record.builds
 
     async def rollback(self, name: str, digest: str | None = None) -> TaskDetails:
@@ -216,12 +216,12 @@ class Tasks:
         return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]
 
     async def get(self, name: str) -> TaskDetails:
-        """A task with its job."""
+        """Return a task with its job."""
         record = await self._record(check_task_name(name))
         return TaskDetails(record=record, job=await self._job(name))
 
     async def state(self, name: str) -> TaskState:
-        """A task with all that is shown of it."""
+        """Return a task with all that is shown of it."""
         details = await self.get(name)
         nodes = await self._store.list_nodes()
         return TaskState(
@@ -287,7 +287,7 @@ class Tasks:
             pass
 
     async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
-        """The last lines of the task's log: what its newest runs wrote, and what happened to it."""
+        """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         return await self._log(name, lines, None)
 
     async def _log(self, name: str, lines: int, sees: SeesRun | None) -> Sequence[LogLine]:
@@ -310,7 +310,9 @@ class Tasks:
         return log_lines(details.record, job, found)[-most:]
 
     async def _tries(self, run: Run) -> Sequence[Run | Attempt]:
-        """The run where it tells of its newest attempt, and those before: the newest ones, the last one first."""
+        """Return the run where it tells of its newest attempt, and those before: the newest ones, the last one
+        first.
+        """
         if run.attempt <= 1 and run.state in _BEGUN:
             return [run]
         before = await self._store.attempts(run.id)

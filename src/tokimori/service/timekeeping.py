@@ -23,7 +23,7 @@ from tokimori.ports.work_source import WorkSource
 
 
 class TimekeepingStore(FiringStore, Reaping, Pruning, Documents, WorkSource, Protocol):
-    """What keeping time asks of the store."""
+    """Questions of keeping time to the store."""
 
 
 class Timekeeper:

@@ -44,7 +44,7 @@ class NewToken(Struct, frozen=True, kw_only=True):
 
 
 class Tokens:
-    """Who may come through the doors of all nodes. Every method may raise `StoreError`."""
+    """Access tokens of all nodes. Every method may raise `StoreError`."""
 
     def __init__(self, store: DocumentStore, now: Now, random: RandomBytes, author: str | None) -> None:
         self._documents = Documents(store, TOKENS, random)
@@ -84,7 +84,7 @@ class Tokens:
         return NewToken(token=token, text=text)
 
     async def list(self) -> Sequence[AccessToken]:
-        """All tokens, by name, those that are over too."""
+        """Return all tokens, by name, those that are over too."""
         return await self._documents.list()
 
     async def revoke(self, name: str) -> None:
@@ -97,14 +97,14 @@ class Tokens:
 
 
 class _Known(Struct, frozen=True):
-    """What the store said of a name, and when it was asked."""
+    """The store's answer about a name, and when it was asked."""
 
     token: AccessToken | None
     asked: float
 
 
 class Holders:
-    """Who is who at a door. What the store says of a name is believed for `KNOWN_FOR` seconds."""
+    """Holders of tokens. The store's answer about a name is believed for `KNOWN_FOR` seconds."""
 
     def __init__(self, documents: Documents[AccessToken], now: Now, clock: Clock, guests: "Guests") -> None:
         self._guests = guests
@@ -114,7 +114,7 @@ class Holders:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     async def bearer(self, text: str) -> AccessToken | None:
-        """The token of this text, which may be over; None if there is none. Raises `StoreError`."""
+        """Return the token of this text, which may be over; None if there is none. Raises `StoreError`."""
         if (guest := self._guests(text)) is not None:
             return guest
         name = name_in(text)
@@ -122,11 +122,11 @@ class Holders:
         return token if token is not None and is_text_of(token, text) else None
 
     async def named(self, name: str) -> AccessToken | None:
-        """The token of this name; None if there is none. Raises `StoreError`."""
+        """Return the token of this name; None if there is none. Raises `StoreError`."""
         return (await self._ask(name)).token
 
     async def now(self) -> Moment:
-        """The store's time, by which tokens are over."""
+        """Return the store's time, by which tokens are over."""
         return await self._now()
 
     async def _ask(self, name: str) -> _Known:
@@ -152,11 +152,11 @@ Guests = Callable[[str], AccessToken | None]
 
 
 def nobody(_: str) -> AccessToken | None:
-    """Where no attempts are."""
+    """Return None, for there are no attempts."""
 
 
 def holders_of(tokens: Tokens, clock: Clock, guests: Guests = nobody) -> Holders:
-    """Who is who at a door of these tokens, and of those that no store knows."""
+    """Return the holders of these tokens, and of those that no store knows."""
     return Holders(tokens._documents, tokens._now, clock, guests)
 
 

@@ -18,7 +18,7 @@ _Kind = TypeVar("_Kind", bound=JobService)
 
 
 def judged_by(service: _Kind, judge: Judge) -> _Kind:
-    """The same service, which makes and changes only the jobs that the judge lets pass."""
+    """Return the same service, which makes and changes only the jobs that the judge lets pass."""
     other = copy(service)
     other._judge = judge
     other._act_as(service._author)
@@ -53,7 +53,7 @@ def written_with(service: _Kind, beside: Beside) -> _Kind:
 
 
 def in_zone(service: _Kind, time_zone: str) -> _Kind:
-    """The same service, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
+    """Return the same service, where jobs that name no time zone are in this one. Raises `InvalidInput`."""
     other = copy(service)
     other.time_zone = check_zone(time_zone)
     other._act_as(service._author)
@@ -61,7 +61,7 @@ def in_zone(service: _Kind, time_zone: str) -> _Kind:
 
 
 def within(service: _Kind, bounds: Bounds) -> _Kind:
-    """The same service with these bounds of an answer: for a door, not for programs. Nothing is opened."""
+    """Return the same service with these bounds of an answer: for a door, not for programs. Nothing is opened."""
     other = copy(service)
     other._bounds = bounds
     return other

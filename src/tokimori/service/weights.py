@@ -40,7 +40,7 @@ class Weights:
                 raise _never_fits(name, weight, limit)
 
     async def too_heavy(self, definition: Definition) -> tuple[Reason, ...]:
-        """Each weight above the limit of its semaphore, which was lowered since: no run starts.
+        """Return each weight above the limit of its semaphore, which was lowered since: no run starts.
 
         There are none while the store of the semaphores does not answer.
         """

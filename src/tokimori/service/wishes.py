@@ -1,4 +1,4 @@
-"""What a worker says, read as what claims work with. Pure."""
+"""Words of a worker, read as what claims work with. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ _LARGEST_TOKEN = 2**63 - 1
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What a worker wants: times in seconds. `types` None: any function; `queue` None: of any queue.
+    """Wish of a worker: times in seconds. `types` None: any function; `queue` None: of any queue.
 
     `access_token` is the name of that with which it came; None: it brought none.
     """
@@ -59,7 +59,7 @@ def wish_of(
     drawn: ClaimId,
     access_token: str | None = None,
 ) -> Wish:
-    """The wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
+    """Return the wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
     return Wish(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
         types=None if types is None else _types_of(types),
@@ -113,7 +113,7 @@ def _labels_of(labels: object) -> dict[str, str]:
 
 
 def alive_time_of(given: object) -> float:
-    """The seconds for which a run stays without a word. Raises `InvalidInput`."""
+    """Return the seconds for which a run stays without a word. Raises `InvalidInput`."""
     seconds = seconds_of("alive_time", given)
     if seconds < 1:
         raise InvalidInput(
@@ -129,33 +129,33 @@ def _at_most(field: str, seconds: float, most: float) -> float:
 
 
 def key_of(run_id: object, token: object) -> tuple[RunId, Token]:
-    """Which attempt is meant. Raises `InvalidInput`."""
+    """Return the meant attempt. Raises `InvalidInput`."""
     return RunId(check_uuid(run_id, field="run")), Token(checked("token", token, _LARGEST_TOKEN))
 
 
 def retry_of(after: object, at: When | None) -> RetryAt | RetryIn:
-    """When it is to be tried again. Raises `InvalidInput`."""
+    """Return when it is to be tried again. Raises `InvalidInput`."""
     if after is not None and at is not None:
         raise InvalidInput("at: a retry is either at or after", field="at", value=at, allowed="one of at, after")
     return RetryIn(seconds_of("after", after or 0)) if at is None else RetryAt(moment_of("at", at, "UTC"))
 
 
 def said_text(field: str, text: object) -> str:
-    """The text itself. Raises `InvalidInput`."""
+    """Return the text itself. Raises `InvalidInput`."""
     check_text(field, text)
     check_size(field, str(text), MOST_SAID)
     return str(text)
 
 
 def result_of(result: object) -> str | None:
-    """The text of a result: what is no text is written as JSON. Raises `InvalidInput`."""
+    """Return the text of a result: what is no text is written as JSON. Raises `InvalidInput`."""
     if result is None:
         return None
     return said_text("result", result if isinstance(result, str) else json_of("result", result))
 
 
 def output_of(run: Run, text: object) -> Output:
-    """What the worker wrote, as it is kept: its beginning and its end. Raises `InvalidInput`."""
+    """Return the worker's output as it is kept: its beginning and its end. Raises `InvalidInput`."""
     if not isinstance(text, str):
         raise InvalidInput(f"output: {text!r} is not a text", field="output", value=text, allowed="a text")
     written = text.encode(errors="replace")

@@ -1,4 +1,4 @@
-"""Where Kala keeps its jobs: behind its API, in Redis, in a table. Everything is only read."""
+"""Sources of Kala's jobs: its API, Redis, a table. Everything is only read."""
 
 import asyncio
 import http.client
@@ -18,7 +18,7 @@ _ALLOWED = "http://HOST:PORT of a running Kala, redis://HOST:PORT/NUMBER, or pos
 
 
 async def told_at(url: str) -> bytes:
-    """What a running Kala answers to `GET /api/v1/job/`. Raises `InvalidInput`, and `StoreUnavailable`."""
+    """Return a running Kala's answer to `GET /api/v1/job/`. Raises `InvalidInput`, and `StoreUnavailable`."""
     return await asyncio.to_thread(_told_at, url)
 
 
@@ -46,7 +46,7 @@ def _told_at(url: str) -> bytes:
 
 
 async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
-    """The members of the hash `kala:jobs`, by id. Raises `InvalidInput`, `StoreError` and `StoreUnavailable`."""
+    """Return the members of the hash `kala:jobs`, by id. Raises `InvalidInput`, `StoreError` and `StoreUnavailable`."""
     from tokimori.stores.redis.address import address_of  # noqa: PLC0415  few imports need it
 
     address = address_of(url)
@@ -85,7 +85,7 @@ async def kept_in_redis(url: str, most: int) -> list[tuple[str, bytes]]:
 
 
 async def kept_in_tables(url: str) -> list[bytes]:
-    """The texts of the table `jobs` of Kala's PostgreSQL or MySQL. Raises `InvalidInput` and `StoreError`."""
+    """Return the texts of the table `jobs` of Kala's PostgreSQL or MySQL. Raises `InvalidInput` and `StoreError`."""
     key = "job" if url.lower().startswith("postgres") else "id"
     async with opened(url) as tables:
         await check_there(tables, ("jobs",))

@@ -47,7 +47,7 @@ class MysqlSession:
 
 
 async def open_mysql(url: str) -> MysqlSession:
-    """The tables of a database, in a session that can't write. Raises `InvalidInput` and `StoreError`."""
+    """Return the tables of a database, in a session that can't write. Raises `InvalidInput` and `StoreError`."""
     address = address_of(url)
     session = Connection(  # type: ignore[no-untyped-call]
         host=address.host,

@@ -46,7 +46,7 @@ class PostgresSession:
 
 
 async def open_postgres(url: str) -> PostgresSession:
-    """The tables of a database, in a session that can't write. Raises `InvalidInput` and `StoreError`."""
+    """Return the tables of a database, in a session that can't write. Raises `InvalidInput` and `StoreError`."""
     address = address_of(url)
     settings = {} if address.pooled else _SETTINGS  # a pooler takes none of them
     try:

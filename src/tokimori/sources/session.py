@@ -1,4 +1,4 @@
-"""What a connection to somebody else's database is asked."""
+"""Questions to somebody else's database."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWOR
 
 
 class Dialect(NamedTuple):
-    """What each database writes in its own way: quotes around names, the nth parameter, and which tables there are."""
+    """Dialect of a database: quotes around names, the nth parameter, and the list of tables."""
 
     quote: str
     mark: Callable[[int], str]
@@ -25,7 +25,7 @@ class Session(Protocol):
     dialect: Dialect
 
     async def rows(self, text: str, *values: object) -> Sequence[Row]:
-        """What a statement finds. Raises `StoreError`."""
+        """Return the rows of a statement. Raises `StoreError`."""
         ...
 
     async def close(self) -> None:
@@ -34,6 +34,6 @@ class Session(Protocol):
 
 
 def as_source(fault: StoreError, name: str) -> StoreError:
-    """The error of a driver, which speaks of a store, as one of the source."""
+    """Return the error of a driver, which speaks of a store, as one of the source."""
     said = fault.message.removeprefix(f"store {name}")
     return StoreError(f"source {name}{said}", field="source", value=name, allowed=ALLOWED)

@@ -43,7 +43,7 @@ class SqliteSession:
 
 
 async def open_sqlite(path: Path) -> SqliteSession:
-    """The tables of a file. Raises `StoreError`."""
+    """Return the tables of a file. Raises `StoreError`."""
     try:
         connection = await asyncio.to_thread(_connect, path)
     except (sqlite3.Error, OSError) as fault:

@@ -32,7 +32,7 @@ class Tables:
         self._session = session
 
     async def names(self) -> frozenset[str]:
-        """Which tables there are. Raises `StoreError`."""
+        """Return the names of tables. Raises `StoreError`."""
         return frozenset(str(row["name"]) for row in await self._session.rows(self._session.dialect.names))
 
     async def page(self, table: str, key: str, after: object) -> Sequence[Row]:
@@ -60,7 +60,7 @@ class Tables:
 
 @asynccontextmanager
 async def opened(source: str) -> AsyncIterator[Tables]:
-    """The tables of a database, which is opened for reading. Raises `InvalidInput` and `StoreError`."""
+    """Yield the tables of a database, which is opened for reading. Raises `InvalidInput` and `StoreError`."""
     session = await _open(source)
     try:
         yield Tables(session)
@@ -103,7 +103,7 @@ async def _session_of(source: str) -> Session:
 
 
 def _path_of(url: str) -> Path:
-    """The file that a URL names; Sequel's `sqlite://blog.db` is a relative path. Raises `InvalidInput`."""
+    """Return the file that a URL names; Sequel's `sqlite://blog.db` is a relative path. Raises `InvalidInput`."""
     try:
         parts = urlsplit(url)
     except ValueError as fault:
@@ -112,7 +112,7 @@ def _path_of(url: str) -> Path:
 
 
 def check_table(name: str) -> str:
-    """The name of a table, if it is one. Raises `InvalidInput`."""
+    """Return the name of a table, if it is one. Raises `InvalidInput`."""
     if _NAME.match(name) is None:
         allowed = "letters, digits, _ and $, not beginning with a digit"
         raise InvalidInput(f"table: {name!r} is no table's name", field="table", value=name, allowed=allowed)
@@ -120,7 +120,7 @@ def check_table(name: str) -> str:
 
 
 async def check_there(tables: Tables, wanted: Sequence[str]) -> None:
-    """Raises `StoreError` where the database lacks one of these tables."""
+    """Raise `StoreError` if the database lacks one of these tables."""
     there = await tables.names()
     if missing := [name for name in wanted if name not in there]:
         found = f"it has {', '.join(sorted(there)[:20])}" if there else "it has no tables"
@@ -133,7 +133,7 @@ async def check_there(tables: Tables, wanted: Sequence[str]) -> None:
 
 
 async def pages(tables: Tables, table: str, key: str = "id") -> AsyncIterator[Sequence[Row]]:
-    """All rows of a table, a thousand at a time, in the order of their key. Raises `StoreError`."""
+    """Yield all rows of a table, a thousand at a time, in the order of their key. Raises `StoreError`."""
     after: object = None
     while rows := await tables.page(table, key, after):
         yield rows
@@ -143,7 +143,7 @@ async def pages(tables: Tables, table: str, key: str = "id") -> AsyncIterator[Se
 
 
 async def belonging(tables: Tables, owned: Owned, owners: Sequence[object], most: int) -> Sequence[Row]:
-    """The rows that belong to these owners, in the order of their key; of one owner at most so many.
+    """Return the rows that belong to these owners, in the order of their key; of one owner at most so many.
 
     Raises `StoreError`.
     """
@@ -162,7 +162,7 @@ async def belonging(tables: Tables, owned: Owned, owners: Sequence[object], most
 
 
 def _last(tables: Tables, table: str, key: str, rows: Sequence[Row]) -> object:
-    """The key behind which the next page begins."""
+    """Return the key behind which the next page begins."""
     if (last := rows[-1].get(key)) is None:
         message = f"source {tables.name}: a thousand rows of {table} have no {key}"
         raise StoreError(message, field=f"{table}.{key}", allowed=f"a {key} in each row")

@@ -1,1 +1,1 @@
-"""Where Tokimori's truth is kept: one file or folder for each database."""
+"""Stores: one file or folder for each database."""

@@ -1,4 +1,4 @@
-"""Which columns of which tables a copy reads and writes: the same for all with tables."""
+"""Columns and tables of a copy: the same for all stores with tables."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
@@ -14,7 +14,7 @@ COUNT = "job_id, incarnation, day, outcome, count"
 
 
 class Source(NamedTuple):
-    """Where the rows of a kind are read: all but the condition on the key. `rest` stands behind it."""
+    """Source of the rows of a kind: all but the condition on the key. `rest` stands behind it."""
 
     columns: str
     table: str
@@ -48,7 +48,7 @@ SOURCES = {
 
 
 def page(source: Source, after: Row) -> tuple[str, Row]:
-    """The statement that reads so many rows behind that key, if it is one; and its values before the limit."""
+    """Return the statement that reads so many rows behind that key, if it is one; and its values before the limit."""
     condition, values = _is_behind(source.key, after) if after else ("1 = 1", ())
     order = ", ".join(source.key)
     return (
@@ -106,7 +106,7 @@ TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.item
 
 
 def row_of(value: Copied) -> Row:
-    """The columns of the kind's target. Nobody writes on to an output that was copied, but to notes."""
+    """Return the columns of the kind's target. Nobody writes on to an output that was copied, but to notes."""
     match value:
         case Document():
             return rows.document_row(value)

@@ -1,4 +1,4 @@
-"""What a store's tables are, and what migrations would make of them: compared part by part."""
+"""Comparison of a store's tables with those that migrations make."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ Parts = Mapping[tuple[str, str], str]
 
 
 def differences(expected: Parts, found: Parts) -> list[str]:
-    """What is missing or other than expected, a sentence for each. What others have added is theirs."""
+    """Return what is missing or different, a sentence each. Additions of others are theirs."""
     missing_tables = {name for kind, name in expected.keys() - found.keys() if kind == "table"}
     return [
         f"the {kind} {name} is {f'{found[kind, name]}, not {text}' if (kind, name) in found else 'missing'}"

@@ -41,13 +41,15 @@ _job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: enco
 
 
 def due_of(row: Row) -> Due:
-    """A due job from the columns `JOB`, how many of its runs are active, and `SKIP` of the skip that it goes on."""
+    """Return a due job from the columns `JOB`, how many of its runs are active, and `SKIP` of the skip that it goes
+    on.
+    """
     active, *tail = row[JOB_COLUMNS:]
     return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 
 
 def edge_of(row: Row) -> Edge:
-    """An edge from the columns `EDGE`."""
+    """Return an edge from the columns `EDGE`."""
     parent, child, on, joins, declared_by = row
     return Edge(parent, child, On(on), joins, declared_by)
 
@@ -58,13 +60,13 @@ FOLLOWER = f"{prefixed(EDGE, 'e')}, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, '
 
 
 def follower_of(row: Row) -> Follower:
-    """A follower from the columns `FOLLOWER`."""
+    """Return a follower from the columns `FOLLOWER`."""
     edge, job, rest = row[:EDGE_COLUMNS], row[EDGE_COLUMNS : EDGE_COLUMNS + JOB_COLUMNS], row[-5:]
     return Follower(edge_of(edge), job_of(job), *rest)
 
 
 def tombstone_of(job_id: JobId, row: Row) -> Job:
-    """What is left of a deleted job, from its incarnation and the columns `TOMBSTONE`."""
+    """Return a deleted job, from its incarnation and the columns `TOMBSTONE`."""
     incarnation, version, definition, created, deleted = row
     return Job(
         id=job_id,
@@ -80,7 +82,7 @@ def tombstone_of(job_id: JobId, row: Row) -> Job:
 
 
 def job_row(job: Job) -> Row:
-    """The columns `JOB` and `JOB_STAMPS` of a job."""
+    """Return the columns `JOB` and `JOB_STAMPS` of a job."""
     return (
         *_job_values(job),
         limit_of(job.definition),

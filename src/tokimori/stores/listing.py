@@ -17,7 +17,7 @@ _NOT_RUNNING = "state <> 'running' AND created >= 0"
 
 
 def listed(wanted: RunFilter, job: str, before: str, *, apart: bool = True) -> Iterator[Select]:
-    """The selects of a list; `job` and `before` stand for the values of the filter.
+    """Yield the selects of a list; `job` and `before` stand for the values of the filter.
 
     No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
     `apart`: the indexes of what waits have it by state.
@@ -36,7 +36,7 @@ def listed(wanted: RunFilter, job: str, before: str, *, apart: bool = True) -> I
 
 
 def _form(state: RunState, *, by_job: bool) -> str:
-    """What goes on is asked for by a form of its state that only the index meant for it has: no other one can serve."""
+    """Return the form of a state that only the index meant for it has, so that no other index can serve."""
     if state in {RunState.RUNNING, *ENDS}:
         return "state"
     return "trim(state)" if by_job else "lower(state)"

@@ -47,7 +47,7 @@ class Migration(Struct, frozen=True):
 
     @property
     def version(self) -> int:
-        """The number that its name begins with."""
+        """Return the number that its name begins with."""
         return int(self.name.partition("_")[0])
 
     @property
@@ -57,19 +57,19 @@ class Migration(Struct, frozen=True):
 
     @property
     def oldest(self) -> int:
-        """The oldest schema whose programs work on a store with this migration."""
+        """Return the oldest schema whose programs work on a store with this migration."""
         said = _OLDEST.search(self.text)
         return self.version if said is None else int(said[1])
 
 
 def known_migrations(package: str) -> list[Migration]:
-    """The migrations in that package, oldest first."""
+    """Return the migrations in that package, oldest first."""
     texts = {entry.name: entry.read_text() for entry in files(package).iterdir() if entry.name.endswith(".sql")}
     return [Migration(name.removesuffix(".sql"), texts[name]) for name in sorted(texts)]
 
 
 def note_of(migration: Migration, now: Moment) -> str:
-    """The statement that keeps in the ledger that the migration was applied. Nothing in it needs quoting."""
+    """Return the statement that keeps in the ledger that the migration was applied. Nothing in it needs quoting."""
     return (
         "INSERT INTO tokimori_schema_migrations (version, name, checksum, applied, oldest) "
         f"VALUES ({migration.version}, '{migration.name}', '{migration.checksum}', {now}, {migration.oldest});"
@@ -77,7 +77,7 @@ def note_of(migration: Migration, now: Moment) -> str:
 
 
 def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: Sequence[str]) -> str:
-    """One transaction that applies these migrations and keeps it in the ledger; empty where none is missing.
+    """Return one transaction that applies these migrations and keeps it in the ledger; empty where none is missing.
 
     Carried out a second time it fails as a whole: the ledger has its rows already.
     """
@@ -88,12 +88,12 @@ def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: 
 
 
 def no_script(store: str) -> Refused:
-    """The error of a store whose tables can't be looked into from outside."""
+    """Return the error of a store whose tables can't be looked into from outside."""
     return Refused(f"there is no SQL for {store}: its tables are made by `tokimori db migrate` alone")
 
 
 def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:
-    """What the ledger means. Raises `SchemaMismatch` where an applied migration was changed."""
+    """Return the status that the ledger means. Raises `SchemaMismatch` if an applied migration was changed."""
     rows = {row.version: row for row in applied}
     for migration in known:
         row = rows.get(migration.version)
@@ -111,7 +111,7 @@ def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaS
 
 
 def pending(status: SchemaStatus, known: Sequence[Migration]) -> list[Migration]:
-    """What is to be applied. Raises `SchemaMismatch` for a schema that is too new for this version."""
+    """Return the migrations to apply. Raises `SchemaMismatch` for a schema that is too new for this version."""
     check_usable(status)
     return [migration for migration in known if migration.name in status.pending]
 

@@ -22,15 +22,15 @@ class Namespace(Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What stands in place of `PLAIN`."""
+        """Return the prefix that stands in place of `PLAIN`."""
         return f"{PLAIN}{self.name}__" if self.name else PLAIN
 
     def rendered(self, statement: str) -> str:
-        """The statement, which holds no values, with this installation's names."""
+        """Return the statement, which holds no values, with this installation's names."""
         return statement.replace(PLAIN, self.prefix) if self.name else statement
 
     def rendered_around_literals(self, statement: str) -> str:
-        """The same for one that holds values as literals."""
+        """Return the same for one that holds values as literals."""
         if not self.name:
             return statement
         return _LITERAL_OR_PLAIN.sub(lambda found: self.prefix if found[0] == PLAIN else found[0], statement)
@@ -40,5 +40,5 @@ UNNAMED = Namespace()
 
 
 def is_allowed(name: str) -> bool:
-    """Whether an installation may have that name."""
+    """Return whether an installation may have that name."""
     return _NAME.fullmatch(name) is not None

@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Watched)
 def telling(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The same method of a store, which tells of the change after it."""
+    """Return the same method of a store, which tells of the change after it."""
 
     @wraps(method)
     async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -22,7 +22,7 @@ ALLOWED = (
 
 
 def open_store(url: str, clock: Clock) -> Store:
-    """The store that a URL names, not yet connected. Raises `InvalidInput`."""
+    """Return the store that a URL names, not yet connected. Raises `InvalidInput`."""
     scheme, colon, rest = url.partition(":")
     match scheme.lower():
         case "sqlite" if colon:
@@ -66,7 +66,7 @@ def _redis(url: str, clock: Clock) -> Store:
 
 @contextmanager
 def _driver(kind: str, extra: str) -> Iterator[None]:
-    """A driver is an extra, and is loaded only where it is asked for."""
+    """Load a driver, which is an extra, only where it is needed."""
     try:
         yield
     except ModuleNotFoundError as fault:
@@ -76,7 +76,7 @@ def _driver(kind: str, extra: str) -> Iterator[None]:
 
 
 def file_of(url: str) -> str:
-    """The path in the URL of an SQLite file. Raises `InvalidInput`."""
+    """Return the path in the URL of an SQLite file. Raises `InvalidInput`."""
     parts = urlsplit(url)
     if parts.netloc or not parts.path.startswith("/") or parts.path.endswith("/"):
         raise _invalid(url, "an SQLite file is named by its absolute path, after three slashes")
@@ -89,7 +89,7 @@ def file_of(url: str) -> str:
 
 
 def namespace_of(url: str) -> Namespace:
-    """The namespace in the URL of an SQLite file. Raises `InvalidInput`."""
+    """Return the namespace in the URL of an SQLite file. Raises `InvalidInput`."""
     _, named, name = urlsplit(url).query.partition("=")
     if named and not is_allowed(name):
         raise _invalid(url, f"a namespace is {NAMESPACE_ALLOWED}")
@@ -97,6 +97,6 @@ def namespace_of(url: str) -> Namespace:
 
 
 def _invalid(url: str, fault: str) -> InvalidInput:
-    """The URL may hold a password, or be one: only its scheme is repeated."""
+    """Return the error for a URL. It may hold a password, or be one: only its scheme is repeated."""
     scheme = url.partition(":")[0] if "://" in url or url.lower().startswith(("memory:", "sqlite:")) else "***"
     return InvalidInput(f"store: {scheme}: {fault}; allowed: {ALLOWED}", field="store", value=scheme, allowed=ALLOWED)

@@ -11,7 +11,7 @@ T = TypeVar("T", Job, Due)
 
 
 async def readable(page: Callable[[Job | None], Awaitable[list[T]]], limit: int) -> list[T]:
-    """The first `limit` that this program can read; `page` gives up to `limit` of those after a job.
+    """Return the first `limit` that this program can read; `page` gives up to `limit` of those after a job.
 
     What it can't read counts for nothing: however much of it is in front, the others are found.
     """

@@ -1,4 +1,4 @@
-"""What stores with tables do by the same statements: a server's or a file's own part is how it carries them out."""
+"""Statements that all stores with tables share. A store's own part is how it carries them out."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -51,11 +51,11 @@ class TableReader:
 
     @abstractmethod
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
-        """The rows that the statement finds; in it `%s` stands for each value."""
+        """Return the rows that the statement finds; in it `%s` stands for each value."""
 
     @abstractmethod
     async def _change(self, statement: str, *values: object) -> int:
-        """How many rows the statement has changed, in a transaction of its own."""
+        """Carry out a statement in a transaction of its own; return the number of rows that it changed."""
 
     @abstractmethod
     async def _cancel_run(self, run_id: RunId, reason: str, now: Moment) -> object:

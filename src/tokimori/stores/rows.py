@@ -59,7 +59,7 @@ _SEEN = ", ".join(f"NULL AS {name}" if name in {"due", "priority", '"rank"', "la
 
 
 def prefixed(columns: str, table: str) -> str:
-    """The columns as those of this table."""
+    """Return the columns as those of this table."""
     return ", ".join(f"{table}.{column}" for column in columns.split(", "))
 
 
@@ -74,12 +74,12 @@ _RUN_STATES = {str(state): state for state in RunState}
 
 
 def marks(columns: str) -> str:
-    """A question mark for each column."""
+    """Return a question mark for each column."""
     return ", ".join("?" for _ in columns.split(", "))
 
 
 def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
-    """The columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
+    """Return the columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
     if longest is None or longest < 0:
         return RUN if longest is None else _SEEN
     text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"
@@ -87,12 +87,12 @@ def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
 
 
 def names_of(columns: str) -> list[str]:
-    """The fields of the value that the columns hold."""
+    """Return the fields of the value that the columns hold."""
     return columns.replace('"', "").split(", ")
 
 
 def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], object]) -> Callable[[Row], T]:
-    """What makes the value of these columns, some of which are kept in another form."""
+    """Return a function that makes the value of these columns, some of which are kept in another form."""
     names, changed = names_of(columns), tuple(forms.items())
 
     def read(row: Row) -> T:
@@ -105,7 +105,7 @@ def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], ob
 
 
 def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> Callable[[T], Row]:
-    """What takes these columns from a value; some that are not None are kept in another form."""
+    """Return a function that takes these columns from a value; some that are not None are kept in another form."""
     values: Callable[[T], Row] = attrgetter(*names)
     places = [(names.index(name), form) for name, form in forms.items()]
 
@@ -123,7 +123,7 @@ _STATE, _DETAILS = (names_of(RUN).index(column) for column in ("state", "details
 
 
 def run_of(row: Row) -> Run:
-    """A run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
+    """Return a run from the columns `RUN`, which are its fields, in this order: by position is three times faster."""
     if len(row) == len(_NECESSARY):
         return Run(*row[:_STATE], _RUN_STATES[row[_STATE]], *row[_STATE + 1 :])  # type: ignore[call-arg]
     details = NO_DETAILS if row[_DETAILS] is None else decode_details(row[_DETAILS])
@@ -132,7 +132,7 @@ def run_of(row: Row) -> Run:
 
 
 def run_values(names: Sequence[str]) -> Callable[[Run], Row]:
-    """What takes these columns, `details` among them, from a run, in this order."""
+    """Return a function that takes these columns, `details` among them, from a run, in this order."""
     return row_writer(Run, *names, details=encode_details)
 
 
@@ -141,7 +141,7 @@ run_row = run_values(names_of(RUN))
 
 
 def all_claimed(rows: Iterable[Row], read: Callable[[Row], Run] = lambda row: run_of(row[:-1])) -> list[Claimed]:
-    """Runs as their owner gets them, from the columns `RUN` and, at last, the definition, which many of them share."""
+    """Return runs as their owner gets them, from the columns `RUN` and the definition, which many of them share."""
     definitions: dict[str | None, Definition | None] = {None: None}
     claimed = []
     for row in rows:
@@ -152,7 +152,7 @@ def all_claimed(rows: Iterable[Row], read: Callable[[Row], Run] = lambda row: ru
 
 
 def _both(kind: type[T], columns: str) -> tuple[Callable[[Row], T], Callable[[T], Row]]:
-    """What makes the value of these columns, and what takes them from it."""
+    """Return functions that make the value of these columns, and that take them from it."""
     return row_reader(kind, columns), row_writer(kind, *names_of(columns))
 
 
@@ -170,7 +170,7 @@ node_row = row_writer(NodeRecord, *names_of(NODE), labels=json.dumps)
 
 
 def pulse_of(now: Moment, owned: Iterable[Row], peers: Iterable[Row], survey: Survey, *, orphans: bool) -> Pulse:
-    """What a node hears with a beat, from rows of its runs (id, token, cancel) and of its peers (id, beat)."""
+    """Return the pulse of a beat, from rows of its runs (id, token, cancel) and of its peers (id, beat)."""
     runs = list(owned)
     return Pulse(
         now=now,

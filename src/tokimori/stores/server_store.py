@@ -1,4 +1,4 @@
-"""What stores on a server share: connections while they are open, some of them for beats alone, and notices."""
+"""Stores on a server: their connections, some of them for beats alone, and their notices."""
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -80,11 +80,11 @@ class ServerStore(Generic[DB]):
         return self.db.looks_every
 
     def mark(self) -> None:
-        """The server would have to be asked."""
+        """Return None: the server would have to be asked."""
 
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:
-        """What is first said to the server, and what its settings can't promise."""
+        """Greet the server; return what its settings can't promise."""
 
     async def close(self) -> None:
         """See `Schema.close`. Notices end first, while there are connections; each part ends, whatever others do."""
@@ -95,12 +95,12 @@ class ServerStore(Generic[DB]):
 
     @property
     def db(self) -> DB:
-        """Its connections. Raises `StoreError` while it is closed."""
+        """Return its connections. Raises `StoreError` while it is closed."""
         return self._open[0]
 
     @property
     def beats(self) -> DB:
-        """Its connection for beats. Raises `StoreError` while it is closed."""
+        """Return its connection for beats. Raises `StoreError` while it is closed."""
         return self._open[1]
 
     @property
@@ -140,7 +140,7 @@ class ServerStore(Generic[DB]):
 def forwarded(
     work: Callable[Concatenate[DB, P], Awaitable[T]],
 ) -> Callable[Concatenate[ServerStore[DB], P], Coroutine[Any, Any, T]]:
-    """The method that does this work with the connections of its store."""
+    """Return the method that does this work with the connections of its store."""
 
     @wraps(work)
     async def method(store: ServerStore[DB], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -170,4 +170,4 @@ class NotifyingStore(ServerStore[DB]):
 
     @abstractmethod
     async def _settle(self, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
-        """The verdicts, and whether anybody else got a semaphore's units, or the turn for them."""
+        """Return the verdicts, and whether anybody else got a semaphore's units, or the turn for them."""

@@ -1,4 +1,4 @@
-"""What the URLs of stores on servers have in common."""
+"""Common parts of the URLs of stores on servers."""
 
 from collections.abc import Callable, Set
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -7,14 +7,14 @@ from tokimori.errors import InvalidInput
 
 
 def invalid(kind: str, allowed: str, fault: str) -> InvalidInput:
-    """The error of a URL. It may hold a password: it is not repeated."""
+    """Return the error of a URL. It may hold a password: it is not repeated."""
     return InvalidInput(f"store: {kind}: {fault}; allowed: {allowed}", field="store", value=kind, allowed=allowed)
 
 
 def read(
     url: str, server: str, known: Set[str], invalid: Callable[[str], InvalidInput]
 ) -> tuple[SplitResult, int | None, dict[str, str]]:
-    """Its parts, its port, and its settings, which are among those that are known. Raises `InvalidInput`."""
+    """Return its parts, its port, and its settings, which are among those that are known. Raises `InvalidInput`."""
     try:
         parts = urlsplit(url)
         port = parts.port

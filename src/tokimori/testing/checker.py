@@ -23,7 +23,7 @@ GIVEN_BACK = ("lost", "released")
 
 
 class FaultKind(StrEnum):
-    """What was promised, and did not hold."""
+    """Kinds of broken promises."""
 
     MISSED = "missed"
     DOUBLED = "doubled"
@@ -42,7 +42,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a job wrote of one attempt, in its own words and by its own clock. Killed, it has not `ended`."""
+    """Line that a job wrote of one attempt, in its own words and by its own clock. Killed, it has not `ended`."""
 
     run_id: RunId
     attempt: int
@@ -78,7 +78,7 @@ class History:
     alive: Sequence[NodeId] = ()
 
     def lines_by_run(self) -> dict[RunId, list[Line]]:
-        """What each run wrote."""
+        """Return the lines of each run."""
         found: dict[RunId, list[Line]] = {}
         for line in self.lines:
             found.setdefault(line.run_id, []).append(line)
@@ -86,7 +86,7 @@ class History:
 
 
 def check(history: History) -> list[Fault]:
-    """Every broken promise."""
+    """Return every broken promise."""
     lines = history.lines_by_run()
     known = {run.id for ledger in history.ledgers for run in ledger.runs}
     faults = [
@@ -111,7 +111,7 @@ def check(history: History) -> list[Fault]:
 
 
 def _occurrences(ledger: Ledger) -> Iterator[Fault]:
-    """Every occurrence is one run, and every run one occurrence."""
+    """Yield the faults: every occurrence is one run, and every run one occurrence."""
     count, job = Counter(run.nominal for run in ledger.runs), ledger.job_id
     for moment in ledger.expected:
         if not count[moment]:
@@ -128,7 +128,7 @@ def _occurrences(ledger: Ledger) -> Iterator[Fault]:
 
 
 def _starts(ledger: Ledger, history: History, lines: Mapping[RunId, Sequence[Line]]) -> Iterator[Fault]:
-    """What jobs wrote, without what they say that it was for, fits what was due; only lost attempts are too many."""
+    """Yield the starts that do not fit what was due; only lost attempts are too many."""
     written = [line for run in ledger.runs for line in lines.get(run.id, ())]
     complete = [line.began for line in written if line.ended is not None]
     due = [*ledger.expected, *{run.nominal for run in ledger.runs}.intersection(ledger.tolerated)]
@@ -155,7 +155,7 @@ def _run(ledger: Ledger, run: Run, lines: Sequence[Line]) -> Iterator[Fault]:
 
 
 def _attempts(ledger: Ledger, run: Run, rows: Sequence[Attempt], lines: Sequence[Line]) -> Iterator[Fault]:
-    """A run began again only where the attempt before was lost or given back, and with a larger token."""
+    """Yield a run began again only where the attempt before was lost or given back, and with a larger token."""
     name, in_order = _name(ledger, run), sorted(rows, key=lambda row: row.number)
     given_back = [row for row in in_order if row.outcome in GIVEN_BACK]
     if len(lines) > 1 + len(given_back):
@@ -185,7 +185,7 @@ class TakeOver:
 
 
 def take_overs(history: History) -> list[TakeOver]:
-    """How soon what silent nodes held was begun again; endless where a node was lost that had not been silent."""
+    """Return how soon the runs of silent nodes began again; endless if a node was lost that had not been silent."""
     lines = history.lines_by_run()
     return [
         _take_over(ledger, run, row, lines.get(run.id, []), history)

@@ -13,11 +13,11 @@ class VirtualClock:
         self.seconds = 1000.0
 
     def now(self) -> Moment:
-        """The wall clock."""
+        """Return the wall clock."""
         return self.moment
 
     def monotonic(self) -> float:
-        """The monotonic clock."""
+        """Return the monotonic clock."""
         return self.seconds
 
     def advance(self, seconds: float) -> None:

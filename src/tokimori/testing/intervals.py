@@ -1,4 +1,4 @@
-"""How much was held at a time: a walk along the beginnings and ends of what ran."""
+"""Units held at a time: a walk along the beginnings and ends of what ran."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Most(NamedTuple):
 
 
 def most_held(intervals: Iterable[Interval]) -> Most:
-    """What was held at the worst moment. At one moment what ends gives back before what begins takes."""
+    """Return the most that was held. At one moment what ends gives back before what begins takes."""
     changes = []
     for each in intervals:
         if each.began < each.ended:

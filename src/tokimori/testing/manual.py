@@ -24,7 +24,7 @@ MOST_CYCLES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How an attempt ends that has written something."""
+    """End of an attempt that has written something."""
 
     outcome: Outcome
     output: Output
@@ -35,7 +35,7 @@ CarryOut = Callable[[Task], Outcome | Written]
 
 
 def succeed(_task: Task) -> Outcome:
-    """Every attempt does."""
+    """Return a success."""
     return Succeeded(0)
 
 
@@ -65,16 +65,16 @@ class _AtOnce:
             )
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """Nothing ever runs."""
+        """Do nothing: nothing ever runs."""
 
     def renew(self, sent: float) -> None:
-        """Nothing ever outlives a lease."""
+        """Do nothing: nothing ever outlives a lease."""
 
     def forget(self, before: Moment) -> None:
-        """Nothing is ever left."""
+        """Do nothing: nothing is ever left."""
 
     async def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: nothing is left."""
 
 
 class ManualNode:
@@ -127,5 +127,5 @@ class ManualNode:
         raise Bug(f"the node finds no rest at {self.clock.now()}")
 
     async def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         return (await self.store.list_runs(RunFilter(limit=10**6)))[::-1]

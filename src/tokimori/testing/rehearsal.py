@@ -147,7 +147,7 @@ class Rehearsal:
     # What became of it
 
     def runs(self, job: str | None = None) -> Sequence[Run]:
-        """All runs, or those of a job, by the moments for which they were scheduled or asked for."""
+        """Return all runs, or those of a job, by the moments for which they were scheduled or asked for."""
         found = [run for run in self._runner.run(self.node.runs()) if job is None or run.job_id == job]
         return sorted(found, key=lambda run: (run.nominal, run.id))
 
@@ -174,7 +174,7 @@ class Rehearsal:
 
 
 def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int = 0) -> Callable[..., object]:
-    """A fixture for pytest that is a new `Rehearsal` of the app for each test: `rehearsal = fixture(app)`."""
+    """Return a fixture for pytest that is a new `Rehearsal` of the app for each test: `rehearsal = fixture(app)`."""
     import pytest  # noqa: PLC0415  only who tests has it
 
     def rehearsal() -> Iterator[Rehearsal]:

@@ -1,4 +1,4 @@
-"""Where this program stands in a trace right now. OpenTelemetry is not loaded for that: a span is its user's."""
+"""Place of this program in a trace right now. OpenTelemetry is not loaded for that: a span is its user's."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ def run_in_hand(otherwise: str | None) -> Callable[[], str | None]:
 
 
 def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
-    """What tells where the caller stands: at OpenTelemetry's current span, its attempt, or where the variable says."""
+    """Return a function that gives the caller's place: OpenTelemetry's current span, its attempt, or the variable."""
     given = traceparent_in(environment.get(VARIABLE))
     return lambda: _of_span() or _of_attempt.get() or given
 
 
 def _of_span() -> str | None:
-    """Who has a current span has loaded this module."""
+    """Return the current span. Whoever has one has loaded this module."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return None

@@ -24,7 +24,7 @@ Attributes = Mapping[str, str | int]
 
 
 def tracer_here() -> "Tracer | None":
-    """The tracer of this process; None where OpenTelemetry is not installed, or nobody has set it up."""
+    """Return the tracer of this process; None where OpenTelemetry is not installed, or nobody has set it up."""
     try:
         from opentelemetry import trace  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
@@ -108,13 +108,13 @@ class TracedExecutor:
 
 
 def traced(executor: Executor) -> Executor:
-    """The executor, with spans where they go anywhere."""
+    """Return the executor, with spans where they go anywhere."""
     tracer = tracer_here()
     return executor if tracer is None else TracedExecutor(executor, tracer)
 
 
 def attributes_of(task: Task) -> Attributes:
-    """What is told of an attempt with its span."""
+    """Return the attributes of an attempt's span."""
     return {
         "tokimori.job.id": task.job_id,
         "tokimori.run.id": task.run_id,
@@ -137,7 +137,7 @@ def _tell(span: "Span", outcome: Outcome) -> None:
 
 
 def _context(traceparent: str | None) -> "Context":
-    """That of a span which stands there; an empty one begins a trace."""
+    """Return the context of a span with this place; an empty one begins a trace."""
     from opentelemetry.context import Context  # noqa: PLC0415
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 

@@ -34,7 +34,7 @@ _KNOWN = frozenset(
 
 
 def from_base64(row: Row) -> Row:
-    """A row whose state is written as text; what is no Base64 stays as it is, and is refused with the row."""
+    """Return a row whose state is written as text; what is no Base64 stays as it is, and is refused with the row."""
     try:
         return {**row, "job_state": b64decode(str(row.get("job_state")), validate=True)}
     except ValueError:
@@ -42,7 +42,7 @@ def from_base64(row: Row) -> Row:
 
 
 def read_apscheduler(rows: Iterable[Row], now: Moment, parameters: Parameters | None = None) -> Iterator[Entry]:
-    """The jobs of these rows. `parameters` are the names of the arguments that a job gives by place."""
+    """Yield the jobs of these rows. `parameters` are the names of the arguments that a job gives by place."""
     for row in rows:
         place = f"{TABLE}, id {shown(row.get(KEY))}"
 

@@ -26,14 +26,14 @@ _MOST_TERMS = 100
 
 
 class _Field(NamedTuple):
-    """What a field may be (None: anything), and terms that are a day of their own: `L`, `5#2`."""
+    """Values of a field (None: any), and terms that are a day of their own: `L`, `5#2`."""
 
     values: frozenset[int] | None
     special: tuple[str, ...] = ()
 
 
 def read_trigger(trigger: object) -> dict[str, object]:
-    """The fields `schedule`, `time_zone`, `starts_at`, `ends_at` and `jitter`. Raises `InvalidInput`."""
+    """Return the fields `schedule`, `time_zone`, `starts_at`, `ends_at` and `jitter`. Raises `InvalidInput`."""
     if not isinstance(trigger, Record):
         raise refusal("trigger", trigger, _ALLOWED)
     return _read(trigger.name, trigger.state)
@@ -61,7 +61,7 @@ def _date(state: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _interval(state: Mapping[str, Any]) -> dict[str, object]:
-    """The grid begins at the start; a day is 24 hours, whatever clocks do."""
+    """Return the interval. The grid begins at the start; a day is 24 hours, whatever clocks do."""
     start = read_datetime("trigger.start_date", state.get("start_date"))
     length = read_timedelta("trigger.interval", state.get("interval"))
     zone = read_zone("trigger.timezone", state.get("timezone"))
@@ -85,7 +85,7 @@ def _bounds(state: Mapping[str, Any], zone: str) -> dict[str, object]:
 
 
 def _in_zone(time: ZonedTime, zone: str, name: str) -> ZonedTime:
-    """A time in the zone of its trigger, as the library itself keeps it."""
+    """Return a time in the zone of its trigger, as the library itself keeps it."""
     if time.zone not in (None, zone):
         raise refusal(f"trigger.{name}", time.zone, f"the zone of the trigger, {zone}")
     return time
@@ -111,7 +111,7 @@ def _any_of(state: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _inner(each: object) -> tuple[str, object]:
-    """A trigger within another one: `module:Class` and its state."""
+    """Return a trigger within another one: `module:Class` and its state."""
     match each:
         case (str() as name, dict() as state):
             return name.replace(":", ".").replace(".cron.trigger.", ".cron."), state
@@ -173,7 +173,7 @@ def _field(field: object) -> tuple[str, _Field]:
 
 
 def _expression(name: str, expression: object) -> Sequence[int] | str | None:
-    """The values of an expression; None for all, a text for a day of its own."""
+    """Return the values of an expression; None for all, a text for a day of its own."""
     where, allowed = f"trigger.{name}", "an expression of APScheduler's cron trigger"
     if not isinstance(expression, Record) or not isinstance(expression.state, dict):
         raise refusal(where, expression, allowed)

@@ -1,4 +1,4 @@
-"""What became of one key of foreign settings."""
+"""Result of one key of foreign settings."""
 
 from collections.abc import Mapping
 from datetime import date, time
@@ -27,7 +27,7 @@ class Became(Struct, frozen=True, kw_only=True):
 
 
 def shown(value: object) -> str:
-    """The value in a line; of a long one the beginning."""
+    """Return the value in a line; of a long one the beginning."""
     match value:
         case str():
             text = value
@@ -41,7 +41,7 @@ def shown(value: object) -> str:
 
 
 def unknown(key: str, names: Mapping[str, object], system: str, env: str | None = None) -> Became:
-    """A key of which that system's documentation knows nothing. Its value may be a password."""
+    """Return a key of which that system's documentation knows nothing. Its value may be a password."""
     meant = nearest(key, names)
     hint = "" if meant is None else f"; did you mean {meant}?"
     return Became(key=key, given=MASK, why=f"{system} has no such key: it is left out{hint}", env=env)

@@ -21,7 +21,7 @@ _DEEPEST = 20
 def payload_of(
     warnings: Warnings, function: str, args: Sequence[object], kwargs: Mapping[object, object], parameters: Parameters
 ) -> str | None:
-    """The payload that gives these arguments; None where there are none.
+    """Return the payload that gives these arguments; None where there are none.
 
     Ours are given by name. One argument alone needs none; the names of several stand in `parameters`. Raises
     `InvalidInput` for arguments without a name, and for values that JSON has no form for.
@@ -45,7 +45,7 @@ def _written(plain: object) -> str:
 def _by_name(
     function: str, args: Sequence[object], kwargs: Mapping[object, object], parameters: Parameters
 ) -> dict[str, object] | None:
-    """The arguments by name; None for one alone, which needs no name."""
+    """Return the arguments by name; None for one alone, which needs no name."""
     named = {}
     for name, value in kwargs.items():
         if not isinstance(name, str):
@@ -71,7 +71,7 @@ class _Values:
         self._seen = 0
 
     def plain(self, name: str, value: object, depth: int) -> object:
-        """The value. Raises `InvalidInput` for one that JSON has no form for."""
+        """Return the value. Raises `InvalidInput` for one that JSON has no form for."""
         self._seen += 1
         if self._seen > _MOST_VALUES or depth > _DEEPEST:
             allowed = f"at most {_MOST_VALUES} values, {_DEEPEST} deep"

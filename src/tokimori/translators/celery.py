@@ -116,7 +116,7 @@ def _entries(place: str, row: Row, now: Moment, parameters: Parameters, zone: st
 
 
 def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The row with its schedule beside it, under its kind."""
+    """Return the row with its schedule beside it, under its kind."""
     joined = dict(row)
     for kind in OTHERS:
         key = row.get(f"{kind}_id")
@@ -125,7 +125,7 @@ def _joined(row: Mapping[str, Any], known: Mapping[str, Mapping[str, Mapping[str
 
 
 def _task_of(name: str, said: object, zone: str) -> dict[str, Any]:
-    """An entry of a `beat_schedule` in the words of the tables; what it says else stays, to be told."""
+    """Return an entry of a `beat_schedule` in the words of the tables; what it says else stays, to be told."""
     if not isinstance(said, Mapping):
         return {"name": name, "said": said}
     row: dict[str, Any] = {"name": name, "enabled": True, **said}
@@ -172,7 +172,7 @@ def _job(place: str, row: Mapping[str, Any], parameters: Parameters, zone: str) 
 
 
 def _flag(row: Mapping[str, Any], field: str, *, default: bool = False) -> bool:
-    """A truth value, which databases also keep as 0 and 1."""
+    """Return a truth value, which databases also keep as 0 and 1."""
     value = row.get(field, default)
     if value in (0, 1, True, False) and value is not None:
         return bool(value)
@@ -185,7 +185,7 @@ def _function(task: str) -> str:
 
 
 def _json(row: Mapping[str, Any], field: str, kind: type[Any]) -> Any:
-    """A value that tables keep as a text of JSON."""
+    """Return a value that tables keep as a text of JSON."""
     value = row.get(field)
     if isinstance(value, str):
         try:
@@ -238,7 +238,7 @@ def _interval(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _crontab(row: Mapping[str, Any], default: str) -> dict[str, object]:
-    """Every field must match, the day of the month and the weekday too."""
+    """Return the schedule. Every field must match, the day of the month and the weekday too."""
     values = {name: _values(name, row.get(name, "*")) for name in _RANGES}
     times = Times(
         minute=values["minute"],
@@ -256,7 +256,7 @@ def _crontab(row: Mapping[str, Any], default: str) -> dict[str, object]:
 
 
 def _values(name: str, text: object) -> set[int] | None:
-    """The values of a field: `*`, numbers or names, ranges that may go over the end, lists, and steps."""
+    """Return the values of a field: `*`, numbers or names, ranges that may go over the end, lists, and steps."""
     if isinstance(text, list) and all(type(each) is int for each in text):
         text = ",".join(map(str, text))
     if isinstance(text, int) and not isinstance(text, bool):
@@ -298,7 +298,7 @@ def _number(name: str, word: str, text: str) -> int:
 
 
 def _moment(field: str, value: object) -> str:
-    """A moment as databases give it: Django keeps UTC."""
+    """Return a moment as databases give it: Django keeps UTC."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

@@ -15,7 +15,7 @@ _DAYS, _WEEKDAYS = range(1, 32), range(7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What each field may be; None is anything. Weekdays go from 0 = Sunday.
+    """Values of each field; None is any. Weekdays go from 0 = Sunday.
 
     `special` are terms such as `L` (of the day) or `5#2` (of the weekday), each of which is a day of its own.
     """
@@ -32,7 +32,7 @@ class Times:
 
 
 def schedule_of(times: Times) -> str:
-    """The schedule. Raises `InvalidInput` for what needs more than cron and one `except`."""
+    """Return the schedule. Raises `InvalidInput` for what needs more than cron and one `except`."""
     day = _text(times.day, _DAYS) if times.special_day is None else times.special_day
     weekday = _text(times.weekday, _WEEKDAYS)
     if times.special_weekday is not None:
@@ -60,7 +60,7 @@ def _line(times: Times, day: str, weekday: str) -> str:
 
 
 def _text(values: Collection[int] | None, every: Collection[int]) -> str:
-    """The values: `*` where they are all, a step where it is one over the whole field, else a list of ranges."""
+    """Return the values: `*` where they are all, a step where it is one over the whole field, else a list of ranges."""
     if values is None or set(values) >= set(every or (-1,)):
         return "*"
     wanted = sorted(set(values))
@@ -70,7 +70,7 @@ def _text(values: Collection[int] | None, every: Collection[int]) -> str:
 
 
 def _step(wanted: list[int], every: Collection[int]) -> int | None:
-    """The step that gives these values of a field that begins at 0."""
+    """Return the step that gives these values of a field that begins at 0."""
     if len(wanted) < 3 or wanted[0] != 0 or min(every) != 0 or max(every) == 6:
         return None
     step = wanted[1]

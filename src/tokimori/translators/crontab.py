@@ -80,7 +80,7 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crontab:
-    """What a crontab's text does not say about it.
+    """Facts of a crontab beside its text.
 
     `file` names it for people; the last part of that becomes part of the ids. A `system` crontab names a user on each
     line; the jobs of any other belong to `owner` and run as `run_as` (None: as the node's user). `zone` is the
@@ -229,7 +229,7 @@ def _is_schedule(text: str) -> bool:
 
 
 def _schedule(text: str, dialect: Dialect) -> str:
-    """The schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
+    """Return the schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
     if text.startswith("@"):
         if text not in _WORDS:
             allowed = f"one of {', '.join(_WORDS)}"
@@ -256,7 +256,9 @@ def _term(kind: FieldKind, term: str, dialect: Dialect) -> str:
 
 
 def _is_allowed(kind: FieldKind, term: str) -> bool:
-    """Whether cron does what the term says: a step needs a range, and no range goes over the end of its field."""
+    """Return whether cron does what the term says: a step needs a range, and no range goes over the end of its
+    field.
+    """
     values, slash, step = term.partition("/")
     found = _TERM.match(values)
     if found is None or (slash and _STEP.match(step) is None):

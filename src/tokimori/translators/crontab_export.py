@@ -58,7 +58,7 @@ class _Entry:
 
 
 def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> ExportedCrontab:
-    """The jobs as a crontab, of the system or of one user, for a machine in that zone.
+    """Return the jobs as a crontab, of the system or of one user, for a machine in that zone.
 
     A setting holds for all lines below it, so jobs with few variables come first; a job that must not have a variable
     from above unsets it. Jobs of other zones come after `CRON_TZ`, which cronie knows and Debian's cron does not.
@@ -87,7 +87,7 @@ def write_crontab(jobs: Sequence[Job], *, zone: str, system: bool = False) -> Ex
 
 
 def _entry(job: Job, zone: str, system: bool) -> _Entry | str:
-    """The job as its line needs it, or the reason why it can't have a line."""
+    """Return the job as its line needs it, or the reason why it can't have a line."""
     command = job.definition.target
     if job.state is not JobState.ENABLED:
         return f"it is {job.state}" + (f" ({job.reason})" if job.reason else "")
@@ -120,7 +120,7 @@ def _why_no_fields(definition: Definition) -> str:
 
 
 def _schedules(job: Job) -> Iterator[str]:
-    """The schedules that cron may understand: as typed, and as our own parser prints it."""
+    """Yield the schedules that cron may understand: as typed, and as our own parser prints it."""
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
     match schedule:
         case Reboot():
@@ -140,7 +140,7 @@ def _schedules(job: Job) -> Iterator[str]:
 
 
 def _settings(job: Job, command: Command, zone: str) -> dict[str, str]:
-    """The settings that the job needs. A TZ that is the zone of cron itself is not needed."""
+    """Return the settings that the job needs. A TZ that is the zone of cron itself is not needed."""
     env = {name: value for name, value in command.env.items() if name not in ("LOGNAME", "CRON_TZ")}
     settings = {**_DEFAULTS, **env, "SHELL": command.shell_path}
     if job.definition.mailto is not None:
@@ -160,7 +160,7 @@ def _is_shell(command: Command) -> bool:
 
 
 def _order(entry: _Entry) -> tuple[int, bool, int, Sequence[tuple[str, str]], str]:
-    """The order of the lines: jobs whose settings others would have to undo come last."""
+    """Return the order of the lines: jobs whose settings others would have to undo come last."""
     settings = entry.settings
     unset = len(settings.keys() - _RESETTABLE)
     return (
@@ -173,7 +173,7 @@ def _order(entry: _Entry) -> tuple[int, bool, int, Sequence[tuple[str, str]], st
 
 
 def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
-    """The settings that must hold for the job, given what holds so far; an empty zone is the machine's."""
+    """Return the settings that must hold for the job, given what holds so far; an empty zone is the machine's."""
     wanted = dict(entry.settings)
     if "CRON_TZ" in held:
         wanted.setdefault("CRON_TZ", "")
@@ -183,7 +183,7 @@ def _wanted(entry: _Entry, held: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lines(entry: _Entry, held: Mapping[str, str], zone: str, system: bool) -> list[str] | None:
-    """The settings that change, and the job's line; None where reading them back would give something else."""
+    """Return the settings that change, and the job's line; None where reading them back would give something else."""
     wanted = _wanted(entry, held)
     unwanted = [name for name in held if name not in wanted]
     if unwanted and not (_is_shell(entry.command) and all(map(_VARIABLE.match, unwanted))):
@@ -218,7 +218,7 @@ def _shell(command: Command) -> str:
 
 
 def _escaped(shell: str) -> str:
-    r"""The command, escaped for cron: `\%` is a percent sign, and `\\` before the first bare one a backslash."""
+    r"""Return the command, escaped for cron: `\%` is a percent sign, and `\\` before the first bare one a backslash."""
     return _BACKSLASHES.sub(lambda found: found[0] * 2, shell).replace("%", r"\%")
 
 
@@ -243,7 +243,7 @@ def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, syst
 
 
 def _comment(job: Job) -> str:
-    """The comment above a job: what it is, and which of its fields cron does not know."""
+    """Return the comment above a job: what it is, and which of its fields cron does not know."""
     fields = fields_of(job.definition)
     unsaid = [name for name, value in fields.items() if name not in _SAID and value != _AS_IN_CRON.get(name)]
     text = f"# {job.id}"
@@ -253,5 +253,5 @@ def _comment(job: Job) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line of printable characters."""
+    """Return one line of printable characters."""
     return "".join(character if character.isprintable() else " " for character in text)

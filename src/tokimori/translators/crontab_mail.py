@@ -36,13 +36,13 @@ def with_mail(found: Iterable[Entry], smtp: str, sender: str, tls: Tls) -> list[
 
 
 def addresses_in(mailto: str) -> tuple[str, ...]:
-    """The addresses of a MAILTO; none where one of them is a user of the machine."""
+    """Return the addresses of a MAILTO; none where one of them is a user of the machine."""
     parts = tuple(part.strip() for part in mailto.split(",") if part.strip())
     return parts if all("@" in part for part in parts) else ()
 
 
 def _name(to: Sequence[str]) -> str:
-    """A word for these addresses, another one for others."""
+    """Return a word for these addresses, another one for others."""
     text = ",".join(to)
     word = f"mail-{_NO_WORD.sub('-', text)}"[:100]
     is_plain = len(to) == 1 and not _NO_WORD.search(text.replace("@", "", 1)) and "-" not in text and len(text) < 90

@@ -30,7 +30,7 @@ class _Line(NamedTuple):
 
 
 def command_of(lines: Sequence[Assignment], unit: Unit) -> str | tuple[str, ...]:
-    """The command that these lines are: a list of words, or a text for the shell. Raises `InvalidFile`."""
+    """Return the command that these lines are: a list of words, or a text for the shell. Raises `InvalidFile`."""
     read = [_line(line, unit) for line in lines]
     if len(read) == 1 and not read[0].may_fail and not _uses_variables(read[0]):
         return tuple(word.replace("$$", "$") if read[0].expands else word for word in read[0].words)
@@ -38,7 +38,7 @@ def command_of(lines: Sequence[Assignment], unit: Unit) -> str | tuple[str, ...]
 
 
 def words_of(line: Assignment) -> list[str]:
-    """The words of a line. Raises `InvalidFile`."""
+    """Return the words of a line. Raises `InvalidFile`."""
     words: list[str] = []
     word: list[str] | None = None
     quote, at, text = "", 0, line.value
@@ -74,7 +74,7 @@ def _escaped(text: str, at: int, line: Assignment) -> tuple[str, int]:
 
 
 def expanded(text: str, unit: Unit, line: Assignment) -> str:
-    """The text with what `%` stands for. Raises `InvalidFile` for what only a running systemd knows."""
+    """Return the text with what `%` stands for. Raises `InvalidFile` for what only a running systemd knows."""
     prefix, instance = prefix_and_instance(unit.name)
     known: Mapping[str, str] = {
         "%": "%",
@@ -119,7 +119,7 @@ def _in_shell(line: _Line, *, alone: bool) -> str:
 
 
 def _shell_word(word: str) -> str:
-    """A word for the shell: a variable that is a word by itself is split at blanks, one within a word is not."""
+    """Return a word for the shell: a variable that is a word by itself is split at blanks, one within a word is not."""
     if (alone := _VARIABLE.fullmatch(word)) and alone[2]:
         return f"${{{alone[2]}}}"
     parts, at = [], 0

@@ -10,7 +10,9 @@ MOST_TOGETHER = 1_000
 
 
 def in_pages(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    """The entries, so many at a time, jobs that are bound to one another together; who has lost one is refused."""
+    """Yield the entries, so many at a time, jobs that are bound to one another together; who has lost one is
+    refused.
+    """
     found = list(entries)
     kept = {each.job_id: each for each in found if isinstance(each, Moved)}
     yield [each for each in found if not isinstance(each, Moved)] + list(_without_orphans(kept))

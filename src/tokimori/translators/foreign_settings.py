@@ -23,7 +23,7 @@ LARGEST = 256 * 1024
 
 
 def _read_url(text: str, base: PurePath) -> Iterator[Became]:
-    """One DSN or URL."""
+    """Yield one DSN or URL."""
     store = store_url(text, base, {})
     yield Became(key="store", given=MASK, settings={"store": store.url}, why=store.why)
 
@@ -58,7 +58,7 @@ def foreign_system(text: str) -> str | None:
 
 
 def recognised(text: str) -> str:
-    """The system whose settings these are. Raises `InvalidFile`."""
+    """Return the system whose settings these are. Raises `InvalidFile`."""
     for system, sign in _SIGNS:
         if sign.search(text):
             return system
@@ -106,7 +106,7 @@ def _checked(said: Became, table: Mapping[str, Setting], base: Path, home: Path)
 
 
 def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
-    """All settings, by the section `[env.NAME]` in which they stand; None: always in force."""
+    """Return all settings, by the section `[env.NAME]` in which they stand; None: always in force."""
     sections: dict[str | None, dict[str, object]] = {None: {}}
     for each in found:
         sections.setdefault(each.env, {}).update(each.settings)
@@ -114,7 +114,7 @@ def settings_of(found: Sequence[Became]) -> dict[str | None, dict[str, object]]:
 
 
 def write_settings(found: Sequence[Became], head: str) -> str:
-    """The file of settings, with comments on what has no equal, and on what is otherwise."""
+    """Return the file of settings, with comments on what has no equal, and on what is otherwise."""
     told = [f"{name_of(each)} = {each.given}: {_told(each)}" for each in found]
     parts = ["".join(f"# {_line(line)}\n" for line in (head, *told))]
     for env, settings in settings_of(found).items():
@@ -178,7 +178,7 @@ def became_text(each: Became) -> str:
 
 
 def _tables(settings: Mapping[str, object], prefix: str, *, always: bool) -> Iterator[str]:
-    """A table for each section; those of the top stand first, without a head where there is no prefix."""
+    """Yield a table for each section; those of the top stand first, without a head where there is no prefix."""
     sections: dict[str, dict[str, object]] = {"": {}} if always else {}
     for name, value in sorted(settings.items(), key=lambda item: ("." in item[0], item[0])):
         section, _, key = name.rpartition(".")
@@ -189,15 +189,15 @@ def _tables(settings: Mapping[str, object], prefix: str, *, always: bool) -> Ite
 
 
 def name_of(each: Became) -> str:
-    """The key, with the section that it stands in."""
+    """Return the key, with the section that it stands in."""
     return each.key if each.env is None else f"{each.env}.{each.key}"
 
 
 def _told(each: Became) -> str:
-    """What a comment says of it; the value of the setting stands below."""
+    """Return the comment about it; the value of the setting stands below."""
     return "; ".join(part for part in (f"became {', '.join(each.settings)}" if each.settings else "", each.why) if part)
 
 
 def _line(text: str) -> str:
-    """A comment may hold no control characters."""
+    """Return the comment on one line, without control characters."""
     return visible(text).replace("\n", " ")

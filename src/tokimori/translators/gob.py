@@ -56,7 +56,7 @@ _KNOWN: Mapping[int, _Type] = MappingProxyType(
 
 
 def read_gob(data: bytes) -> object:
-    """The first value of a stream: structs are dicts, without the fields that have Go's zero value.
+    """Return the first value of a stream: structs are dicts, without the fields that have Go's zero value.
 
     Raises `InvalidInput` for what is no gob, is too long, or is nested too deeply.
     """
@@ -80,7 +80,7 @@ class _Reader:
         self._types = dict(_KNOWN)
 
     def first(self) -> object:
-        """The first message that is a value; those before it define types."""
+        """Return the first message that is a value; those before it define types."""
         while True:
             self._uint()  # the length of the message
             number = self._int()
@@ -133,7 +133,7 @@ class _Reader:
                 return dict(self._pair(found, depth) for _ in range(self._count()))
 
     def _count(self) -> int:
-        """How many there are: each takes a byte at least."""
+        """Return the number of members: each takes a byte at least."""
         count = self._uint()
         if count > len(self._data):
             raise ValueError("there are not so many")
@@ -153,7 +153,7 @@ class _Reader:
 
 
 def _defined(said: object) -> _Type:
-    """The type that a message defines."""
+    """Return the type that a message defines."""
     (kind, terms) = next(iter(said.items())) if isinstance(said, dict) and said else ("", {})
     match kind, terms:
         case "StructT", dict():

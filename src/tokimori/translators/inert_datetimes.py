@@ -30,7 +30,7 @@ class ZonedTime:
 
 
 def read_datetime(name: str, value: object) -> ZonedTime:
-    """A `datetime.datetime`. Raises `InvalidInput`."""
+    """Return a `datetime.datetime`. Raises `InvalidInput`."""
     if isinstance(value, Record) and value.name == "datetime.datetime" and value.arguments:
         packed, *zone = value.arguments
         wall = _unpacked(packed)
@@ -40,7 +40,7 @@ def read_datetime(name: str, value: object) -> ZonedTime:
 
 
 def _unpacked(packed: object) -> datetime | None:
-    """The ten bytes in which Python writes a time; protocols below 3 write bytes as a text."""
+    """Return the ten bytes in which Python writes a time; protocols below 3 write bytes as a text."""
     if isinstance(packed, Record) and packed.name in ("_codecs.encode", "codecs.encode"):
         text = packed.arguments[0]
         packed = text.encode("latin-1", "replace") if isinstance(text, str) else None
@@ -54,7 +54,7 @@ def _unpacked(packed: object) -> datetime | None:
 
 
 def read_timedelta(name: str, value: object) -> timedelta:
-    """A `datetime.timedelta`. Raises `InvalidInput`."""
+    """Return a `datetime.timedelta`. Raises `InvalidInput`."""
     if isinstance(value, Record) and value.name == "datetime.timedelta" and len(value.arguments) == 3:
         days, seconds, microseconds = value.arguments
         if all(isinstance(each, int) for each in value.arguments):
@@ -66,7 +66,7 @@ def read_timedelta(name: str, value: object) -> timedelta:
 
 
 def read_zone(name: str, value: object) -> str:
-    """The name of a time zone: of pytz, of zoneinfo, or of UTC. Raises `InvalidInput`."""
+    """Return the name of a time zone: of pytz, of zoneinfo, or of UTC. Raises `InvalidInput`."""
     match value:
         case Record(name=found, arguments=(str() as zone, *_)) if found in _ZONES:
             return _known(name, zone)

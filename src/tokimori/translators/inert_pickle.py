@@ -22,14 +22,14 @@ _ALLOWED = "a pickle of plain data, as the library itself writes it"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a pickle would import, such as `datetime.timedelta`: only its name."""
+    """Name that a pickle would import, such as `datetime.timedelta`."""
 
     text: str
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """What a pickle would call or make, and did not: `name` of what, with which arguments, and its state if given."""
+    """Call that a pickle would make, and did not: `name`, arguments, and state if given."""
 
     name: str
     arguments: tuple[object, ...] = ()
@@ -41,14 +41,15 @@ class Record:
 
 
 class _Mark:
-    """Where a group of values begins."""
+    """Beginning of a group of values."""
 
 
 _MARK = _Mark()
 
 
 def read_pickle(data: bytes) -> object:
-    """What a pickle holds: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names and records.
+    """Return a pickle's content: None, truth values, numbers, texts, bytes, lists, tuples, sets, dicts, names and
+    records.
 
     Raises `InvalidInput` for what is no pickle, is too long, or asks for more than data. Values may be shared, and a
     list may hold itself: whoever walks through them must count.
@@ -80,14 +81,14 @@ class _Machine:
         self._memory: dict[int, object] = {}
 
     def result(self) -> object:
-        """The only value that is left."""
+        """Return the only value that is left."""
         value = self._pop()
         if self._stack:
             raise ValueError("more than one value is left")
         return value
 
     def take(self, name: str, argument: Any) -> None:
-        """One step. Raises `InvalidInput` for one that needs more than data."""
+        """Take one step. Raises `InvalidInput` for one that needs more than data."""
         if name in _SILENT:
             return
         if name in _PLAIN:
@@ -110,7 +111,7 @@ class _Machine:
         return value
 
     def _group(self) -> list[Any]:
-        """The values above the last mark, which goes."""
+        """Return the values above the last mark, which goes."""
         found = []
         while (value := self._stack.pop()) is not _MARK:
             found.append(value)
@@ -188,7 +189,7 @@ def _tuple(value: object) -> tuple[object, ...]:
 
 
 def _name_of(called: object) -> str:
-    """What would be called: a class or function, or what the call of another one would have given."""
+    """Return the name of what would be called: a class or function, or the result of another call."""
     if isinstance(called, Name):
         return called.text
     if isinstance(called, Record) and called.name in ("builtins.getattr", "__builtin__.getattr"):
@@ -207,7 +208,7 @@ def _frozen(values: list[Any]) -> frozenset[Any]:
 
 
 def _key(value: object) -> object:
-    """A key of a dict, or a member of a set: a nested one takes Python down, or for ever, when it is hashed."""
+    """Return a key of a dict, or a member of a set: a nested one takes Python down, or for ever, when it is hashed."""
     if isinstance(value, str | bytes | int | float | Name | Record | None):
         return value
     raise TypeError("a key is a plain value")

@@ -22,14 +22,14 @@ _CONTEXT = 5
 
 
 class Edited(NamedTuple):
-    """What a text says: the id of the job, and its fields."""
+    """Content of a text: the id of the job, and its fields."""
 
     id: JobId
     fields: Mapping[str, Any]
 
 
 def document(head: Sequence[str], fields: Mapping[str, object]) -> str:
-    """The text: the head as comments, the fields that are said, and as comments those that are not."""
+    """Return the text: the head as comments, the fields that are said, and as comments those that are not."""
     others = [hint for hint in HINTS if hint.name not in fields]
     width = max((len(hint.name) + len(hint.example) for hint in others), default=0)
     return "".join(
@@ -44,7 +44,7 @@ def document(head: Sequence[str], fields: Mapping[str, object]) -> str:
 
 
 def read_document(text: str, known: JobId | None = None) -> Edited:
-    """The job that the text says, checked as far as it can be without a store; `known` is its id, if it has one.
+    """Return the job that the text says, checked as far as it can be without a store; `known` is its id, if it has one.
 
     Raises `InvalidInput`, whose field is that of the text.
     """
@@ -64,7 +64,7 @@ def read_document(text: str, known: JobId | None = None) -> Edited:
 
 
 def marked(text: str, fault: InvalidInput) -> str:
-    """The text with the fault as comments below the line that it is about, or at the top where that is none."""
+    """Return the text with the fault as comments below the line that it is about, or at the top where that is none."""
     lines = unmarked(text).removesuffix("\n").split("\n")  # texts may hold what only Python takes for the end of a line
     allowed = [] if fault.allowed is None or fault.allowed in fault.message else [f"allowed: {fault.allowed}"]
     told = [f"{_MARK}{line}" for said in (fault.message, *allowed) for line in said.splitlines()]
@@ -73,12 +73,12 @@ def marked(text: str, fault: InvalidInput) -> str:
 
 
 def unmarked(text: str) -> str:
-    """The text without comments on faults."""
+    """Return the text without comments on faults."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_MARK))
 
 
 def changes(old: Mapping[str, object], new: Mapping[str, object], name: str) -> list[str]:
-    """The unified diff of the two, with five lines of context; nothing where they say the same."""
+    """Return the unified diff of the two, with five lines of context; nothing where they say the same."""
     before, after = (write_fields(fields).splitlines() for fields in (old, new))
     return list(unified_diff(before, after, name, f"{name} (edited)", n=_CONTEXT, lineterm=""))
 
@@ -98,7 +98,7 @@ def _lines_of(lines: Sequence[str], name: str) -> Iterator[int]:
 
 
 def _plain(value: object) -> object:
-    """The value as JSON has it: dates and times, which TOML knows, become their texts."""
+    """Return the value as JSON has it: dates and times, which TOML knows, become their texts."""
     match value:
         case Mapping():
             return {str(name): _plain(each) for name, each in value.items()}

@@ -69,13 +69,13 @@ class DeclaredResource:
 
     @property
     def path(self) -> str:
-        """Where it stands, such as `calendars.holidays`."""
+        """Return its place, such as `calendars.holidays`."""
         return f"{self.part}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """What a file says: the set of its jobs, if it names one, the jobs, and the resources."""
+    """Content of a file: the set of its jobs, if it names one, the jobs, and the resources."""
 
     set: str | None
     jobs: Sequence[DeclaredJob]
@@ -83,7 +83,7 @@ class JobFile:
 
 
 def format_of(name: str, text: str) -> Format:
-    """The format of a file, by the ending of its name; where that says nothing by its first line."""
+    """Return the format of a file, by the ending of its name; where that says nothing by its first line."""
     for ending, known in FORMATS.items():
         if name.casefold().endswith(ending):
             return known
@@ -94,7 +94,8 @@ def format_of(name: str, text: str) -> Format:
 
 
 def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFile:
-    """The jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is that of the first.
+    """Return the jobs of a file. Raises `InvalidFile`: its message has a line for each fault, its field is that of the
+    first.
 
     What only a store can say, such as whether a calendar exists, is not looked at.
     """
@@ -122,14 +123,14 @@ def read_job_file(text: str, *, file: str, form: Format | None = None) -> JobFil
 
 
 def together(faults: Sequence[InvalidFile]) -> InvalidFile:
-    """One error for all these faults, with the field of the first."""
+    """Return one error for all these faults, with the field of the first."""
     first = faults[0]
     message = "\n".join(fault.message for fault in faults)
     return InvalidFile(message, field=first.field, value=first.value, allowed=first.allowed)
 
 
 def fault_in(job: DeclaredJob, fault: InvalidInput) -> InvalidFile:
-    """A fault that was found in a job, with the place in its file."""
+    """Return a fault that was found in a job, with the place in its file."""
     return _fault(job.file, job.path, fault, job.id)
 
 
@@ -165,7 +166,7 @@ def _faults_of_the_top(content: Mapping[str, Any], file: str) -> Iterator[Invali
 
 
 def _job(fields: object, file: str, path: str) -> DeclaredJob:
-    """The job, checked as far as it can be without a store. Raises `InvalidFile`."""
+    """Return the job, checked as far as it can be without a store. Raises `InvalidFile`."""
     if not isinstance(fields, Mapping):
         raise _wrong(file, path, fields, "the fields of a job, and its id")
     try:
@@ -188,7 +189,7 @@ def _named(content: Mapping[str, Any]) -> Iterator[tuple[Part, str, object]]:
 
 
 def _resource(part: Part, name: str, fields: object, file: str) -> DeclaredResource:
-    """The resource, checked. Raises `InvalidFile`."""
+    """Return the resource, checked. Raises `InvalidFile`."""
     try:
         return DeclaredResource(part=part, name=name, fields=shown_state(state_of(part, name, fields)), file=file)
     except InvalidInput as fault:
@@ -214,7 +215,7 @@ def _read_json(text: str, file: str) -> Mapping[str, Any]:
 
 
 def _once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """The members of an object. Raises `ValueError` for one that is there twice."""
+    """Return the members of an object. Raises `ValueError` for one that is there twice."""
     members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
@@ -247,7 +248,7 @@ def _top(found: object, file: str) -> Mapping[str, Any]:
 
 
 def _plain(value: object, budget: Iterator[int]) -> object:
-    """What a library has read, as JSON has it: dates and times, which TOML and YAML know, become their texts.
+    """Return a library's value as JSON has it: dates and times, which TOML and YAML know, become their texts.
 
     Aliases of YAML may use a value many times: there are as many values as the budget has. Raises `OverflowError`.
     """

@@ -1,4 +1,4 @@
-"""What else a job may say, as a text that a person edits shows it: the field, an example, and what it means."""
+"""Hints in a text that a person edits: further fields of a job, with an example and their meaning."""
 
 from typing import Final, NamedTuple
 

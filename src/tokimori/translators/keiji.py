@@ -32,13 +32,13 @@ _MOST_INTERVAL = 999_999_999
 
 
 class Keiji(NamedTuple):
-    """What the table does not say: the TIME_ZONE of `settings.conf`."""
+    """Facts beside the table: the TIME_ZONE of `settings.conf`."""
 
     time_zone: str
 
 
 def read_keiji(rows: Sequence[Row], keiji: Keiji) -> Iterator[Entry]:
-    """The jobs of these rows. The id of one is the name of the task, or its slug where no id can be so."""
+    """Yield the jobs of these rows. The id of one is the name of the task, or its slug where no id can be so."""
     for row in rows:
 
         def translate(row: Row = row) -> Iterator[Entry]:
@@ -92,7 +92,7 @@ def _start(row: Row) -> Start:
 
 
 def _schedule(row: Row) -> str:
-    """The schedule that `schedule_info` says. Raises `InvalidInput`."""
+    """Return the schedule that `schedule_info` says. Raises `InvalidInput`."""
     info = object_in(row, "schedule_info")
     match info:
         case {"units": units, "interval": interval}:
@@ -110,5 +110,5 @@ def _schedule(row: Row) -> str:
 
 
 def _whole(interval: object) -> int:
-    """The number, which JSON may have written as 10.0; 0 for what is none."""
+    """Return the number, which JSON may have written as 10.0; 0 for what is none."""
     return int(interval) if isinstance(interval, int) or (isinstance(interval, float) and interval.is_integer()) else 0

@@ -15,7 +15,7 @@ _LEAST = 1024
 
 
 def read_keiji(text: str, base: PurePath) -> Iterator[Became]:
-    """What becomes of each key. Raises `InvalidInput`, whose field is the key."""
+    """Yield the result of each key. Raises `InvalidInput`, whose field is the key."""
     for key, value in read_env(text.encode(), "settings").items():
         match key:
             case "DB_URL":

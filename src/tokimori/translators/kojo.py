@@ -64,7 +64,7 @@ def read_types(types: Iterable[Row], command: Sequence[str] = (), zone: str = "U
 def read_waiting(
     jobs: Iterable[Row], types: Iterable[Row], command: Sequence[str] = (), zone: str = "UTC"
 ) -> Iterator[Entry]:
-    """A job for each one that waits for its time, and was asked for. Of those that have ended nothing is told."""
+    """Yield a job for each one that waits for its time, and was asked for. Of those that have ended nothing is told."""
     known = {str(row.get("type_code")): row for _, row in types}
     for place, row in jobs:
         if not str(row.get("assigned_state")).startswith("complete_"):
@@ -140,7 +140,9 @@ def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
 
 
 def _limits(row: Mapping[str, Any], warnings: Warnings) -> dict[str, object]:
-    """One at a time unless the type may work in parallel; with a limit so many, and the allowance beside them."""
+    """Return one at a time unless the type may work in parallel; with a limit so many, and the allowance beside
+    them.
+    """
     limit, allowance = _number(row, "schedule_limit"), _number(row, "schedule_limit_allowance")
     parallel = _flag(row, "can_work_in_parallel", default=False)
     if limit == 0:
@@ -165,7 +167,7 @@ def _priority(value: object, warnings: Warnings) -> int:
 def _waiting(
     place: str, row: Mapping[str, Any], command: Sequence[str], types: Mapping[str, Mapping[str, Any]], zone: str
 ) -> Entry:
-    """A job that was asked for runs once, at its time; what is past, soon."""
+    """Return the job of a request, which runs once at its time; what is past, soon."""
     state, code, at = row.get("assigned_state"), filled_text_in(row, "type_code"), _moment(row)
     if state not in _WAITING:
         raise refusal("assigned_state", state, f"one of {', '.join(_WAITING)}: end it in Kōjō first")
@@ -185,7 +187,7 @@ def _waiting(
 
 
 def _is_named(cron: object, at: Moment, zone: str) -> bool:
-    """Whether a schedule names the moment."""
+    """Return whether a schedule names the moment."""
     try:
         return bool(cron) and parse_schedule(str(cron), zone=zone).next_after(Moment(at - 1)) == at
     except InvalidInput:
@@ -193,7 +195,7 @@ def _is_named(cron: object, at: Moment, zone: str) -> bool:
 
 
 def _moment(row: Mapping[str, Any]) -> Moment:
-    """When it may work: databases keep UTC without saying so."""
+    """Return when it may work: databases keep UTC without saying so."""
     value = row.get("work_at_date_time")
     if isinstance(value, str):
         try:
@@ -212,7 +214,7 @@ def _moment(row: Mapping[str, Any]) -> Moment:
 
 
 def rows_of_file(text: str, file: str) -> list[Row]:
-    """The job types of a YAML file, or of a PHP file that returns an array. Raises `InvalidFile`.
+    """Return the job types of a YAML file, or of a PHP file that returns an array. Raises `InvalidFile`.
 
     Types stand in a list, or by their codes; perhaps below `job_types` or `kojo_job_type`.
     """

@@ -35,7 +35,7 @@ _MOST_TOLD = 3
 
 
 class Koyomi(NamedTuple):
-    """What the tables do not say: the `time_zone` of the configuration, how ids begin, and what time it is."""
+    """Facts beside the tables: the `time_zone` of the configuration, how ids begin, and the time."""
 
     time_zone: str
     prefix: str
@@ -43,7 +43,9 @@ class Koyomi(NamedTuple):
 
 
 def read_koyomi(jobs: Sequence[Row], times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -> Iterator[Entry]:
-    """The jobs of these rows of `jobs`, with their rows of `job_times` and `semaphores`. An id is `PREFIX-<id>`."""
+    """Yield the jobs of these rows of `jobs`, with their rows of `job_times` and `semaphores`. An id is
+    `PREFIX-<id>`.
+    """
     times_of, locks_of = rows_by(times, "job_id"), rows_by(locks, "job_id")
     for row in jobs:
 
@@ -85,7 +87,7 @@ def _job(row: Row, times: Sequence[Row], locks: Sequence[Row], koyomi: Koyomi) -
 
 
 def _tell_of(lock: Row, warnings: Warnings) -> None:
-    """What the row of `semaphores` says: who ran the job last."""
+    """Warn of the row of `semaphores`: who ran the job last."""
     date = lock.get("run_date")
     if date is not None and not str(date).startswith(_NEVER_RAN):
         who = f"run_host {shown(lock.get('run_host'))}, run_pid {shown(lock.get('run_pid'))}"
@@ -95,7 +97,7 @@ def _tell_of(lock: Row, warnings: Warnings) -> None:
 
 
 def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
-    """The rows that match at times, united; what never matches is told."""
+    """Return the rows that match at times, united; what never matches is told."""
     rows = []
     for time in times:
         written = _Times(*(_field(time, column) for column in _Times._fields))
@@ -110,7 +112,7 @@ def _schedule(times: Sequence[Row], warnings: Warnings) -> str:
 
 
 def _written(times: Sequence[Row]) -> str:
-    """Some of the rows, as they are in the table."""
+    """Return some of the rows, as they are in the table."""
     texts = ("/".join(str(time.get(column)) for column in _Times._fields) for time in times[:_MOST_TOLD])
     return f"{', '.join(texts)} ({'/'.join(_Times._fields)})"
 
@@ -126,7 +128,7 @@ class _Times(NamedTuple):
     weekday: str
 
     def text(self) -> str:
-        """The row as Koyomi writes it."""
+        """Return the row as Koyomi writes it."""
         return f"{self.year}/{self.month}/{self.day} {self.hour}:{self.minute} ({self.weekday})"
 
 
@@ -140,7 +142,7 @@ def _field(time: Row, column: str) -> str:
 
 
 def _what_matches(row: _Times) -> _Times | None:
-    """The row without a day, or a weekday, that never comes beside one that does; None where nothing matches."""
+    """Return the row without a day, or a weekday, that never comes beside one that does; None where nothing matches."""
     if not _is_possible("day", row.day) and row.weekday != "*":
         row = row._replace(day="*")
     if not _is_possible("weekday", row.weekday) and row.day != "*":

@@ -43,7 +43,7 @@ KEYS = MappingProxyType(dict.fromkeys((*_SAME, *_NO_EQUAL, *_LOG, f"{_MODULE}job
 
 
 def read_koyomi(text: str, base: PurePath) -> Iterator[Became]:
-    """What becomes of each key. Raises `InvalidInput`, whose field is the key."""
+    """Yield the result of each key. Raises `InvalidInput`, whose field is the key."""
     try:
         said = dict(_flat(tomllib.loads(text), ""))
     except (ValueError, RecursionError) as fault:  # a number of thousands of digits is a ValueError

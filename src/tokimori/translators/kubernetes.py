@@ -155,7 +155,7 @@ def _parts(resource: Value) -> _Parts:
 
 
 def _check_fields(level: str, value: Value) -> list[str]:
-    """The fields that are left out; those that can't be honoured are refused."""
+    """Return the fields that are left out; those that can't be honoured are refused."""
     left_out = []
     for name, below in value.fields().items():
         if name in _LEFT_OUT.get(level, "").split() and not below.is_empty():
@@ -238,7 +238,7 @@ def _retry(job: Value) -> Retry:
 
 
 def _timeout(job: Value, pod: Value) -> int | None:
-    """The time-out of an attempt: the shorter one of the deadlines of job and pod."""
+    """Return the time-out of an attempt: the shorter one of the deadlines of job and pod."""
     given = [value for value in (job, pod) if value.get("activeDeadlineSeconds")]
     return min((value.scalar("activeDeadlineSeconds", int, 1) for value in given), default=None)
 
@@ -268,7 +268,7 @@ def _zone_of(spec: Value, default: str) -> str:
 
 
 def _labels(pod: Value) -> dict[str, str]:
-    """What a node must carry: `nodeSelector`, with the name of the host under our own label for it."""
+    """Return the labels that a node must carry: `nodeSelector`, with our own label for the host."""
     labels = {}
     for name, value in _texts(pod.below("nodeSelector")).items():
         if name == _HOST_LABEL:

@@ -15,7 +15,7 @@ _TERM = re.compile(r"(?:[*?]|([a-z]{3}|\d{1,2})(?:-([a-z]{3}|\d{1,2}))?)(?:/(\d{
 
 
 def read_schedule(text: str) -> str:
-    """The schedule in our own rules. Raises `InvalidInput` for what Kubernetes would refuse."""
+    """Return the schedule in our own rules. Raises `InvalidInput` for what Kubernetes would refuse."""
     words = text.split()
     if "TZ" in text:
         raise InvalidInput(
@@ -32,7 +32,7 @@ def read_schedule(text: str) -> str:
 
 
 def _field(kind: FieldKind, text: str) -> str:
-    """The field in our own rules: a bare `*` among its terms means any value, and `*` with a step is a range."""
+    """Return the field in our own rules: a bare `*` among its terms means any value, and `*` with a step is a range."""
     terms = [_term(kind, term) for term in text.split(",")]
     return "*" if "*" in terms else ",".join(terms)
 

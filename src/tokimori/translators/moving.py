@@ -1,4 +1,4 @@
-"""What every translator of another scheduler's jobs gives: entries, each of which moves, or tells why not. Pure.
+"""Entries of another scheduler's jobs, each of which moves, or says why not. Pure.
 
 An entry is a row of a table, or a unit of systemd. What has no equal here is told as a warning of its entry.
 """
@@ -72,12 +72,12 @@ class Warnings:
         self._told.append(f"{field}: {shown(value)}: {told}")
 
     def all(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return all of them."""
         return tuple(self._told)
 
 
 def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
-    """What one entry of a source becomes, or why it can't be moved."""
+    """Yield the entries of one entry of a source, or why it can't be moved."""
     try:
         yield from list(translate())
     except InvalidFile as fault:  # its field is the line
@@ -87,7 +87,9 @@ def entries(place: str, translate: Callable[[], Iterable[Entry]]) -> Iterator[En
 
 
 def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]:
-    """The entries; of two jobs with one id the second one is refused. `taken` knows where each id was read so far."""
+    """Yield the entries; of two jobs with one id the second one is refused. `taken` knows where each id was read so
+    far.
+    """
     for entry in found:
         if not isinstance(entry, Moved):
             yield entry
@@ -100,7 +102,7 @@ def told_apart(found: Iterable[Entry], taken: dict[str, str]) -> Iterator[Entry]
 
 
 def told(fault: InvalidInput) -> str:
-    """A fault in one line, with what is allowed."""
+    """Return a fault in one line, with what is allowed."""
     message = _cut(" ".join(fault.message.split()))
     allowed = None if fault.allowed is None else _cut(fault.allowed)
     return message if allowed is None or allowed in message else f"{message}; allowed: {allowed}"
@@ -111,7 +113,7 @@ def _cut(text: str) -> str:
 
 
 def refusal(field: str, value: object, allowed: str) -> InvalidInput:
-    """The error for a value that can't be moved."""
+    """Return the error for a value that can't be moved."""
     return InvalidInput(f"{field}: {shown(value)} is not allowed", field=field, value=value, allowed=allowed)
 
 
@@ -124,7 +126,7 @@ def moved(
     runs_remaining: int | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Moved:
-    """The job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
+    """Return the job of these fields, checked as far as it can be without a store. Raises `InvalidInput`."""
     definition = definition_from({name: value for name, value in fields.items() if value is not None})
     job = Moved(
         place=place,
@@ -138,7 +140,7 @@ def moved(
 
 
 def checked(job: Moved) -> Moved:
-    """The job, if it can be one as far as that is known without a store. Raises `InvalidInput`."""
+    """Return the job, if it can be one as far as that is known without a store. Raises `InvalidInput`."""
     check_sizes(job.definition)
     schedule_of(job.definition, Moment(0), job.job_id)
     check_new_job_id(job.job_id)
@@ -146,7 +148,7 @@ def checked(job: Moved) -> Moved:
 
 
 def lasting(job: Moved, now: Moment) -> Entry:
-    """The job; it is left out if its schedule names no moment any more."""
+    """Return the job; it is left out if its schedule names no moment any more."""
     schedule = job.definition.schedule
     if schedule is None or schedule_of(job.definition, now, job.job_id).next_after(now) is not None:
         return job
@@ -154,12 +156,12 @@ def lasting(job: Moved, now: Moment) -> Entry:
 
 
 def id_of(name: str) -> str:
-    """A name as an id: `_` stands for what no id can hold."""
+    """Return a name as an id: `_` stands for what no id can hold."""
     return _NOT_IN_AN_ID.sub("_", name)[:_LONGEST_ID]
 
 
 def shown(value: object) -> str:
-    """A value as messages show it."""
+    """Return a value as messages show it."""
     text = repr(value) if isinstance(value, str | bytes | int | float | None) else _SHORT.repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
@@ -168,7 +170,7 @@ def shown(value: object) -> str:
 
 
 def text_in(row: Row, column: str, otherwise: str = "") -> str:
-    """The text of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    """Return the text of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
     match value:
         case None:
@@ -189,7 +191,7 @@ def text_in(row: Row, column: str, otherwise: str = "") -> str:
 
 
 def filled_text_in(row: Row, column: str) -> str:
-    """The text of a column that must have one, and not a number. Raises `InvalidInput`."""
+    """Return the text of a column that must have one, and not a number. Raises `InvalidInput`."""
     value = row.get(column)
     if isinstance(value, str) and value.strip():
         return value
@@ -197,7 +199,7 @@ def filled_text_in(row: Row, column: str) -> str:
 
 
 def number_in(row: Row, column: str, otherwise: int | None = None) -> int:
-    """The whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
+    """Return the whole number of a column; `otherwise` where it is NULL or missing. Raises `InvalidInput`."""
     value = row.get(column)
     if value is None and otherwise is not None:
         return otherwise
@@ -216,7 +218,7 @@ def _whole(value: object) -> int:
 
 
 def flag_in(row: Row, column: str) -> bool:
-    """Whether a column is true; NULL is false. Raises `InvalidInput`."""
+    """Return whether a column is true; NULL is false. Raises `InvalidInput`."""
     value = row.get(column)
     if value in (None, 0, 1, "0", "1", "t", "f", "true", "false"):
         return value in (1, "1", "t", "true")
@@ -224,7 +226,7 @@ def flag_in(row: Row, column: str) -> bool:
 
 
 def object_in(row: Row, column: str) -> Mapping[str, object]:
-    """The JSON object of a column. Raises `InvalidInput`."""
+    """Return the JSON object of a column. Raises `InvalidInput`."""
     value = row.get(column)
     try:
         found = msgspec.json.decode(value) if isinstance(value, str | bytes) else value
@@ -236,7 +238,7 @@ def object_in(row: Row, column: str) -> Mapping[str, object]:
 
 
 def reason_of(text: str) -> str:
-    """A text as the reason for which a job is stopped: of a long one its beginning."""
+    """Return a text as the reason for which a job is stopped: of a long one its beginning."""
     data = text.encode(errors="replace")
     return text if len(data) <= MOST_REASON else data[: MOST_REASON - 3].decode(errors="ignore") + "…"
 

@@ -36,7 +36,7 @@ class PerfectSched(NamedTuple):
 
 
 def read_perfectsched(rows: Sequence[Row], perfectsched: PerfectSched) -> Iterator[Entry]:
-    """The jobs of these rows; the id of one is its key."""
+    """Yield the jobs of these rows; the id of one is its key."""
     for row in rows:
 
         def translate(row: Row = row) -> Iterator[Entry]:
@@ -91,7 +91,9 @@ def _seconds(row: Row, column: str) -> int:
 
 
 def _type_and_data(row: Row, key: str, warnings: Warnings) -> tuple[str, str | None]:
-    """The type in the data, else what is before the first dot of the key; and the rest of the data, if there is any."""
+    """Return the type in the data, else what is before the first dot of the key; and the rest of the data, if there is
+    any.
+    """
     data = row.get("data")
     found: object = None
     try:
@@ -113,7 +115,7 @@ def _type_and_data(row: Row, key: str, warnings: Warnings) -> tuple[str, str | N
 
 
 def _cron(text: str, warnings: Warnings) -> str:
-    """The cron text in our own rules. Raises `InvalidInput` for what runs nothing there."""
+    """Return the cron text in our own rules. Raises `InvalidInput` for what runs nothing there."""
     if text.strip() in _MACROS:
         return text.strip()
     fields = text.split()

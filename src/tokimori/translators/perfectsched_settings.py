@@ -34,7 +34,7 @@ _TEMPLATE = "<%"
 
 
 def read_perfectsched(text: str, base: PurePath) -> Iterator[Became]:
-    """What becomes of each key of each section, which becomes `[env.NAME]`. Raises `InvalidInput`."""
+    """Yield the result of each key of each section, which becomes `[env.NAME]`. Raises `InvalidInput`."""
     faults = Faults("line")
     for document in read_documents(text, faults):
         sections = document.fields()
@@ -60,7 +60,7 @@ def _section(section: Value, env: str | None, base: PurePath) -> Iterator[Became
 
 
 def _check_plain(key: str, value: object) -> None:
-    """A template of Ruby says nothing until Ruby has run it."""
+    """Refuse a template of Ruby, which says nothing until Ruby has run it."""
     if isinstance(value, str) and _TEMPLATE in value:
         raise InvalidInput(f"{key}: it is a template of Ruby", field=key, allowed="the value that it stands for")
 

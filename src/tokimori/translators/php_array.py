@@ -50,7 +50,7 @@ class _Token(NamedTuple):
 
 
 def read_php_array(text: str, file: str) -> PhpValue:
-    """What the file returns. Raises `InvalidFile` for anything but an array of plain values, with file and line."""
+    """Return the file's value. Raises `InvalidFile` for anything but an array of plain values, with file and line."""
     begin = _OPEN.match(text.lstrip())
     if begin is None:
         raise InvalidFile(f"{file}:1: it does not return an array", field="source", value=file, allowed=_ALLOWED)
@@ -63,7 +63,7 @@ def read_php_array(text: str, file: str) -> PhpValue:
 
 
 def _imports(before: str) -> dict[str, str]:
-    """What short names of classes stand for: `use` says it, and the namespace for all others (under the empty name)."""
+    """Return the full names of short class names: by `use`, and by the namespace for all others (the empty name)."""
     found = {(short or name.rpartition("\\")[2]): name.lstrip("\\") for name, short in _USE.findall(before)}
     if namespace := _NAMESPACE.search(before):
         found[""] = namespace[1]
@@ -93,7 +93,7 @@ class _Reader:
         self._place = 0
 
     def fault(self, line: int, fault: str) -> InvalidFile:
-        """The error of the file."""
+        """Return the error of the file."""
         return InvalidFile(f"{self._file}:{line}: {fault}", field="source", value=self._file, allowed=_ALLOWED)
 
     def _next(self) -> _Token:
@@ -108,7 +108,7 @@ class _Reader:
         return True
 
     def value(self, depth: int) -> PhpValue:
-        """A value, and what follows it stays."""
+        """Return a value, and what follows it stays."""
         token = self._next()
         if depth > _DEEPEST:
             raise self.fault(token.line, "it is nested too deeply")
@@ -129,7 +129,7 @@ class _Reader:
                 raise self.fault(token.line, f"{token.text!r} is no plain value")
 
     def _class(self, name: str) -> str:
-        """The whole name of a class."""
+        """Return the whole name of a class."""
         if name.startswith("\\"):
             return name.lstrip("\\")
         first, separator, rest = name.partition("\\")

@@ -1,4 +1,4 @@
-"""Where a database is, as DBI (Perl) and Sequel (Ruby) say it, as the URL of one of our stores. Pure.
+"""URLs of databases in the forms of DBI (Perl) and Sequel (Ruby), as the URL of one of our stores. Pure.
 
 Errors name the part that is meant, and repeat no value: it may be a password.
 """
@@ -66,12 +66,12 @@ class StoreUrl(NamedTuple):
 
     @property
     def why(self) -> str:
-        """A sentence about what was left out, where something was."""
+        """Return a sentence about what was left out, where something was."""
         return f"left out, because a node needs none of it: {', '.join(self.left_out)}" if self.left_out else ""
 
 
 def store_url(text: str, base: PurePath, more: Mapping[str, str | None], *, field: str = "store") -> StoreUrl:
-    """The store at that place.
+    """Return the store at that place.
 
     `more` is what is said apart from it, as DBI has user and password; a relative path begins at `base`. Raises
     `InvalidInput`, which names the field.
@@ -102,7 +102,7 @@ def _known(word: str, names: Mapping[str, str], what: str) -> str:
 
 
 def _pairs(text: str, kind: str) -> Iterator[tuple[str, str]]:
-    """The names and values of a DSN; MySQL's and SQLite's may begin with values alone."""
+    """Yield the names and values of a DSN; MySQL's and SQLite's may begin with values alone."""
     if kind == _POSTGRES:
         at = 0
         while (pair := _PAIR.match(text, at)) is not None and pair.end() > at:
@@ -140,7 +140,7 @@ def _parts_of(url: str) -> dict[str, str]:
 
 
 def _path_of(rest: str) -> str:
-    """The path in a URL of SQLite, as Sequel reads it: `sqlite://a.db` is relative."""
+    """Return the path in a URL of SQLite, as Sequel reads it: `sqlite://a.db` is relative."""
     return rest.removeprefix("//").partition("?")[0]
 
 
@@ -153,7 +153,7 @@ def _file(said: Mapping[str, str], base: PurePath) -> StoreUrl:
 
 
 def _server(kind: str, said: Mapping[str, str]) -> StoreUrl:
-    """The URL of a server from all that is said of it."""
+    """Return the URL of a server from all that is said of it."""
     settings, modes, left_out = dict[str, str](), set[str](), list[str]()
     for name, value in said.items():
         if (ours := _SETTINGS[kind].get(name.lower())) is not None:

@@ -54,7 +54,7 @@ class Systemd(NamedTuple):
 
 
 def read_systemd(files: Mapping[str, str], systemd: Systemd) -> Iterator[Entry]:
-    """The jobs of the timers among these files; the id of one is the name of the timer without `.timer`."""
+    """Yield the jobs of the timers among these files; the id of one is the name of the timer without `.timer`."""
     wanted = {name.rpartition("/")[2] for name in files if _WANTS in name and name.endswith(_TIMER)}
     instances = {name for name in wanted if "@" in name and file_of(name, files) is not None}
     timers = sorted({name for name in files if name.endswith(_TIMER) and "/" not in name} | instances)
@@ -98,7 +98,7 @@ def _timing_fields(timing: Timing) -> Mapping[str, object]:
 
 
 def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
-    """The unit that the timer starts, whose own name tells what `%i` is. Raises `InvalidInput`."""
+    """Return the unit that the timer starts, whose own name tells what `%i` is. Raises `InvalidInput`."""
     said = timer.last("Timer", "Unit")
     name = f"{stem_of(timer.name)}{_SERVICE}" if said is None else expanded(said.value, timer, said)
     if not name.endswith(_SERVICE):
@@ -111,7 +111,7 @@ def _service_of(timer: Unit, files: Mapping[str, str]) -> Unit:
 
 
 def _unit_fields(timer: Unit, service: Unit, warnings: Warnings) -> Mapping[str, object]:
-    """What people read of it, and what orders the units, which is told."""
+    """Return the description and owner; add a warning for the order of units."""
     for unit in (timer, service):
         for key in unit.keys("Unit"):
             for each in unit.all("Unit", key) if key not in _OF_UNIT else ():
@@ -188,7 +188,7 @@ def _folder(service: Unit) -> str | None:
 
 
 def _timeout(service: Unit) -> float | None:
-    """How long a run may take. A service that is not `oneshot` has only RuntimeMaxSec for that."""
+    """Return how long a run may take. A service that is not `oneshot` has only RuntimeMaxSec for that."""
     kind = service.last("Service", "Type")
     keys = ["RuntimeMaxSec", "TimeoutStartSec", "TimeoutSec"]
     for key in keys if kind is not None and kind.value == "oneshot" else keys[:1]:
@@ -205,7 +205,7 @@ def _grace(service: Unit) -> float:
 
 
 def seconds_in(line: Assignment) -> float | None:
-    """The seconds of a line; None: without end. Raises `InvalidFile`."""
+    """Return the seconds of a line; None: without end. Raises `InvalidFile`."""
     if line.value == _FOREVER:
         return None
     length = microseconds_of(line.value)

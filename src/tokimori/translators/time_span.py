@@ -19,7 +19,7 @@ ALLOWED = "a length of time such as 90, 15min or 1h 30min"
 
 
 def microseconds_of(text: str) -> int | None:
-    """The length of a time span; a number without a unit is seconds. None: the text is none."""
+    """Return the length of a time span; a number without a unit is seconds. None: the text is none."""
     total, at = 0, 0
     text = text.strip()
     while at < len(text):

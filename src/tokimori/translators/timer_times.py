@@ -1,4 +1,4 @@
-"""When a timer of systemd runs: its `[Timer]` section, as schedules of ours. Pure."""
+"""Moments of a timer of systemd: its `[Timer]` section, as schedules of ours. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ _TOLD: Final = {
 
 
 class Timing(NamedTuple):
-    """When a job of a timer runs; `suffix` is what its id has more than the timer's name.
+    """Schedule of a job of a timer; `suffix` is what its id has more than the timer's name.
 
     `is_relative`: the interval counts from the last run.
     """
@@ -45,7 +45,9 @@ class Timing(NamedTuple):
 
 
 def timings_of(timer: Unit, time_zone: str) -> Iterator[Timing]:
-    """When its jobs run: one by calendar or by an interval, and one for the machine's start. Raises `InvalidFile`."""
+    """Yield its jobs' schedules: one by calendar or by interval, and one for the machine's start. Raises
+    `InvalidFile`.
+    """
     warnings = Warnings()
     _tell(timer, warnings)
     calendars = timer.all("Timer", "OnCalendar")
@@ -81,7 +83,7 @@ def _tell(timer: Unit, warnings: Warnings) -> None:
 
 
 def _united(lines: Sequence[Assignment]) -> tuple[str, str | None]:
-    """The schedule of all calendar expressions, and their zone. Raises `InvalidFile`."""
+    """Return the schedule of all calendar expressions, and their zone. Raises `InvalidFile`."""
     found = [_calendar(line) for line in lines]
     zones = {each.zone for each in found}
     if len(zones) > 1:
@@ -121,7 +123,7 @@ def _interval(line: Assignment, starts: Sequence[Assignment], warnings: Warnings
 
 
 def _start(lines: Sequence[Assignment]) -> tuple[str, ...]:
-    """The times after a start, which become none: the run comes when a node has started after it."""
+    """Return the times after a start, which become none: the run comes when a node has started after it."""
     warnings = Warnings()
     for line in lines:
         _length(line)

@@ -17,7 +17,7 @@ Named = Mapping[str, Mapping[str, Mapping[str, object]]]
 def write_toml(
     jobs: Sequence[Mapping[str, object]], set_name: str | None = None, resources: Named = MappingProxyType({})
 ) -> str:
-    """The jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings.
+    """Return the jobs as tables `[[jobs]]`; fields may be texts, numbers, truth values, lists and mappings.
 
     `set_name` is the set that declares them. Resources are tables such as `[calendars.holidays]`.
     """
@@ -31,7 +31,7 @@ def write_toml(
 
 
 def write_fields(fields: Mapping[str, object]) -> str:
-    """The fields of one job, a line for each."""
+    """Return the fields of one job, a line for each."""
     return "".join(f"{write_key(name)} = {_value(value)}\n" for name, value in fields.items())
 
 
@@ -57,10 +57,10 @@ def _value(value: object) -> str:
 
 
 def write_key(name: str) -> str:
-    """The name as a key, in quotes where it has to be."""
+    """Return the name as a key, in quotes where it has to be."""
     return name if _BARE_KEY.match(name) else _text(name)
 
 
 def _text(text: str) -> str:
-    """A basic string: written as in JSON, which leaves only DEL as it is."""
+    """Return a basic string: written as in JSON, which leaves only DEL as it is."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

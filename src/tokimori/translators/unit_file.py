@@ -23,12 +23,12 @@ class Assignment(NamedTuple):
     value: str
 
     def refused(self, why: str, allowed: str) -> InvalidFile:
-        """The error of a line that can't be moved. Its field is the place."""
+        """Return the error of a line that can't be moved. Its field is the place."""
         message = f"{self.key}={self.value}: {why}"
         return InvalidFile(message, field=self.place, value=self.value, allowed=allowed)
 
     def flag(self) -> bool:
-        """Whether it is true. Raises `InvalidFile`."""
+        """Return whether it is true. Raises `InvalidFile`."""
         if (found := _FLAGS.get(self.value.lower())) is None:
             raise self.refused("it is neither true nor false", "yes or no")
         return found
@@ -42,28 +42,28 @@ class Unit:
     sections: Mapping[str, Mapping[str, Sequence[Assignment]]]
 
     def all(self, section: str, key: str) -> Sequence[Assignment]:
-        """What a key is set to, in order; an empty value forgets what is before it."""
+        """Return the values of a key in order; an empty value forgets what is before it."""
         return self.sections.get(section, {}).get(key, ())
 
     def last(self, section: str, key: str) -> Assignment | None:
-        """The value of a key that has one."""
+        """Return the value of a key that has one."""
         found = self.all(section, key)
         return found[-1] if found else None
 
     def keys(self, section: str) -> Sequence[str]:
-        """The keys of a section that are set, each once."""
+        """Return the keys of a section that are set, each once."""
         return tuple(key for key, lines in self.sections.get(section, {}).items() if lines)
 
 
 def file_of(name: str, files: Mapping[str, str]) -> str | None:
-    """The file of a unit: its own one, or that of its template; None where there is none."""
+    """Return the file of a unit: its own one, or that of its template; None where there is none."""
     stem, dot, kind = name.rpartition(".")
     prefix, at, _ = stem.partition("@")
     return next((file for file in (name, f"{prefix}{at}{dot}{kind}") if file in files), None)
 
 
 def read_unit(name: str, files: Mapping[str, str]) -> Unit:
-    """The unit of this name, which has a file, with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
+    """Return the unit of this name, which has a file, with its drop-ins (`NAME.d/*.conf`). Raises `InvalidFile`."""
     sections: dict[str, dict[str, list[Assignment]]] = {}
     for file in (file_of(name, files) or name, *_drop_ins(name, files)):
         for section, assignment in _lines_of(file, files[file]):
@@ -76,7 +76,9 @@ def read_unit(name: str, files: Mapping[str, str]) -> Unit:
 
 
 def _drop_ins(name: str, files: Mapping[str, str]) -> Sequence[str]:
-    """The drop-ins in the order of their names; of one name that of the folder which says most of the unit's name."""
+    """Return the drop-ins in the order of their names; of one name that of the folder which says most of the unit's
+    name.
+    """
     stem, _, kind = name.rpartition(".")
     prefix, at, _ = stem.partition("@")
     words = prefix.split("-")
@@ -103,7 +105,7 @@ def _lines_of(file: str, text: str) -> Iterator[tuple[str, Assignment]]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, each with its number; continued ones as one."""
+    """Yield the lines that say something, each with its number; continued ones as one."""
     begun, parts = 0, list[str]()
     for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         line = raw.strip()
@@ -120,7 +122,7 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 
 def stem_of(name: str) -> str:
-    """The name of a unit without its type."""
+    """Return the name of a unit without its type."""
     return PurePath(name).stem
 
 

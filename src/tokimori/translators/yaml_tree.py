@@ -34,7 +34,7 @@ class Faults:
         self.lines[line, message] = None
 
     def texts(self) -> list[str]:
-        """The faults as `file:line: message`, in order of lines."""
+        """Return the faults as `file:line: message`, in order of lines."""
         return [f"{self.file}:{line}: {message}" for line, message in sorted(self.lines)]
 
 
@@ -52,18 +52,18 @@ class Value:
         self.faults.add(self.line, f"{self.path}: {message}" if self.path else message)
 
     def is_empty(self) -> bool:
-        """Whether it is an empty value, which asks for nothing."""
+        """Return whether it is an empty value, which asks for nothing."""
         return self.content in _EMPTY or self.content in ({}, [])
 
     def as_a(self, kind: type[_T]) -> _T | None:
-        """The value, if it is a scalar of that kind; otherwise None, and a fault is noted."""
+        """Return the value, if it is a scalar of that kind; otherwise None, and a fault is noted."""
         if isinstance(self.content, kind) and not (kind is int and isinstance(self.content, bool)):
             return self.content
         self.refuse(f"{_shown(self.content)} is not allowed; allowed: {_NAMES[kind]}")
         return None
 
     def items(self) -> Sequence["Value"]:
-        """The values of a list; where it is not a list none, and a fault is noted."""
+        """Return the values of a list; where it is not a list none, and a fault is noted."""
         if isinstance(self.content, list):
             return self.content
         if self.content is not None:
@@ -71,11 +71,11 @@ class Value:
         return []
 
     def texts(self) -> list[str]:
-        """The texts of a list."""
+        """Return the texts of a list."""
         return [text for item in self.items() if (text := item.as_a(str)) is not None]
 
     def fields(self) -> Mapping[str, "Value"]:
-        """The fields of a mapping; where it is not a mapping none, and a fault is noted."""
+        """Return the fields of a mapping; where it is not a mapping none, and a fault is noted."""
         if isinstance(self.content, dict):
             return self.content
         if self.content is not None:
@@ -83,16 +83,16 @@ class Value:
         return {}
 
     def get(self, name: str) -> "Value | None":
-        """A field, unless it is missing or null."""
+        """Return a field, unless it is missing or null."""
         found = self.fields().get(name)
         return None if found is None or found.content is None else found
 
     def below(self, name: str) -> "Value":
-        """A field that is a mapping; an empty one where it is missing."""
+        """Return a field that is a mapping; an empty one where it is missing."""
         return self.get(name) or Value(f"{self.path}.{name}".lstrip("."), self.line, {}, self.faults)
 
     def scalar(self, name: str, kind: type[_T], default: _T) -> _T:
-        """A field that is a scalar of that kind."""
+        """Return a field that is a scalar of that kind."""
         found = self.get(name)
         value = None if found is None else found.as_a(kind)
         return default if value is None else value
@@ -131,7 +131,7 @@ class _Reader:
     merged: Counter[str] = field(default_factory=Counter)
 
     def value(self, node: yaml.Node, path: str, level: int, line: int) -> Value:
-        """The value of a node; `line` counts from 0, and is the line of its name where it has one."""
+        """Return the value of a node; `line` counts from 0, and is the line of its name where it has one."""
         found = self.known.get(id(node))
         if found is None:
             found = Value(path, line + 1, self._content(node, path, level), self.faults)
@@ -152,7 +152,7 @@ class _Reader:
                 return self._scalar(node)
 
     def _scalar(self, node: yaml.Node) -> object:
-        """What it stands for. The library raises whatever it likes for `!!int x`, `!!bool x` or a 13th month."""
+        """Return the value. The library raises whatever it likes for `!!int x`, `!!bool x` or a 13th month."""
         try:
             found: object = self.loader.construct_object(node)
         except (ValueError, LookupError, AttributeError, TypeError, ArithmeticError) as fault:
@@ -177,7 +177,7 @@ class _Reader:
         return fields
 
     def _merged(self, node: yaml.Node, path: str, level: int) -> dict[str, Value]:
-        """The fields of a mapping, or of a list of mappings, of which the first one wins; each is read once."""
+        """Return the fields of a mapping, or of a list of mappings, of which the first one wins; each is read once."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         fields: dict[str, Value] = {}
         for source in reversed(sources):

@@ -54,7 +54,7 @@ class Content(NamedTuple):
 
 
 async def content(service: Service, clock: Clock, view: View) -> Content:
-    """The content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
+    """Return the content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
     chosen = await _chosen(service, view.job, jobs)
@@ -81,7 +81,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
 
 
 async def _chosen(service: Service, job_id: str | None, jobs: Sequence[Job]) -> Sequence[Job]:
-    """The job whose runs are listed, where it is not among those of this page: it comes first."""
+    """Return the job whose runs are listed, where it is not among those of this page: it comes first."""
     if job_id is None or any(job.id == job_id for job in jobs):
         return ()
     try:
@@ -97,7 +97,7 @@ async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], 
 
 
 async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
-    """The semaphores; none if they have a store of their own that does not answer, so that all else is shown."""
+    """Return the semaphores; none if they have a store of their own that does not answer, so that all else is shown."""
     try:
         return [semaphore_row(each) for each in await service.semaphores.list(limit=SEMAPHORES_SHOWN)]
     except StoreUnavailable:
@@ -105,7 +105,7 @@ async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
 
 
 async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview | None:
-    """The schedule of the job; None if there is no such job, of which runs may still be listed."""
+    """Return the schedule of the job; None if there is no such job, of which runs may still be listed."""
     try:
         return None if job_id is None else preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
     except NotFound:

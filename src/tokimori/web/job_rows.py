@@ -58,7 +58,7 @@ class Preview(NamedTuple):
 
 
 def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment) -> JobRow:
-    """The row of a job with its last runs (newest first) and all pauses that exist."""
+    """Return the row of a job with its last runs (newest first) and all pauses that exist."""
     definition, zone = job.definition, job.definition.time_zone
     return JobRow(
         id=job.id,
@@ -81,7 +81,9 @@ def job_row(job: Job, runs: Sequence[Run], pauses: Sequence[Pause], now: Moment)
 
 
 def _next_of(job: Job, now: Moment) -> Sequence[Moment]:
-    """The next moments of an enabled job; none where its schedule can't be read here, such as in a zone of tomorrow."""
+    """Return the next moments of an enabled job; none where its schedule can't be read here, such as in a zone of
+    tomorrow.
+    """
     shown = NEXT_TIMES_SHOWN if job.runs_remaining is None else min(NEXT_TIMES_SHOWN, job.runs_remaining)
     try:
         schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
@@ -91,7 +93,7 @@ def _next_of(job: Job, now: Moment) -> Sequence[Moment]:
 
 
 def preview(explanation: Explanation, now: Moment) -> Preview:
-    """The preview for an explanation, its moments in its own time zone."""
+    """Return the preview for an explanation, its moments in its own time zone."""
     zone = explanation.time_zone
     moments = [
         Time(format_moment(moment), full_time(moment, zone), zone, distance(moment, now))

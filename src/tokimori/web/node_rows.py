@@ -46,7 +46,7 @@ class PauseRow(NamedTuple):
 
 
 def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
-    """The row of a node, with times in this zone."""
+    """Return the row of a node, with times in this zone."""
     return NodeRow(
         id=node.id,
         host=node.host,
@@ -62,7 +62,7 @@ def node_row(node: NodeRecord, zone: str, now: Moment) -> NodeRow:
 
 
 def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
-    """The row of a semaphore."""
+    """Return the row of a semaphore."""
     holders = [
         f"pid {each.pid} on {each.host}" if each.run_id is None else f"run {each.run_id}"
         for each in found.holders[:HOLDERS_SHOWN]
@@ -71,7 +71,7 @@ def semaphore_row(found: SemaphoreDetails) -> SemaphoreRow:
 
 
 def pause_row(pause: Pause, zone: str, now: Moment) -> PauseRow:
-    """The row of a pause, with times in this zone."""
+    """Return the row of a pause, with times in this zone."""
     if pause.queue == EVERYTHING:
         what, path = "Everything", api_path("resume")
     else:

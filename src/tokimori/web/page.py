@@ -51,11 +51,11 @@ class Page:
         return asyncio.shield(self._compiled)
 
     def routes(self) -> Sequence[Route]:
-        """The paths of the page and its files."""
+        """Return the paths of the page and its files."""
         return [Route("/", self.show), Route("/static/{name}", self.file)]
 
     async def show(self, request: Request) -> Response:
-        """The page."""
+        """Return the page."""
         query = request.query_params
         view = View(*(query.get(name) or None for name in View._fields))
         async with request.app.state.line:  # with lists of the API
@@ -82,14 +82,14 @@ class Page:
         )
 
     async def file(self, request: Request) -> Response:
-        """A file of the page: a style, a script or a picture."""
+        """Return a file of the page: a style, a script or a picture."""
         name: str = request.path_params["name"]
         if name not in KINDS:
             return PlainTextResponse("there is no such file", 404)
         return Response(self._files[name], media_type=KINDS[name], headers=_FOR_EVER)
 
     def _address(self, name: str) -> str:
-        """The path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
+        """Return the path of a file. It differs for other bytes, so that browsers can keep the file for ever."""
         return f"{self._root}/static/{name}?{hashlib.sha256(self._files[name]).hexdigest()[:12]}"
 
     def _render(self, template: str, status: int, **values: object) -> Response:

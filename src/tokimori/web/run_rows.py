@@ -61,7 +61,7 @@ class RunPanel(NamedTuple):
 
 
 def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -> RunRow:
-    """The row of a run, with times in this zone."""
+    """Return the row of a run, with times in this zone."""
     awaits_start = run.state in BEFORE_START
     return RunRow(
         id=run.id,
@@ -77,7 +77,7 @@ def run_row(run: Run, zone: str, now: Moment, *, is_job_deleted: bool = False) -
 
 
 def panel_of(details: RunDetails, why: Sequence[Reason], number: int, output: Output | None, now: Moment) -> RunPanel:
-    """The panel of a run with what holds it, its attempts, and the output of the attempt `number`."""
+    """Return the panel of a run with what holds it, its attempts, and the output of the attempt `number`."""
     run, zone = details.run, details.time_zone
     return RunPanel(
         row=run_row(run, zone, now, is_job_deleted=details.is_job_deleted),
@@ -115,7 +115,9 @@ def _attempt_rows(details: RunDetails, now: Moment) -> Sequence[AttemptRow]:
 
 
 def _origin(run: Run, zone: str, now: Moment) -> str:
-    """The origin of a run in words; of a backfill with its occurrence, because the run starts at another time."""
+    """Return the origin of a run in words; of a backfill with its occurrence, because the run starts at another
+    time.
+    """
     name = asked_by(run.origin)
     return f"{name} of {clock_time(run.nominal, zone, now)}" if name == "backfill" else asked_in_words(run)
 

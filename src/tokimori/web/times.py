@@ -16,7 +16,7 @@ class Time(NamedTuple):
 
 
 def time_of(moment: Moment, zone: str, now: Moment) -> Time:
-    """The moment as clocks in the zone show it."""
+    """Return the moment as clocks in the zone show it."""
     return Time(
         rfc3339=format_moment(moment),
         text=clock_time(moment, zone, now),
@@ -26,7 +26,7 @@ def time_of(moment: Moment, zone: str, now: Moment) -> Time:
 
 
 def lasted(started: Moment | None, ended: Moment | None, now: Moment, *, is_running: bool) -> str:
-    """How long it took or has taken so far; empty if it never began, or nobody knows its end."""
+    """Return how long it took or has taken so far; empty if it never began, or nobody knows its end."""
     if started is None:
         return ""
     if ended is None:

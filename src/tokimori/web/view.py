@@ -7,7 +7,9 @@ from tokimori.model.words import DOTS
 
 
 def api_path(*parts: str) -> str | None:
-    """The path below `/api/v2` of these parts; None if it would lead elsewhere, for a name that older versions took."""
+    """Return the path below `/api/v2` of these parts; None if it would lead elsewhere, for a name that older versions
+    took.
+    """
     return None if DOTS.intersection(parts) else "/".join(("/api/v2", *(quote(part, safe="") for part in parts)))
 
 
@@ -30,7 +32,7 @@ class View(NamedTuple):
     """The time zone of that text."""
 
     def link(self, **changes: str | int | None) -> str:
-        """The address of the same view with these changes."""
+        """Return the address of the same view with these changes."""
         values = {**self._asdict(), **changes}
         query = urlencode({name: value for name, value in values.items() if value is not None})
         return f"/?{query}" if query else "/"

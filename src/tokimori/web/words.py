@@ -7,7 +7,7 @@ from tokimori.schedules.zones import on_clocks
 
 
 def clock_time(moment: Moment, zone: str, now: Moment) -> str:
-    """The time in the zone, with the day if it is not today, and the year if it is not this year."""
+    """Return the time in the zone, with the day if it is not today, and the year if it is not this year."""
     local, today = _local(moment, zone), _local(now, zone)
     day = "" if local.date() == today.date() else f"{local:%a} {local.day} {local:%b} "
     year = "" if local.year == today.year else f"{local.year} "
@@ -15,7 +15,7 @@ def clock_time(moment: Moment, zone: str, now: Moment) -> str:
 
 
 def full_time(moment: Moment, zone: str) -> str:
-    """The day, time and offset in the zone, with the name of that time if it has one (`CET`)."""
+    """Return the day, time and offset in the zone, with the name of that time if it has one (`CET`)."""
     local = _local(moment, zone)
     letters = local.tzname() or ""
     precision = "milliseconds" if local.microsecond else "seconds"
@@ -23,12 +23,12 @@ def full_time(moment: Moment, zone: str) -> str:
 
 
 def zone_name(moment: Moment, zone: str) -> str:
-    """The name of the time in the zone at that moment: `CET`, or the offset if it has no name."""
+    """Return the name of the time in the zone at that moment: `CET`, or the offset if it has no name."""
     return _local(moment, zone).tzname() or zone
 
 
 def distance(moment: Moment, now: Moment) -> str:
-    """How far away the moment is: `in 5 min`, `3 h ago`."""
+    """Return how far away the moment is: `in 5 min`, `3 h ago`."""
     away = round((moment - now) / SECOND)
     if away == 0:
         return "now"
@@ -43,7 +43,7 @@ def distance(moment: Moment, now: Moment) -> str:
 
 
 def duration(microseconds: int) -> str:
-    """How long something took: `230 ms`, `4.2 s`, `3 min 05 s`, `2 h 03 min`."""
+    """Return a duration: `230 ms`, `4.2 s`, `3 min 05 s`, `2 h 03 min`."""
     seconds = microseconds / SECOND
     if seconds < 0.9995:
         return f"{max(0, round(seconds * 1000))} ms"

@@ -38,7 +38,7 @@ def _schedule(file: str) -> str | None:
 
 
 def _fault(fault: BaseException, file: str) -> dict[str, object]:
-    """The fault in one line, with the line of the file that led to it. An error of ours says what is allowed."""
+    """Return the fault in one line, with the line of the file that led to it. An error of ours says what is allowed."""
     lines = [each.lineno for each in traceback.extract_tb(fault.__traceback__) if each.filename == file]
     if isinstance(fault, SyntaxError) and fault.filename == file:
         lines = [fault.lineno]

@@ -20,7 +20,9 @@ class Frozen:
 
 
 def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
-    """The build of a task, as its source is now. Nothing is written. Raises `InvalidInput`, `NotFound`, `Refused`."""
+    """Return the build of a task, as its source is now. Nothing is written. Raises `InvalidInput`, `NotFound`,
+    `Refused`.
+    """
     source = read_source(tasks_dir, name)
     terms = terms_of(source, environ)
     content = content_of_source(source)
@@ -38,7 +40,7 @@ def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
 
 
 def content_of_source(source: Source) -> bytes:
-    """The file of the build, with its dependencies locked."""
+    """Return the file of the build, with its dependencies locked."""
     lock = locked(source.dependencies, source.metadata.requires_python)
     manifest = Manifest(task=source.name, lock=lock, locked_for=locked_for() if lock else "")
     return frozen({**source.files, **env_file(source.env)}, manifest)

@@ -74,7 +74,7 @@ def locked(dependencies: tuple[str, ...], requires_python: str | None = None) ->
 
 
 def locked_for() -> str:
-    """The Python and the machine of this process."""
+    """Return the Python and the machine of this process."""
     return f"Python {sysconfig.get_python_version()} on {sysconfig.get_platform()}"
 
 
@@ -98,7 +98,7 @@ def _pip() -> Sequence[str]:
 
 
 def _check_python(wanted: str | None) -> None:
-    """Raises `InvalidFile` where a script wants another Python; bounds such as >=3.11 are understood, no others."""
+    """Raise `InvalidFile` if a script wants another Python; bounds such as >=3.11 are understood, no others."""
     own = sys.version_info
     for sign, least, version in _BOUND.findall(wanted or ""):
         numbers = tuple(map(int, version.split(".")))

@@ -1,4 +1,4 @@
-"""What a script says of itself in a comment (PEP 723): what it depends on, and to us its schedule. Pure."""
+"""Metadata in a script's comment (PEP 723): its dependencies, and to us its schedule. Pure."""
 
 import re
 import tomllib
@@ -27,7 +27,7 @@ class _Tools(Struct, frozen=True, kw_only=True):
 
 
 class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What stands in the comment."""
+    """Content of the comment."""
 
     dependencies: tuple[str, ...] = ()
     requires_python: str | None = None
@@ -35,14 +35,14 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
 
     @property
     def told(self) -> Told:
-        """What is said for us."""
+        """Return our part."""
         said = dict(self.tool.tokimori)
         own: dict[str, Any] = {name: said.pop(name) for name in ("schedule", "description") if name in said}
         return msgspec.convert({**own, "terms": said}, Told)
 
 
 def read_metadata(text: str, where: str) -> Metadata:
-    """What a script says of itself; nothing where there is no such comment. Raises `InvalidFile`."""
+    """Return a script's metadata; empty without such a comment. Raises `InvalidFile`."""
     blocks = _BLOCK.findall(text.replace("\r\n", "\n"))
     if len(blocks) > 1:
         raise InvalidFile(f"{where}: it has two blocks `# /// script`", field="script", allowed="one")

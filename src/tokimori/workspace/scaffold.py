@@ -1,4 +1,4 @@
-"""What `tokimori init` and `tokimori task create` write. Whatever is there already stays."""
+"""Files that `tokimori init` and `tokimori task create` write. Existing ones stay."""
 
 import os
 import shutil
@@ -86,7 +86,7 @@ def initialise(folder: Path, state_dir: Path | None) -> list[Path]:
 
 
 def _config(state_dir: Path | None) -> str:
-    """The settings of a workspace."""
+    """Return the settings of a workspace."""
     kept = "# state_dir = " if state_dir is None else "state_dir = "
     return (
         "# Settings of this workspace. `tokimori config show` prints all, and `tokimori config check` checks them.\n"

@@ -58,7 +58,7 @@ def terms_of(source: Source, environ: Mapping[str, str], longest: float = LONGES
 
 
 def _checked(terms: Terms, file: Path) -> Terms:
-    """The terms, if the schedule is one in some time zone, and the others are those of a job."""
+    """Return the terms, if the schedule is one in some time zone, and the others are those of a job."""
     field = next((name for name in terms.others if name in _OF_THE_BUILD), "schedule")
     if field != "schedule":
         raise _faulty(file, f"{field!r} is said by the build itself", _line_in(file, field), "other terms of a job")
@@ -74,7 +74,7 @@ def _checked(terms: Terms, file: Path) -> Terms:
 
 
 def _line_in(file: Path, field: str) -> int | None:
-    """The line that says a term: the comment's, else of the schedule, or of what its function returns."""
+    """Return the line that says a term: the comment's, else of the schedule, or of what its function returns."""
     text = file.read_text(encoding="utf-8-sig")
     for number, line in enumerate(text.splitlines(), 1):
         if line.replace(" ", "").startswith((f"#{field}=", f"#[tool.tokimori.{field}")):

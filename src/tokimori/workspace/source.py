@@ -68,7 +68,7 @@ class Source:
 
 
 def read_source(tasks_dir: Path, name: str) -> Source:
-    """The source of a task. Raises `NotFound`, and `InvalidInput` for what can't be built."""
+    """Return the source of a task. Raises `NotFound`, and `InvalidInput` for what can't be built."""
     checked = check_task_name(name)
     places = {kind: tasks_dir / f"{checked}{kind}" for kind in ("", ".py", ".sh")}
     there = [kind for kind, place in places.items() if (place.is_dir() if kind == "" else place.is_file())]
@@ -109,7 +109,7 @@ def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) ->
 
 
 def _entry(name: str, place: Path, files: Mapping[str, bytes]) -> tuple[bytes, str]:
-    """What runs the build, and which file says what the task does. Raises `InvalidInput`."""
+    """Return what runs the build, and which file says what the task does. Raises `InvalidInput`."""
     if f"{FUNCTION}.sh" in files and f"{FUNCTION}.py" not in files:
         entry = f"{FUNCTION}.sh"
         if len(files[entry]) > LARGEST_SCRIPT:
@@ -134,7 +134,7 @@ def _entry(name: str, place: Path, files: Mapping[str, bytes]) -> tuple[bytes, s
 
 
 def _defines_function(code: bytes, where: Path) -> bool:
-    """Whether the module has something of that name; it is not run. Raises `InvalidFile`."""
+    """Return whether the module defines that name; it is not run. Raises `InvalidFile`."""
     try:
         tree = ast.parse(code, str(where))
     except (SyntaxError, ValueError) as fault:
@@ -159,7 +159,7 @@ def _names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """All files below a folder that a build holds. Raises `InvalidFile`."""
+    """Yield all files below a folder that a build holds. Raises `InvalidFile`."""
     count, size = 0, 0
     for above, folders, names in os.walk(folder, onerror=_unreadable):
         folders[:] = sorted(each for each in folders if not _is_left_out(each))
@@ -182,7 +182,7 @@ def _is_left_out(name: str) -> bool:
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds. A link, a pipe or a device is refused: what it leads to is not the task's."""
+    """Return a file's content. A link, a pipe or a device is refused: what it leads to is not the task's."""
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
@@ -208,7 +208,7 @@ def _text(content: bytes, where: Path) -> str:
 
 
 def read_env_of(tasks_dir: Path, name: str) -> Mapping[str, str]:
-    """The variables of a task. Raises `InvalidFile`."""
+    """Return the variables of a task. Raises `InvalidFile`."""
     for place in env_files_of(name):
         file = tasks_dir / place
         if file.is_file():
@@ -217,14 +217,14 @@ def read_env_of(tasks_dir: Path, name: str) -> Mapping[str, str]:
 
 
 def _requirements(files: Mapping[str, bytes], place: Path) -> tuple[str, ...]:
-    """The lines of requirements.txt."""
+    """Return the lines of requirements.txt."""
     lines = _text(files.get(REQUIREMENTS, b""), place / REQUIREMENTS).splitlines()
     stripped = (line.partition(" #")[0].strip() for line in lines)
     return tuple(line for line in stripped if line and not line.startswith("#"))
 
 
 def _first_line(text: str, entry: str) -> str | None:
-    """The first line of a module's docstring."""
+    """Return the first line of a module's docstring."""
     if not entry.endswith(".py"):
         return None
     told = ast.get_docstring(ast.parse(text))
@@ -232,7 +232,7 @@ def _first_line(text: str, entry: str) -> str | None:
 
 
 def names_in(tasks_dir: Path) -> list[str]:
-    """The names of all tasks whose source is in the folder, in order."""
+    """Return the names of all tasks whose source is in the folder, in order."""
     found = set()
     for place in tasks_dir.iterdir():
         is_file = place.suffix in (".py", ".sh") and place.is_file()

@@ -20,11 +20,11 @@ class BuildCache:
         self._environments = Environments(state_dir.absolute() / "environments")
 
     def file_of(self, digest: str) -> Path:
-        """Where the build is kept."""
+        """Return the file of the build."""
         return self._folder / f"{digest}.pyz"
 
     def has(self, digest: str) -> bool:
-        """Whether the build is here, and what it is called: a file that was changed is none, and is removed."""
+        """Return whether the build is here under its digest; a file that was changed is removed."""
         file = self.file_of(digest)
         try:
             check_content(file.read_bytes(), digest)
@@ -48,11 +48,13 @@ class BuildCache:
             unnamed.unlink(missing_ok=True)
 
     def python_of(self, digest: str) -> str:
-        """The Python that runs the build, with all on which it depends. Raises `Refused` where that can't be had."""
+        """Return the Python that runs the build, with all on which it depends. Raises `Refused` where that can't be
+        had.
+        """
         return self._environments.python_for(manifest_of(self.file_of(digest).read_bytes()))
 
     def variables_of(self, digest: str) -> tuple[str, ...]:
-        """The names of the variables with which the build was made."""
+        """Return the names of the variables with which the build was made."""
         return env_names(self.file_of(digest).read_bytes())
 
     def close(self) -> None:

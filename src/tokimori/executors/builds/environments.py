@@ -41,7 +41,7 @@ class Environments:
         self._closing.set()
 
     def python_for(self, manifest: Manifest) -> str:
-        """The Python for a build: that of the node where it depends on nothing else.
+        """Return the Python for a build: that of the node where it depends on nothing else.
 
         Raises `Refused` where its environment can't be made.
         """
@@ -91,7 +91,7 @@ class Environments:
 
 
 def key_of(lock: tuple[str, ...]) -> str:
-    """The name of the environment of these dependencies, for the Python of this process."""
+    """Return the name of the environment of these dependencies, for the Python of this process."""
     python = f"{sys.implementation.cache_tag} {sys.base_prefix}"
     return sha256("\n".join([python, *lock]).encode()).hexdigest()[:32]
 

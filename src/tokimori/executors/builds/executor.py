@@ -91,7 +91,9 @@ class BuildExecutor:
                 self._commands.start([replace(task, target=command)])
 
     async def _command(self, task: Task) -> Command:
-        """What runs the build. Raises `TokimoriError`, and `OSError` where this machine can't keep it now."""
+        """Return the command that runs the build. Raises `TokimoriError`, and `OSError` if this machine can't keep it
+        now.
+        """
         if not isinstance(task.target, Build):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of builds")
         name, digest = task.target.task, task.target.digest
@@ -149,7 +151,7 @@ class BuildExecutor:
 
 
 def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
-    """The variables of a task, from its file in the workspace; none where it has none.
+    """Return the variables of a task, from its file in the workspace; none where it has none.
 
     Raises `InvalidInput`, and `Refused` for a file that others could have written, where the node is root's.
     """
@@ -172,7 +174,7 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
 
 
 def _without_waiting(file: str, flags: int) -> int:
-    """A pipe in place of the file would hold this until somebody writes to it."""
+    """Return a pipe in place of the file would hold this until somebody writes to it."""
     return os.open(file, flags | os.O_NONBLOCK)
 
 

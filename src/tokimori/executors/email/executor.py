@@ -53,7 +53,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         return EmailAttempt(task, task.target)
 
     def _let_go(self, attempt: EmailAttempt) -> None:
-        """Its thread ends soon, and sends nothing that it has not sent."""
+        """Forget the attempt. Its thread ends soon, and sends nothing that it has not sent."""
         if attempt.delivery is not None:
             attempt.delivery.abandon()
 
@@ -78,7 +78,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
             return Failed(fault.message, final=True)
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
-        """A node that sends no e-mails does not load what they need."""
+        """Return a delivery that begins. A node that sends no e-mails does not load what they need."""
         letters = await asyncio.to_thread(import_module, "tokimori.executors.email.letter")
         sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
         letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())

@@ -23,7 +23,7 @@ _OWN_HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What is sent, by whom, and to whom; `login` is who says so to the server, and his password."""
+    """Letter to send: content, sender and recipients; `login` is the sender's name and password at the server."""
 
     host: str
     port: int
@@ -35,7 +35,9 @@ class Letter:
 
 
 def letter_of(task: Task, target: Email, now: Moment) -> Letter:
-    """The e-mail of this attempt. Its `Message-ID` is the same at each attempt: one e-mail that comes twice is told."""
+    """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt: one e-mail that comes twice is
+    told.
+    """
     facts = facts_of(task, (target.subject, target.text))
     host, port = server_of(target.smtp, target.tls)
     login = None
@@ -60,7 +62,7 @@ def _message(task: Task, target: Email, facts: Mapping[str, str], now: Moment) -
 
 
 def _one_line(subject: str) -> str:
-    """A payload may bring more lines, which would be headers of their own, and what reads as an encoded word.
+    """Return the text as one line: more lines would be headers of their own, and encoded words would be read.
 
     Python decodes the latter when a header is set, and fails at some.
     """

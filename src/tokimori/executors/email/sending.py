@@ -99,7 +99,7 @@ class _Connection(smtplib.SMTP):
 
     @property
     def asked(self) -> bool:
-        """Whether a server may have heard of it."""
+        """Return whether a server may know of it."""
         return self._line is not None
 
     def abandon(self) -> None:
@@ -115,7 +115,7 @@ class _Connection(smtplib.SMTP):
             raise OSError("it was abandoned")
 
     def getreply(self) -> tuple[int, bytes]:
-        """What the server says. smtplib bounds its lines, and not how many there are."""
+        """Return the server's reply. smtplib bounds its lines, and not how many there are."""
         self._go_on()
         if self.file is None and self.sock is not None:
             self.file = _Said(self.sock.makefile("rb"))
@@ -177,14 +177,14 @@ class _Connection(smtplib.SMTP):
 
 
 class _Said:
-    """What a server says on one connection, line by line."""
+    """Words of a mail server on one connection, line by line."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._left = _MOST_SAID
 
     def readline(self, most: int) -> bytes:
-        """A line. Raises `OSError` where it was too much."""
+        """Return a line. Raises `OSError` where it was too much."""
         line = self._file.readline(most)
         self._left -= len(line)
         if self._left < 0:

@@ -46,12 +46,12 @@ class Attached:
 
     @property
     def able(self) -> bool:
-        """Whether it takes runs: when it has gone, so does its node."""
+        """Return whether it takes runs: when it has gone, so does its node."""
         return self._process.answers
 
     @property
     def unable(self) -> str:
-        """Why not; empty: it does."""
+        """Return why it takes none; empty if it does."""
         return "".join(self.pulse.words())
 
     async def open(self) -> Hello:
@@ -65,7 +65,7 @@ class Attached:
             raise Refused(f"app: the program that this node works for did not come within {WITHIN:g} s") from None
 
     def reload(self, app: AppSettings | None = None) -> None:
-        """Its code is the program's own affair."""
+        """Do nothing: its code is the program's own affair."""
 
     async def close(self) -> None:
         """Hear nothing more."""
@@ -75,7 +75,7 @@ class Attached:
         self._listener.close()
 
     def place(self, cell: int) -> WorkerProcess | None:
-        """The program, if it has room: it is one for all cells."""
+        """Return the program, if it has room: it is one for all cells."""
         return self._process if self._process.has_room else None
 
     def need(self, cell: int, pause: float, runs: int) -> None:
@@ -92,11 +92,11 @@ class Attached:
         """Nobody ends it with the lease: what is lost then is told so."""
 
     def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
-        """It is not ours to end."""
+        """Return True: the process is not ours to end."""
         return False
 
     def renew(self, sent: float) -> None:
-        """Nothing of ours outlives a lease."""
+        """Do nothing: nothing of ours outlives a lease."""
 
     def _greet(self, connection: Connection, hello: Hello) -> bool:
         if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:

@@ -1,4 +1,4 @@
-"""What a worker process is told of an attempt, and what its node tells of one that goes on. Pure."""
+"""Messages about an attempt that begins, and reports of one that goes on. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tokimori.ports.executor import Grew, Noted, Report, Task
 
 
 def told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
-    """What an attempt that goes on has told of itself."""
+    """Return the report of an attempt that goes on."""
     match said:
         case wire.Grew(size=size, tail=tail):
             output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
@@ -28,7 +28,7 @@ def told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
 
 
 def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
-    """What a worker process is told of an attempt that begins now. Raises `Bug`."""
+    """Return the message by which an attempt begins in a worker process. Raises `Bug`."""
     return wire.Begin(
         number=number,
         handler=handler_in(task),
@@ -48,12 +48,12 @@ def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
 
 
 def handler_in(task: Task) -> str:
-    """The handler that a task names. Raises `Bug`."""
+    """Return the handler that a task names. Raises `Bug`."""
     if not isinstance(task.target, Function):
         raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")
     return task.target.name
 
 
 def handlers_of(app: wire.Hello) -> Sequence[Handler]:
-    """The handlers that an app has."""
+    """Return the handlers that an app has."""
     return (*app.handlers, *map(re.compile, app.patterns))

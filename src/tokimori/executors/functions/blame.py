@@ -1,4 +1,4 @@
-"""Which runs keep a worker process from answering. Pure."""
+"""Runs that keep a worker process from answering. Pure."""
 
 import re
 import sysconfig

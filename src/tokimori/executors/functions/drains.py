@@ -58,7 +58,7 @@ class Drains:
             self._end(process)
 
     def forget(self, process: WorkerProcess) -> None:
-        """It need not be ended any more."""
+        """Forget the process: it need not be ended any more."""
         if (alarm := self._alarms.pop(process, None)) is not None:
             alarm.cancel()
 

@@ -28,7 +28,7 @@ class Early:
             self.pop(next(iter(self.kept)))
 
     def pop(self, key: tuple[RunId, Token]) -> Sequence[Signal]:
-        """Those of the attempt, in their order, which are not kept any longer."""
+        """Remove and return the signals of the attempt, in their order."""
         if key not in self.kept:
             return ()
         signals = self.kept.pop(key)

@@ -20,7 +20,7 @@ _SUCCEEDED = Succeeded()
 
 
 def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
-    """What became of an attempt that a worker process reports. `timeout`: its time was over.
+    """Return the outcome of an attempt that a worker process reports. `timeout`: its time was over.
 
     Only an end that nobody asked for can be a success: a function that returns after it was told to end may have left
     its work undone.
@@ -54,7 +54,7 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
 
 
 def _nonsense(ended: wire.Ended) -> str | None:
-    """What no worker process of ours says: a function can say anything in its name."""
+    """Return the fault of a report that no worker process of ours sends: a function can say anything in its name."""
     try:
         check_text("text", ended.text or "")
     except InvalidInput:

@@ -83,11 +83,11 @@ class FunctionExecutor:
             self._processes.gone = gone
 
     def able(self) -> bool:
-        """Whether a function can be started here: not while no process is left and the app can't be loaded."""
+        """Return whether a function can start here: not while no process is left and the app can't be loaded."""
         return self._processes is None or self._processes.able
 
     def unable(self) -> str:
-        """Why none can be, as the log has said it; empty: they can."""
+        """Return why none can start, as the log has said it; empty if they can."""
         return "" if self._processes is None else self._processes.unable
 
     def draining(self) -> str:
@@ -305,7 +305,7 @@ class FunctionExecutor:
         self._end(attempt, outcome, at, output, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
-        """Processes ended together, with whatever they had: nobody can say which of their runs did it."""
+        """Handle processes that ended together, with whatever they had: nobody can say which of their runs did it."""
         lost = [(process, attempt) for process in processes for attempt in process.attempts.values()]
         tasks = [attempt.task for _, attempt in lost]
         counts: Mapping[RunId, int] = {}
@@ -357,7 +357,7 @@ class FunctionExecutor:
         )
 
     def _boot(self, now: float) -> Moment:
-        """The moment of the boot, by the clock as it is; `now` is in seconds since the boot."""
+        """Return the moment of the boot, by the clock as it is; `now` is in seconds since the boot."""
         return Moment(self._clock.now() - int(now * SECOND))
 
     @property
@@ -376,22 +376,22 @@ def _nobody_waits() -> None:
 
 
 def _nobody_told(_: wire.Hello) -> None:
-    """Where nobody wants to know what the app declares."""
+    """Ignore what the app declares."""
 
 
 def _moment(at: float, boot: Moment) -> Moment:
-    """The moment so many seconds after the boot."""
+    """Return the moment so many seconds after the boot."""
     return Moment(boot + int(at * SECOND))
 
 
 def _second(at: float, boot: Moment) -> Moment:
-    """The second before which it is, so that it stays the same however often it is asked."""
+    """Return the second before which it is, so that it stays the same however often it is asked."""
     moment = _moment(at, boot)
     return Moment(moment - moment % SECOND)
 
 
 def _cut_off(attempt: Attempt) -> Outcome | None:
-    """The outcome of an attempt that was to end, and whose process is gone."""
+    """Return the outcome of an attempt that was to end, and whose process is gone."""
     if attempt.timed_out:
         return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")
     return None if attempt.reason is None else stopped(attempt.reason)

@@ -1,4 +1,4 @@
-"""How a worker process ended, and what it wrote last, in words for people. Pure."""
+"""End of a worker process and its last output, in words for people. Pure."""
 
 from tokimori.executors.keeper import wire
 from tokimori.executors.outcomes import signal_name
@@ -7,7 +7,7 @@ _MOST_SAID = 4000
 
 
 def how_it_ended(ended: wire.Ended) -> str:
-    """Its exit code or its signal, and who sent that."""
+    """Return its exit code or its signal, and who sent that."""
     if ended.cause in (wire.Cause.NOT_STARTED, wire.Cause.SHORT):
         return ended.error
     status = ended.status or 0
@@ -17,10 +17,10 @@ def how_it_ended(ended: wire.Ended) -> str:
 
 
 def last_words(ended: wire.Ended) -> str:
-    """The end of what it wrote itself, outside of its runs."""
+    """Return the end of what it wrote itself, outside of its runs."""
     return said(wire.to_bytes(ended.tail) or wire.to_bytes(ended.head))
 
 
 def said(data: bytes) -> str:
-    """The end of this output."""
+    """Return the end of this output."""
     return data[-_MOST_SAID:].decode(errors="replace").strip()

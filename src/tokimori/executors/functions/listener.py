@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         """Told if the process takes more, when that changes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio. Whoever is not of our user is cut off: root of another name space, for one."""
+        """Accept a connection. Whoever is not of our user is cut off: root of another name space, for one."""
         self.transport = cast("asyncio.WriteTransport", transport)
         self.transport.set_write_buffer_limits(0)
         peer: socket.socket = transport.get_extra_info("socket")
@@ -75,20 +75,20 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Handle an event of asyncio."""
         if self._number is not None:
             self._lost(self._number)
 
     def pause_writing(self) -> None:
-        """Called by asyncio: it does not take what is sent."""
+        """Handle a process that does not take what is sent."""
         self.room(False)
 
     def resume_writing(self) -> None:
-        """Called by asyncio: it has taken all."""
+        """Handle a process that has taken all."""
         self.room(True)
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio. Until it is its turn no more is taken."""
+        """Receive bytes. Until it is its turn no more is taken."""
         self._unread += data
         if not self._waits:
             self._waits = self._reading.begin(self)
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
 
 
 class Listener:
-    """Where worker processes connect: a socket in a folder that only this user enters.
+    """Socket of worker processes, in a folder that only this user enters.
 
     An abstract socket would have no permissions: whoever is on the machine could keep the node busy by connecting.
     """
@@ -180,7 +180,7 @@ class Listener:
 
 
 def _remove_dead(folder: Path) -> None:
-    """What killed nodes have left: nobody listens there."""
+    """Remove the sockets of killed nodes, on which nobody listens."""
     for file in folder.glob("[!.]*"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking, by_descriptor(file) as path:
             asking.setblocking(False)  # who listens and is busy is not waited for

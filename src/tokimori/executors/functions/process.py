@@ -52,7 +52,7 @@ SILENT = 2
 
 
 class Phase(StrEnum):
-    """How far a worker process is."""
+    """Phases of a worker process."""
 
     STARTING = "starting"
     READY = "ready"
@@ -137,44 +137,44 @@ class WorkerProcess:
 
     @property
     def load(self) -> int:
-        """How many attempts it has."""
+        """Return how many attempts it has."""
         return len(self.attempts)
 
     def said_since(self, notice: Grew) -> str:
-        """What it wrote itself since this was asked last, or the end of it."""
+        """Return what it wrote itself since the last call, or the end of it."""
         new, self._bytes_said = notice.size - self._bytes_said, notice.size
         return said(to_bytes(notice.tail)[-new:])
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has said hello, lives, and is not to leave."""
+        """Return whether it has said hello, lives, and is not to leave."""
         return self.phase is Phase.READY and self.is_on_line and not self.exited
 
     @property
     def has_room(self) -> bool:
-        """Whether it may be given one more."""
+        """Return whether it may be given one more."""
         if self.cell == OWN and self.has_worked:
             return False
         return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready and self.answers
 
     @property
     def answers(self) -> bool:
-        """Whether its loop goes on, as far as is known."""
+        """Return whether its loop goes on, as far as is known."""
         return self.silence is None or self.silence.seconds < SILENT
 
     @property
     def is_on_line(self) -> bool:
-        """Whether it can be told anything, and may still be heard."""
+        """Return whether it can receive messages, and may still send some."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def has_worked(self) -> bool:
-        """Whether it was given anything yet."""
+        """Return whether it was given anything yet."""
         return bool(self.ended or self.attempts)
 
     @property
     def memory(self) -> int:
-        """The bytes that it has in memory; 0 where that is not known."""
+        """Return the bytes that it has in memory; 0 where that is not known."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError, ValueError):
@@ -182,11 +182,11 @@ class WorkerProcess:
 
     @property
     def lease_bound(self) -> bool:
-        """Whether anything in it has to end with the lease of the node."""
+        """Return whether anything in it has to end with the lease of the node."""
         return self._bound > 0
 
     def connect(self, transport: asyncio.WriteTransport, pid: int, stacks: int = -1) -> None:
-        """It has said hello. `stacks` is the descriptor of its file of stacks."""
+        """Note that it has said hello. `stacks` is the descriptor of its file of stacks."""
         self._transport, self.pid, self.stacks, self.phase = transport, pid, stacks, Phase.READY
 
     def give(self, attempt: Attempt, begin: Begin, now: float) -> None:
@@ -199,7 +199,7 @@ class WorkerProcess:
             self._size += len(begin.payload)
 
     def take(self, number: int) -> Attempt | None:
-        """It no longer has this attempt."""
+        """Remove and return the attempt."""
         attempt = self.attempts.pop(number, None)
         if attempt is not None:
             self.ended += 1
@@ -215,7 +215,7 @@ class WorkerProcess:
         self._unsent.append(Tell(number=attempt.number, name=signal.name, data=signal.data))
 
     def leave(self) -> None:
-        """It is to take no more, and to exit when nothing runs in it."""
+        """Ask it to take no more, and to exit when nothing runs in it."""
         if self.phase is Phase.READY:
             self.phase = Phase.LEAVING
             self.send([Leave()])
@@ -232,7 +232,7 @@ class WorkerProcess:
         return found
 
     def room(self, has: bool) -> None:
-        """It takes what is sent, or does not; then what is said later waits here."""
+        """Note whether it takes what is sent; if not, later messages wait here."""
         self._full = not has
         self.flush()
 

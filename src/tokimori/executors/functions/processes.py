@@ -117,17 +117,17 @@ class Processes:
 
     @property
     def able(self) -> bool:
-        """Whether what it is given begins: now, or as soon as a process is ready that is on its way."""
+        """Return whether a given run begins: now, or once a process that is starting is ready."""
         none = self._backoff.pause or self._processes.hangs() or self._processes.all_silent(self._given_to)
         return self._processes.has_ready(self._given_to) or not none
 
     @property
     def unable(self) -> str:
-        """Why not, as the log has said it; empty: it does."""
+        """Return why it would not begin, as the log has said it; empty if it would."""
         return self._telling.unable
 
     def place(self, cell: int) -> WorkerProcess | None:
-        """The process of the cell that has room and the least to do. Those of suspects do not wait for a takeover."""
+        """Return the cell's process with room and the least to do. Those of suspects don't wait for a takeover."""
         return self._processes.place(cell, self._given_to if cell == COMMON else self._generation)
 
     def need(self, cell: int, pause: float, runs: int) -> None:
@@ -146,7 +146,7 @@ class Processes:
         self._processes.flush()
 
     def look_at(self, process: WorkerProcess) -> None:
-        """It has ended runs: replace it if it has done enough. Those of suspects end when they have nothing to do."""
+        """Replace a process that has done enough. One of suspects ends when it has nothing to do."""
         if process.generation == self._generation:
             self._backoff.worked()
         if self._tell_able():
@@ -159,7 +159,7 @@ class Processes:
     # What the keeper is told
 
     def bind(self, process: WorkerProcess) -> None:
-        """What it works on has to end with the lease now, or need not any more."""
+        """Tell the keeper whether the process has to end with the lease."""
         self._send(process, keeper_wire.Bind(process.number, process.lease_bound))
 
     def kill(self, process: WorkerProcess) -> None:
@@ -247,7 +247,7 @@ class Processes:
         return True
 
     def _take_over(self) -> bool:
-        """Whether runs go to the newest code from now on: when all with it are there, or none with older code is left.
+        """Move runs to the newest code if all its processes are there, or no older one is left; return whether.
 
         Those with older code leave then, and what the new code declares counts: none is given what it does not know.
         """
@@ -275,7 +275,7 @@ class Processes:
                 self._heard(process, messages)
 
     def _cut_off(self, number: int) -> None:
-        """It can be given nothing more. A function may keep it from noticing that, and hold what it was given."""
+        """Stop giving it anything. A function may keep it from noticing that, and hold what it was given."""
         if (farewell := self._farewells.pop(number, None)) is not None:
             farewell()
             return
@@ -303,7 +303,7 @@ class Processes:
                 pass
 
     def _exited(self, process: WorkerProcess, farewell: Callable[[], None]) -> None:
-        """Its keeper may tell so before all is read that it said: ends of runs, which were lost else."""
+        """Handle an exit. Its keeper may report it before all its words are read: ends of runs would be lost."""
         process.exited = True
         if not process.is_on_line:
             farewell()
@@ -338,7 +338,7 @@ class Processes:
             self._see_to(self._posts.pop(cell).close(), self._ending)
 
     def _never_ready(self, process: WorkerProcess, message: str, allowed: str | None = None) -> None:
-        """The node does not start so. One that has started goes on with what it has."""
+        """Fail the start of the node. One that has started goes on with what it has."""
         is_first = self._backoff.failed(process.since, boottime())
         if self._hello is not None and not self._hello.done():
             self._hello.set_exception(Refused(message, field="app", value=self._app.app, allowed=allowed))
@@ -348,19 +348,19 @@ class Processes:
             self._tell_unable(message)
 
     def _note_death(self, process: WorkerProcess, how: str, words: str) -> None:
-        """Who dies as soon as it has come would do so again and again. Where runs were in it, these are judged."""
+        """Note a death. One at the start would come again and again; if runs were in it, they are judged."""
         if process.cell == COMMON and not process.has_worked:
             self._backoff.died_idle(process.since, boottime())
             self._tell_unable(how, words)
 
     def _tell_unable(self, *found: str) -> None:
-        """What waits for a process goes back then. `found` is why, where that is known now."""
+        """Report why no process starts, and return what waits. `found` is the reason, if it is known now."""
         self._telling.found(*found)
         if not self.able and self._telling.cannot(self._generation):
             self._ready()
 
     def _silence(self) -> None:
-        """A process does not answer any more, or does again."""
+        """Handle a process that does not answer any more, or does again."""
         if not self._tell_able():
             self._tell_unable(*self.pulse.words())
         self._ready()

@@ -57,7 +57,7 @@ class Pulse:
             self._changed()
 
     def answered(self, process: WorkerProcess) -> None:
-        """It lives."""
+        """Note that it lives."""
         silence, process.silence = process.silence, None
         if silence is not None and silence.seconds >= SILENT:
             if silence.by is not None:

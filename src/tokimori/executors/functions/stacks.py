@@ -1,4 +1,4 @@
-"""What the threads of a process are doing, though its interpreter may be stuck: the process makes it known in a file.
+"""Stacks of a process's threads, though its interpreter may be stuck: the process writes them to a file.
 
 The file is in memory. At its beginning it is noted which thread runs which attempt; behind that the handler of a signal
 writes the stacks of all threads, for which it needs no interpreter (faulthandler). Whoever asks is of the same user.
@@ -53,7 +53,7 @@ class Stacks:
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What was seen of a process: `stacks` as faulthandler writes them, and in which thread each attempt is.
+    """View of a process: `stacks` as faulthandler writes them, and the thread of each attempt.
 
     `stopped`: it does not run at all. `used` is how much CPU (in ticks) each thread took between two looks.
     """

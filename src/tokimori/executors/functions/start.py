@@ -1,4 +1,4 @@
-"""How a worker process is started: what its keeper is told, and what it is told itself."""
+"""Start of a worker process: its keeper's order, and its own settings."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def keeper_of(app: AppSettings) -> KeeperSettings:
 
 
 def start_of(app: AppSettings, number: int, address: Path) -> Start:
-    """The order to start one; it comes to the socket at `address` and says its number."""
+    """Return the order to start one; it comes to the socket at `address` and says its number."""
     told = {
         "address": str(address),
         "number": number,

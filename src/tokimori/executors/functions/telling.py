@@ -1,4 +1,4 @@
-"""What the log says of the code of an app: once for each code, however often it is found out."""
+"""Log lines about the code of an app: once for each code, however often it is loaded."""
 
 import logging
 
@@ -9,7 +9,7 @@ SLOW_IMPORT = 10.0
 
 
 class Telling:
-    """What was said so far. `unable`: why no function is started now, empty where they are.
+    """Lines said so far. `unable`: why no function starts now, empty if they do.
 
     `generation` is that of the newest code, `told_in` that of the code of which was said that none is started.
     """
@@ -21,7 +21,7 @@ class Telling:
         self._slow_in: int | None = None
 
     def found(self, *found: str) -> None:
-        """Why the last process came to nothing, and what it wrote, which is for the log alone."""
+        """Return why the last process failed, and what it wrote, which is for the log alone."""
         self._found = found or self._found
 
     def cannot(self, generation: int) -> bool:
@@ -44,7 +44,7 @@ class Telling:
         return True
 
     def imports(self, app: str, generation: int, *, others: bool) -> None:
-        """The newest code is being imported for long; `others`: processes with the code of before go on meanwhile."""
+        """Report that the newest code is importing for long; `others`: processes with older code go on meanwhile."""
         self.found(f"the app {app!r} is still being imported")
         if others and generation != self._slow_in:
             self._slow_in = generation

@@ -1,4 +1,4 @@
-"""What the engine and a worker process say to each other: frames of MessagePack, each a list of messages.
+"""Messages between the engine and a worker process: frames of MessagePack, each a list of messages.
 
 A frame is its length (four bytes, big-endian) and the list. Times are moments, as `Begin` has them, or else seconds of
 CLOCK_BOOTTIME.
@@ -34,7 +34,7 @@ Edge = Annotated[bytes, Meta(max_length=EDGE)]
 
 @contextmanager
 def by_descriptor(socket: Path) -> Iterator[str]:
-    """The address of a socket, which has 107 bytes, however long its path is. Raises `OSError`."""
+    """Yield the address of a socket, which has 107 bytes, however long its path is. Raises `OSError`."""
     folder = os.open(socket.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{socket.name}"
@@ -44,7 +44,7 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 
 # Without `gc`, as `Ended` below, and what `ports.working` has.
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What a function may know of an attempt when it begins. `deadline` is when its time is over.
+    """Facts for a function about its attempt. `deadline` is when its time is over.
 
     `checkpoint` is what an earlier attempt has kept.
     """
@@ -147,7 +147,7 @@ class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
 
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
-    """What the attempt has told of itself so far: how far it is (0 to 1, and a text), and what is to be kept (JSON)."""
+    """Notes of the attempt so far: its progress (0 to 1, and a text), and its checkpoint (JSON)."""
 
     number: int
     progress: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -196,7 +196,7 @@ FromWorker = Hello | Pong | Unloadable | Grew | Noted | Ended
 
 @cache
 def language() -> str:
-    """A digest of all messages, their fields and what these are if nothing is said.
+    """Return a digest of all messages, their fields and what these are if nothing is said.
 
     A worker process and its node may have two versions of this module: one of them was started after an upgrade. A
     message that comes to mean something else gets another name, or another field.
@@ -215,14 +215,14 @@ class NotUnderstood(ValueError):
 
 
 class _Stranger(Struct, frozen=True):
-    """What is read of a hello that this version does not understand as a whole."""
+    """Part of a hello that this version does not understand as a whole."""
 
     type: Literal["hello"]
     number: int
 
 
 def stranger_in(body: bytes) -> int | None:
-    """The number in a hello of whatever version, alone in its frame; None where it is none."""
+    """Return the number in a hello of whatever version, alone in its frame; None where it is none."""
     hello: _Stranger
     try:
         (hello,) = msgspec.msgpack.decode(body, type=Annotated[list[_Stranger], Meta(min_length=1, max_length=1)])
@@ -236,7 +236,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def frame(messages: Iterable[ToWorker | FromWorker]) -> bytes:
-    """The messages as a frame; as several, where they are many or large."""
+    """Return the messages as a frame; as several, where they are many or large."""
     said = list(messages)
     body = _encoder.encode(said)
     if len(said) > MOST_MESSAGES or (len(body) > MOST_SAID and len(said) > 1):
@@ -254,7 +254,7 @@ class Frames(Generic[_M]):
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[_M]:
-        """The messages that are complete with this piece. Raises `ValueError` for what is no frame of ours."""
+        """Return the messages that are complete with this piece. Raises `ValueError` for what is no frame of ours."""
         rest = self._rest
         rest += data
         messages: list[_M] = []

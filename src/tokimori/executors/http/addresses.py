@@ -1,4 +1,4 @@
-"""Which addresses a request may be sent to. Pure."""
+"""Addresses to which requests may be sent. Pure."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -17,12 +17,12 @@ _ISATAP = frozenset({0x5EFE, 0x0200_5EFE})
 
 
 def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The networks that these texts name; a single address is one too. Raises `ValueError`."""
+    """Return the networks that these texts name; a single address is one too. Raises `ValueError`."""
     return tuple(ip_network(text) for text in texts)
 
 
 def may_be_asked(address: str, allowed: Iterable[Network]) -> bool:
-    """Whether a request may go to the address: to any public one, and to others in the allowed networks alone.
+    """Return whether a request may go to the address: to any public one, and to others in the allowed networks alone.
 
     Of an IPv6 address that stands for an IPv4 one, that one counts, too. Of several (a tunnel), all.
     """
@@ -31,7 +31,7 @@ def may_be_asked(address: str, allowed: Iterable[Network]) -> bool:
 
 
 def _meant(address: str) -> tuple[Address, ...]:
-    """The addresses at which a packet to this one may arrive."""
+    """Return the addresses at which a packet to this one may arrive."""
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv4Address):
         return (found,)

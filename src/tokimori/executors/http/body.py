@@ -1,4 +1,4 @@
-"""What is kept of an answer's body: its first and its last bytes."""
+"""Body of an answer: its first and its last bytes."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ class Body:
 
     @property
     def full(self) -> bool:
-        """Whether no more is to be read."""
+        """Return whether no more is to be read."""
         return self._read >= MOST
 
     def add(self, chunk: bytes) -> None:
@@ -43,14 +43,14 @@ class Body:
             del self._tail[:-KEPT]
 
     def so_far(self, run_id: RunId, attempt: int) -> Output:
-        """What came, while more is to come."""
+        """Return what came so far, while more is to come."""
         last = bytes(self._tail[-KEPT:])
         missing = KEPT - len(last)
         tail = bytes(self._head[-missing:]) + last if missing else last
         return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail)
 
     def output(self, run_id: RunId, attempt: int) -> Output | None:
-        """What came, when no more will; None for nothing."""
+        """Return what came, when no more will; None for nothing."""
         self._finish()
         if not self.size:
             return None
@@ -58,7 +58,7 @@ class Body:
         return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail)
 
     def result(self) -> str | None:
-        """What it hands on to children of the run, when no more will come."""
+        """Return the result for children of the run, when no more will come."""
         self._finish()
         return result_of(bytes(self._head), whole=not self._tail)
 

@@ -25,7 +25,7 @@ _Key = tuple[str, str]
 
 
 class Heard(StrEnum):
-    """What became of a callback."""
+    """Result of a callback."""
 
     TAKEN = "taken"
     """The attempt ends with it, or has: the very same came before."""
@@ -63,7 +63,8 @@ class Callbacks:
         self._waiting.pop((str(run_id), str(token)), None)
 
     def hear(self, run_id: str, token: str, signature: str, line: bytes) -> Heard:
-        """A callback came, with a report as `tokimori run report` writes it. Raises `InvalidInput` for another one.
+        """Return a callback came, with a report as `tokimori run report` writes it. Raises `InvalidInput` for another
+        one.
 
         A signature is compared in a time that does not depend on how much of it is right, and before all else: who has
         none learns nothing of the run.

@@ -21,7 +21,7 @@ class Connection(ResponseHandler, asyncio.BufferedProtocol):
         self._waits = False
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return self._room
 
     def buffer_updated(self, nbytes: int) -> None:

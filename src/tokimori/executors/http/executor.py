@@ -39,7 +39,7 @@ class HttpAttempt(Attempt):
         self.told = 0.0
 
     def output(self) -> Output | None:
-        """What came of the body."""
+        """Return what came of the body."""
         return self.body.output(self.task.run_id, self.task.attempt)
 
 
@@ -77,7 +77,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
     # One attempt
 
     async def _carry_out(self, attempt: HttpAttempt) -> Outcome:
-        """The outcome of the attempt. A callback ends it from outside, as an order to stop does."""
+        """Return the outcome of the attempt. A callback ends it from outside, as an order to stop does."""
         task, target = attempt.task, attempt.target
         attempt.began, attempt.told = self._clock.now(), self._clock.monotonic()
         timeout = TIMEOUT if task.timeout is None else task.timeout
@@ -111,7 +111,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         return meaning_of(answer, target.expect, may_say_later=callback is not None, result=result)
 
     async def _opened(self) -> "Session":
-        """The session of all requests. A node that sends none does not load what it needs.
+        """Return the session of all requests. A node that sends none does not load what it needs.
 
         Where it could not be made, as this machine lacked files or threads for a while, the next request tries again.
         """

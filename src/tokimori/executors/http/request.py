@@ -37,14 +37,14 @@ _OWN_HEADERS = {
 
 
 class Callback(Struct, frozen=True):
-    """Where a service says how the run ended, and the signature that lets it."""
+    """Address at which a service reports the end, and the signature that lets it in."""
 
     address: str
     signature: str
 
 
 class Request(Struct, frozen=True):
-    """What is sent."""
+    """Request to send."""
 
     method: str
     url: str
@@ -53,7 +53,9 @@ class Request(Struct, frozen=True):
 
 
 def request_of(task: Task, target: Http, callback: Callback | None = None, now: Moment = _NO_TIME) -> Request:
-    """The request of this attempt, signed at `now`. Raises `InvalidInput` where a fact can't stand in its place."""
+    """Return the request of this attempt, signed at `now`. Raises `InvalidInput` where a fact can't stand in its
+    place.
+    """
     facts = _facts(task, target, callback)
     method = target.method or ("GET" if target.body is None else "POST")
     body = None if target.body is None else rendered(target.body, facts)
@@ -79,7 +81,8 @@ def _facts(task: Task, target: Http, callback: Callback | None) -> dict[str, str
 
 
 def _signature(task: Task, secret: str, body: bytes | None, now: Moment) -> dict[str, str]:
-    """The headers by which a receiver knows who has sent this, and which message it is: the same at each attempt.
+    """Return the headers by which a receiver knows who has sent this, and which message it is: the same at each
+    attempt.
 
     They are those of Standard Webhooks (https://www.standardwebhooks.com), which has a library in each language.
     """
@@ -94,7 +97,7 @@ def _signature(task: Task, secret: str, body: bytes | None, now: Moment) -> dict
 
 
 def _key(secret: str) -> bytes:
-    """Standard Webhooks writes its keys in base64 behind `whsec_`; any other text is the key itself."""
+    """Return the key: Standard Webhooks writes keys in base64 behind `whsec_`; any other text is the key itself."""
     if secret.startswith(_IN_BASE64):
         try:
             return base64.b64decode(secret.removeprefix(_IN_BASE64), validate=True)
@@ -116,7 +119,7 @@ def _in_address(fact: str) -> str:
 
 
 def _one_line(name: str, value: str) -> str:
-    """A payload may bring more lines into a header, which would be headers of their own."""
+    """Return the text as one line: more lines would be headers of their own."""
     if len(value) > MOST_HEADER or _NO_LINE.search(value):
         raise InvalidInput(
             f"headers.{name}: with this run's payload the value is not one line of at most {MOST_HEADER} characters",

@@ -1,4 +1,4 @@
-"""What an answer of a service means for the run. Pure."""
+"""Meaning of a service's answer for the run. Pure."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -23,7 +23,7 @@ class Later(Struct, frozen=True):
 def meaning_of(
     answer: Answer, expect: Sequence[int], *, may_say_later: bool, result: str | None = None
 ) -> Outcome | Later:
-    """What became of the run. `expect`: the statuses that are a success, by default all 2xx.
+    """Return the outcome. `expect`: the statuses that are a success, by default all 2xx.
 
     A service that answers 5xx may do better the next time. One that answers anything else has understood the request,
     and will not take it: that is final. Redirects are not followed, because they lead wherever the service likes.
@@ -44,7 +44,7 @@ def meaning_of(
 
 
 def result_of(body: bytes, *, whole: bool) -> str | None:
-    """What a body hands on to the children of the run: text that is not too long."""
+    """Return the result for the run's children: the body as text, if that is not too long."""
     if not whole or not body or len(body) > MOST_TEXT:
         return None
     try:

@@ -101,7 +101,9 @@ class Session:
             return Failed(f"the request failed: {_words(fault)}")
 
     def _socket(self, found: _AddrInfo) -> socket.socket:
-        """A socket for the address to which the very next step connects: no name is looked up again in between."""
+        """Return a socket for the address to which the very next step connects: no name is looked up again in
+        between.
+        """
         family, kind, protocol, _, place = found
         address, tried = str(place[0]), _TRIED.get()
         if not may_be_asked(address, self._networks):
@@ -124,7 +126,7 @@ class Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of the name. Raises `OSError`."""
+        """Return the addresses of the name. Raises `OSError`."""
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._threads, _look_up, host, port, family)
         return [
@@ -145,7 +147,7 @@ class Resolver(AbstractResolver):
 
 
 def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, int, str]]:
-    """The family, the protocol and the address of each place where the name leads."""
+    """Return the family, the protocol and the address of each place where the name leads."""
     found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     return [
         (kind, protocol, socket.getnameinfo(place, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0])
@@ -155,5 +157,5 @@ def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[i
 
 
 def _words(fault: Exception) -> str:
-    """What the fault says, or its name where it says nothing."""
+    """Return the fault's text, or its name if it has none."""
     return str(fault) or type(fault).__name__

@@ -21,17 +21,17 @@ class Channel:
         self.open = True
 
     def fileno(self) -> int:
-        """The descriptor to watch."""
+        """Return the descriptor to watch."""
         return self._socket.fileno()
 
     @property
     def backlog(self) -> bool:
-        """Whether the engine is behind: then whatever can be left out is left out."""
+        """Return whether the engine is behind: then whatever can be left out is left out."""
         return bool(self._partly)
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to send."""
+        """Return whether there is something to send."""
         return bool(self._partly or self._notices)
 
     def tell(self, notice: Notice) -> None:
@@ -40,7 +40,7 @@ class Channel:
             self._notices.append(notice)
 
     def receive(self) -> list[Order]:
-        """The orders that have arrived. Clears `open` when the engine is gone."""
+        """Return the orders that have arrived. Clears `open` when the engine is gone."""
         try:
             data = self._socket.recv(1 << 18)
         except BlockingIOError:

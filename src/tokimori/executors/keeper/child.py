@@ -23,7 +23,7 @@ _GIVE_UP = 5.0
 
 
 class Refusal(NamedTuple):
-    """Why nothing was spawned."""
+    """Reason why nothing was spawned."""
 
     exit_code: int | None
     error: str
@@ -80,13 +80,13 @@ class Child:
         self.swept = False
 
     def wake_at(self) -> float:
-        """The moment at which the next thing is due."""
+        """Return the moment at which the next thing is due."""
         if self.status is not None:
             return self.look_at
         return min(self.timeout_at, self.kill_at, self.tell_at)
 
     def has_exited(self) -> bool:
-        """Whether the leader is a zombie that nobody has collected yet."""
+        """Return whether the leader is a zombie that nobody has collected yet."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def terminate(self, cause: Cause, now: float, grace: float) -> None:
@@ -193,7 +193,7 @@ def _restore_limit(pid: int, descriptors: tuple[int, int]) -> None:
 
 
 def _file_of(text: str) -> int:
-    """An unnamed file in memory that holds the text, open at its beginning: so nobody has to write to a pipe."""
+    """Return an unnamed file in memory that holds the text, open at its beginning: so nobody has to write to a pipe."""
     file = os.memfd_create("stdin", os.MFD_CLOEXEC)
     data = memoryview(text.encode("utf-8", "surrogateescape"))
     while data:
@@ -203,7 +203,7 @@ def _file_of(text: str) -> int:
 
 
 def refusal_of(order: Start, fault: Exception) -> Refusal:
-    """Why a process could not be spawned, with the exit code that a shell would give."""
+    """Return why a process could not be spawned, with the exit code that a shell would give."""
     if is_short(fault):
         words = os.strerror(fault.errno) if isinstance(fault, OSError) and fault.errno else "no memory"
         return Refusal(None, f"{order.argv[0]!r} could not be started: {words}", Cause.SHORT)

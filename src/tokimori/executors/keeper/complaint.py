@@ -1,4 +1,4 @@
-"""How a keeper or a worker process tells the administrator what it can tell nobody else: on its standard error."""
+"""Complaints of a keeper or a worker process on standard error, which nobody else can receive."""
 
 import os
 

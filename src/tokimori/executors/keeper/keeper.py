@@ -236,7 +236,7 @@ class Keeper:
             self._wake_by(child.look_at)
 
     def _leaves_something(self, child: Child, now: float) -> bool:
-        """Whether something of it is still being ended, a little in each step: what it left may be thousands."""
+        """End a little more of what the child left, which may be thousands; return whether something is left."""
         orphans = self._stragglers.found(self._leaders)
         if not orphans:
             return False
@@ -297,6 +297,6 @@ class Keeper:
 
 
 def _marks_of(order: Start) -> set[bytes]:
-    """The variables that everything started by this order has in its environment, and nothing else."""
+    """Return the variables that everything started by this order has in its environment, and nothing else."""
     marks = LOCK_MARKS if order.foreground else MARKS
     return {f"{name}={order.env.get(name, '')}".encode() for name in marks}

@@ -1,4 +1,4 @@
-"""What the kernel tells about processes, and what it is asked to do with them. Linux's /proc (proc(5))."""
+"""Questions and orders to the kernel about processes. Linux's /proc (proc(5))."""
 
 import ctypes
 import errno
@@ -41,7 +41,7 @@ def boottime() -> float:
 
 
 def boot_identity() -> str:
-    """This boot of this machine, and the pid namespace in which pids are meant."""
+    """Return this boot of this machine, and the pid namespace in which pids are meant."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
@@ -58,7 +58,7 @@ def is_short(fault: BaseException | None) -> bool:
 
 
 def see(pid: int) -> Seen | None:
-    """The process, unless it is gone or a zombie."""
+    """Return the process, unless it is gone or a zombie."""
     try:
         text = _told(f"/proc/{pid}/stat")
     except OSError:
@@ -68,14 +68,16 @@ def see(pid: int) -> Seen | None:
 
 
 def everything() -> Iterator[Seen]:
-    """Every living process that /proc shows."""
+    """Yield every living process that /proc shows."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and (seen := see(int(entry.name))) is not None:
             yield seen
 
 
 def environment(pid: int, most: int = -1) -> list[bytes]:
-    """The `NAME=value` entries that a process was started with, in the first `most` bytes; none if it can't be read."""
+    """Return the `NAME=value` entries that a process was started with, in the first `most` bytes; none if it can't be
+    read.
+    """
     try:
         return _told(f"/proc/{pid}/environ", most).split(b"\0")
     except OSError:
@@ -83,7 +85,7 @@ def environment(pid: int, most: int = -1) -> list[bytes]:
 
 
 def _told(file: str, most: int = -1) -> bytes:
-    """A file of /proc. Raises `OSError`."""
+    """Return a file of /proc. Raises `OSError`."""
     with open(file, "rb", buffering=0) as opened:  # noqa: PTH123  a path and a buffer take longer than all else
         return opened.read(most) or b""
 
@@ -134,7 +136,7 @@ def die_with_parent() -> None:
 
 
 def preempt_nobody() -> None:
-    """When this process wakes up it takes no core from another one (SCHED_BATCH, sched(7)); its share stays the same.
+    """Ask for SCHED_BATCH (sched(7)): a waking process takes no core from another one; its share stays the same.
 
     Another policy than the usual one was set by somebody and stays; so does the usual one where a sandbox refuses it.
     """
@@ -144,7 +146,7 @@ def preempt_nobody() -> None:
 
 
 def children(file: int) -> list[int]:
-    """The pids of this process's children, adopted ones and zombies included."""
+    """Return the pids of this process's children, adopted ones and zombies included."""
     text = b""
     while piece := os.pread(file, 1 << 16, len(text)):
         text += piece

@@ -59,7 +59,7 @@ class Exits:
         return descriptor
 
     def forget(self, pid: int, descriptor: int | None) -> None:
-        """The child has been collected."""
+        """Forget a child that has been collected."""
         if descriptor is not None:
             self._loop.forget(descriptor)
             os.close(descriptor)
@@ -86,7 +86,7 @@ class WaiterThread(Exits):
         return None
 
     def forget(self, pid: int, descriptor: int | None) -> None:
-        """The child has been collected."""
+        """Forget a child that has been collected."""
         self._callbacks.pop(pid, None)
 
     def _wait(self) -> None:
@@ -114,7 +114,7 @@ class WaiterThread(Exits):
 
 
 def exits_of(loop: Loop, *, pidfd: bool) -> Exits:
-    """The best way to notice exits that this kernel offers; `pidfd` false: by the thread."""
+    """Return the best way to notice exits that this kernel offers; `pidfd` false: by the thread."""
     try:
         if pidfd:
             os.close(os.pidfd_open(os.getpid()))

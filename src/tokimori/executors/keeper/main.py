@@ -1,4 +1,4 @@
-"""Where the keeper's process begins: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread STDIN`.
+"""Start of the keeper's process: `python -I -S -X utf8 -c … FOLDER-OF-KEEPER STATE RUNS LIMIT pidfd|thread STDIN`.
 
 Its standard input is the channel to the engine; STDIN is the number of the descriptor that a child in the foreground
 reads from, `-` for none. It is started as a bare interpreter, without site-packages, so that it starts within a few
@@ -62,7 +62,7 @@ def _heed_no_signals() -> None:
 
 
 def _own(descriptor: int) -> int:
-    """The descriptor, which from now on no child inherits."""
+    """Return the descriptor, which from now on no child inherits."""
     os.set_inheritable(descriptor, False)
     return descriptor
 

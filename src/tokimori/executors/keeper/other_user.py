@@ -1,4 +1,4 @@
-"""How a command of another user begins: in a process that becomes that user before it touches anything of his.
+"""Start of another user's command: in a process that becomes that user before it touches anything of his.
 
 What is his may lead astray, and hold up: a folder may be a link to where only root gets, and who opens his program may
 wait as long as he likes (a lease, fcntl(2)). So all of that happens there, as him, and the keeper waits for none of it.
@@ -43,7 +43,7 @@ def begin(order: Start, around: Surroundings, stdin: int, output: int | None) ->
 
 
 def complaint(order: Start, descriptor: int) -> Exception | None:
-    """Why an ended process never began, None where it did; closes the pipe."""
+    """Return why an ended process never began, None if it did; closes the pipe."""
     try:
         said = os.read(descriptor, _MOST)
     except BlockingIOError:

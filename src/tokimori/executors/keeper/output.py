@@ -1,4 +1,4 @@
-"""What one attempt writes: kept in a file of bounded size, and its first and last bytes in memory."""
+"""Output of one attempt: a file of bounded size, and its first and last bytes in memory."""
 
 import os
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Output:
         self.size += len(data)
 
     def recent(self, count: int = EDGE) -> bytes:
-        """The last bytes so far, at most `EDGE`."""
+        """Return the last bytes so far, at most `EDGE`."""
         last = self._tail[-count:]
         missing = count - len(last)
         return bytes(self._head[-missing:] + last if missing else last)
@@ -79,7 +79,7 @@ class Output:
             self._break(fault)
 
     def _close(self, file: int) -> None:
-        """Where a server keeps the file, or there is a quota, only this may tell that there was no room for it."""
+        """Close the file. With quotas and file servers only this may report that there was no room."""
         try:
             os.close(file)
         except OSError as fault:

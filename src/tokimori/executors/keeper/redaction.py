@@ -24,16 +24,16 @@ class Redaction:
         """So many bytes of `_held` belong to what has become a mask."""
 
     def feed(self, data: bytes) -> bytes:
-        """What can be told after this piece."""
+        """Return what can be shown after this piece."""
         seen = self._held + data
         return self._told(seen, min((_open_at(seen, needle) for needle in self._needles), default=len(seen)))
 
     def finish(self) -> bytes:
-        """What is left when no more comes."""
+        """Return the rest."""
         return self._told(self._held, len(self._held))
 
     def _told(self, seen: bytes, end: int) -> bytes:
-        """All up to `end`, behind which a needle may have begun; the rest is held."""
+        """Return all up to `end`, behind which a needle may have begun; the rest is held."""
         told, at = bytearray(), self._covered
         for start, stop in _merged(_occurrences(seen, self._needles)):
             if start >= end:
@@ -48,7 +48,7 @@ class Redaction:
 
 
 def redacted(data: bytes, needles: Sequence[bytes]) -> bytes:
-    """The bytes with the needles hidden."""
+    """Return the bytes with the needles hidden."""
     if not any(needle in data for needle in needles):
         return data
     stream = Redaction(needles)
@@ -56,7 +56,7 @@ def redacted(data: bytes, needles: Sequence[bytes]) -> bytes:
 
 
 def _open_at(seen: bytes, needle: bytes) -> int:
-    """Where the earliest beginning of the needle stands that more bytes may complete; else the end."""
+    """Return where the earliest beginning of the needle stands that more bytes may complete; else the end."""
     at = max(0, len(seen) - len(needle) + 1)
     first, last = needle[:_QUICK], max(at, len(seen) - _QUICK + 1)
     while 0 <= (found := seen.find(first, at)) < last:

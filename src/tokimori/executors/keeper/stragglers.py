@@ -20,7 +20,7 @@ _NAMES = tuple(f"{name}=".encode() for name in (*MARKS, *LOCK_MARKS))
 
 
 class Stragglers:
-    """What is known of them. Each is looked at once: whose it is does not change but by its own will.
+    """Processes without a parent. Each is looked at once: whose it is changes only by its own will.
 
     `family` is the descriptor that lists the keeper's children, None where there is none; `session` is the keeper's.
     """
@@ -31,7 +31,7 @@ class Stragglers:
         self._marks: dict[int, tuple[bytes, ...]] = {}
 
     def found(self, leaders: Set[int]) -> list[int]:
-        """Their pids, zombies included. `leaders` are the children that the keeper has started itself."""
+        """Return their pids, zombies included. `leaders` are the children that the keeper has started itself."""
         if self._family is None:
             return []
         return [pid for pid in children(self._family) if pid not in leaders]

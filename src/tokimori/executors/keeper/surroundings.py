@@ -1,11 +1,11 @@
-"""What a child gets from the keeper, and what the keeper has of one that it has begun."""
+"""Setting of a child: what it gets from the keeper, and what the keeper knows of it."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class Surroundings(NamedTuple):
-    """What every child gets from the keeper: an open /dev/null, limits as the node had them, and where output goes.
+    """Setting of every child: an open /dev/null, limits as the node had them, and where output goes.
 
     `stdin` is the input of a child in the foreground.
     """

@@ -1,4 +1,4 @@
-"""What the engine and the keeper say to each other: frames of JSON, each a list of messages.
+"""Messages between the engine and the keeper: frames of JSON, each a list of messages.
 
 A frame is its length (four bytes, big-endian) and a JSON list; a message is `[kind, field, …]`. Every time is in
 seconds of CLOCK_BOOTTIME, so that nothing depends on a wall clock and both sides mean the same.
@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 
 class Cause(StrEnum):
-    """Why an attempt ended."""
+    """Causes of an attempt's end."""
 
     EXIT = "exit"
     """By itself."""
@@ -73,7 +73,7 @@ class Bind(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """How long the lease holds: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it."""
+    """Lease: at `term_at` TERM, at `kill_at` KILL, for every process that is bound to it."""
 
     term_at: float
     kill_at: float
@@ -141,7 +141,7 @@ _KIND: Mapping[object, str] = {message: kind for kind, message in (*ORDERS.items
 
 
 def encode(messages: Iterable[Order | Notice]) -> bytes:
-    """The messages as one frame."""
+    """Return the messages as one frame."""
     body = json.dumps([[_KIND[type(message)], *message] for message in messages], separators=(",", ":")).encode()
     return len(body).to_bytes(4, "big") + body
 
@@ -154,7 +154,7 @@ class Frames(Generic[_M]):
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[_M]:
-        """The messages that are complete with this piece."""
+        """Return the messages that are complete with this piece."""
         rest = self._rest
         rest += data
         messages: list[_M] = []
@@ -170,5 +170,5 @@ def to_text(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a text that `to_text` made."""
+    """Return the bytes of a text that `to_text` made."""
     return a2b_base64(text) if text else b""

@@ -32,7 +32,7 @@ class Known:
 
 
 def kala_job(known: Known) -> KalaJob:
-    """The job. A member stands as it was typed, as long as our job still says that."""
+    """Return the job. A member stands as it was typed, as long as our job still says that."""
     job, definition, told = known.job, known.job.definition, told_of(known.job.definition.foreign)
     target = definition.target
     as_typed = _is_target(told, known.job)
@@ -66,7 +66,7 @@ def kala_job(known: Known) -> KalaJob:
 
 
 def metadata_of(known: Known) -> Metadata:
-    """What became of the runs. Runs that are gone by now count as one attempt each."""
+    """Return the metadata of the runs. Runs that are gone by now count as one attempt each."""
     ended = [run for run in known.runs if _began(run) is not None]
     succeeded, failed = _total(known.counts, RunState.SUCCEEDED), _total(known.counts, RunState.FAILED)
     more = sum(run.failures - (run.state is RunState.FAILED) for run in known.runs)
@@ -81,7 +81,7 @@ def metadata_of(known: Known) -> Metadata:
 
 
 def job_stats(runs: Sequence[Run]) -> tuple[JobStat, ...]:
-    """The runs that were attempted and have ended, the oldest first."""
+    """Return the runs that were attempted and have ended, the oldest first."""
     return tuple(
         _job_stat(run, began, run.ended)
         for run in reversed(runs)
@@ -90,7 +90,7 @@ def job_stats(runs: Sequence[Run]) -> tuple[JobStat, ...]:
 
 
 def kala_stats(jobs: Sequence[KalaJob], now: Moment) -> KalaStats:
-    """All jobs together."""
+    """Return all jobs together."""
     disabled = sum(job.disabled for job in jobs)
     errors, successes = sum(job.error_count for job in jobs), sum(job.success_count for job in jobs)
     times = [job.next_run_at for job in jobs if job.next_run_at != ZERO_TIME]
@@ -117,12 +117,12 @@ def kala_stats(jobs: Sequence[KalaJob], now: Moment) -> KalaStats:
 
 
 def stamp(moment: Moment | None) -> str:
-    """The moment as Go writes it."""
+    """Return the moment as Go writes it."""
     return ZERO_TIME if moment is None else format_moment(moment)
 
 
 def command_of(definition: Definition) -> str:
-    """The command of a job that was added elsewhere; empty where it has none."""
+    """Return the command of a job that was added elsewhere; empty where it has none."""
     match definition.target:
         case Command(shell=str() as shell):
             return shell
@@ -168,7 +168,7 @@ def _newest(moments: Iterable[Moment | None]) -> str:
 
 
 def _is_target(told: Told, job: Job) -> bool:
-    """Whether the job still does what was typed."""
+    """Return whether the job still does what was typed."""
     if not told.name:
         return False
     try:
@@ -184,7 +184,7 @@ def _is_target(told: Told, job: Job) -> bool:
 
 
 def _remote(definition: Definition) -> Remote:
-    """The request of a job that was added elsewhere."""
+    """Return the request of a job that was added elsewhere."""
     match definition.target:
         case Http(url=url, method=method, headers=headers, body=body, expect=expect):
             return Remote(
@@ -219,7 +219,7 @@ def _epsilon(told: Told, definition: Definition) -> str:
 
 
 def _is_done(known: Known) -> bool:
-    """Whether no run is planned: its schedule has ended, or it has none (a child, too) and has run."""
+    """Return whether no run is planned: its schedule has ended, or it has none (a child, too) and has run."""
     job, definition = known.job, known.job.definition
     if definition.schedule is not None:
         return job.state is JobState.FINISHED

@@ -37,7 +37,7 @@ class KeptJob:
 
 
 def from_go(value: object) -> object:
-    """A value with the names of Go's fields (`ParentJobs`), with those of JSON (`parent_jobs`)."""
+    """Return a value with the names of Go's fields (`ParentJobs`), with those of JSON (`parent_jobs`)."""
     if isinstance(value, list):
         return [from_go(each) for each in value]
     if not isinstance(value, dict):
@@ -52,7 +52,7 @@ def from_go(value: object) -> object:
 
 
 def parents_of(jobs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The parents of each job: those that it names, and those that name it as dependent."""
+    """Return the parents of each job: those that it names, and those that name it as dependent."""
     parents: dict[str, list[str]] = {}
     for job in jobs:
         job_id = job.get("id")
@@ -68,7 +68,7 @@ def _texts(value: object) -> list[str]:
 
 
 def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> KeptJob:
-    """The job. Raises `InvalidInput`."""
+    """Return the job. Raises `InvalidInput`."""
     warnings: list[tuple[str, object, str]] = []
     told = msgspec.structs.replace(told_in(_readable(job, warnings)), parent_jobs=tuple(parents))
     repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
@@ -88,7 +88,7 @@ def kept_job(job: Mapping[str, Any], parents: Sequence[str], now: Moment) -> Kep
 
 
 def _readable(job: Mapping[str, Any], warnings: list[tuple[str, object, str]]) -> dict[str, Any]:
-    """The job with headers as both versions write them; members that nobody knows are told."""
+    """Return the job with headers as both versions write them; members that nobody knows are told."""
     said = dict(job)
     for name, value in job.items():
         if name.casefold() not in _OF_KALA:
@@ -120,7 +120,7 @@ def _headers(headers: object) -> object:
 
 
 def _finished(job: Mapping[str, Any]) -> int:
-    """How many runs there were: in 2015 nobody counted them but the list of what became of them."""
+    """Return how many runs there were: in 2015 only the list of their results counted them."""
     metadata = job.get("metadata")
     counted = metadata.get("number_of_finished_runs") if isinstance(metadata, Mapping) else None
     if isinstance(counted, int) and counted > 0:

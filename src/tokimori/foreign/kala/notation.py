@@ -43,7 +43,7 @@ def read_schedule(text: str) -> Repeats:
 
 
 def epsilon_seconds(text: str) -> float | None:
-    """The seconds of an epsilon, a month as 30 days, a year as 365; None for none. Raises `InvalidSchedule`."""
+    """Return the seconds of an epsilon, a month as 30 days, a year as 365; None for none. Raises `InvalidSchedule`."""
     if not text or _is_zero(text):
         return None
     length = read_duration("epsilon", text)
@@ -70,7 +70,7 @@ def _is_zero(text: str) -> bool:
 
 
 def _runs(text: str) -> int | None:
-    """How many runs there are, as Kala reads it: what stands between the first R and the second."""
+    """Return how many runs there are, as Kala reads it: what stands between the first R and the second."""
     if text == "R":
         return None
     between = text.split("R")[1:2]
@@ -87,7 +87,7 @@ def _start(text: str) -> Moment:
 
 
 def _written(start: str) -> str:
-    """The start as ours read it: digits below the nanosecond go."""
+    """Return the start as ours read it: digits below the nanosecond go."""
     return _LONGER.sub(r"\1", start)
 
 

@@ -39,7 +39,7 @@ _JSON = "application/json;charset=UTF-8"
 
 
 def kala_routes(service_for: Callable[[Request], Service], default_owner: str | None = None) -> Sequence[BaseRoute]:
-    """The paths: one for all of the API, because what Kala does not know is 404, a method too; and its page.
+    """Return the paths: one for all of the API, because what Kala does not know is 404, a method too; and its page.
 
     `service_for` gives the service as the sender of a request may use it.
     """
@@ -128,7 +128,7 @@ class Kala:
     # What is known of jobs
 
     async def _job(self, job_id: str) -> Job:
-        """The job. Raises `NotFound`, also for what can be no id and for one that was deleted."""
+        """Return the job. Raises `NotFound`, also for what can be no id and for one that was deleted."""
         with suppress(InvalidInput):
             if (job := await self._service.get(job_id)).state is not JobState.DELETED:
                 return job
@@ -170,7 +170,7 @@ class Kala:
         return ()
 
     async def _listed(self) -> list[Job]:
-        """All jobs. Raises `Refused` where there are too many for one answer."""
+        """Return all jobs. Raises `Refused` where there are too many for one answer."""
         jobs: list[Job] = []
         while page := await self._service.list(jobs[-1].id if jobs else None):
             jobs += page
@@ -188,7 +188,9 @@ class Kala:
         await self._ended(await self._asked(job_id))
 
     async def _asked(self, job_id: JobId) -> Run:
-        """A run of the job. Where one waits in its line already this waits, too: Kala runs them one after the other."""
+        """Return a run of the job. Where one waits in its line already this waits, too: Kala runs them one after the
+        other.
+        """
         while True:
             try:
                 return await self._service.trigger(job_id)
@@ -211,12 +213,12 @@ async def to_the_page(_: Request) -> Response:
 
 
 def answer(value: object, status: int = 200) -> Response:
-    """A response with the value as JSON, which ends with a line's end."""
+    """Return a response with the value as JSON, which ends with a line's end."""
     return Response(msgspec.json.encode(value) + b"\n", status, {"content-type": _JSON})
 
 
 def refusal(fault: TokimoriError) -> Response:
-    """A response that says why: what is wrong with a job is 400. A fault of ours is in the log."""
+    """Return a response that says why: what is wrong with a job is 400. A fault of ours is in the log."""
     if fault.status >= 500 and not isinstance(fault, StoreError):
         log.error("a request to %s failed", PREFIX, exc_info=fault)
     status = 400 if isinstance(fault, InvalidInput) else fault.status
@@ -230,7 +232,7 @@ def _in_order(jobs: Iterable[Job]) -> list[str]:
 
 
 def _of(job: Job, runs: Sequence[Run]) -> list[Run]:
-    """The runs of this life of the job: others had its id before."""
+    """Return the runs of this life of the job: others had its id before."""
     return [run for run in runs if run.incarnation == job.incarnation]
 
 

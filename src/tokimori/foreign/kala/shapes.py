@@ -28,7 +28,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a program says of a job that is to be. Members that Kala itself keeps (`id`, `metadata` …) are not read."""
+    """Request for a job. Members that Kala itself keeps (`id`, `metadata` …) are not read."""
 
     name: str = ""
     command: str = ""
@@ -67,7 +67,7 @@ class JobStat(Struct, frozen=True, kw_only=True):
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
-    """What became of the runs of a job."""
+    """Results of a job's runs."""
 
     success_count: int = 0
     last_success: str = ZERO_TIME

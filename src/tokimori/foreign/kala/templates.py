@@ -11,7 +11,7 @@ from tokimori.foreign.kala.shapes import Told
 
 
 def filled(field: str, text: str, told: Told, job_id: str) -> str:
-    """The text with the members of the job in their places. Raises `InvalidInput`."""
+    """Return the text with the members of the job in their places. Raises `InvalidInput`."""
     if not told.delimiters:
         return text
     pair = told.delimiters.split(" ")
@@ -38,7 +38,7 @@ def filled(field: str, text: str, told: Told, job_id: str) -> str:
 
 
 def _facts(told: Told, job_id: str) -> dict[str, str]:
-    """What stands in the place of each name, as Go would write it."""
+    """Return the value of each name, as Go would write it."""
     return {
         ".Name": told.name,
         ".Id": job_id,

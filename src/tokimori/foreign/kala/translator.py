@@ -1,4 +1,4 @@
-"""What Kala is told becomes a job of ours. Pure."""
+"""Translation of Kala's jobs to ours. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class NewJob:
 
 
 def read_told(body: bytes) -> Told:
-    """What a program says of a job. Names are compared without their case, unknown ones passed by.
+    """Return a program's request. Names are compared without their case, unknown ones passed by.
 
     Raises `InvalidInput`.
     """
@@ -55,12 +55,12 @@ def read_told(body: bytes) -> Told:
 
 
 def told_in(said: object) -> Told:
-    """What stands in this value about a job, as `read_told` reads it. Raises `InvalidInput`."""
+    """Return the request in this value, as `read_told` reads it. Raises `InvalidInput`."""
     return _read(said, Told)
 
 
 def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
-    """The job that is to be added. Raises `InvalidInput`."""
+    """Return the job that is to be added. Raises `InvalidInput`."""
     _check(told)
     repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
     if repeats is not None and repeats.start < now:
@@ -75,7 +75,7 @@ def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = No
 
 
 def definition_of(told: Told, job_id: str, repeats: Repeats | None, default_owner: str | None = None) -> Definition:
-    """The definition, with what was told. Raises `InvalidInput`."""
+    """Return the definition, with what was told. Raises `InvalidInput`."""
     _check(told)
     fields = {
         "name": told.name,
@@ -92,7 +92,7 @@ def definition_of(told: Told, job_id: str, repeats: Repeats | None, default_owne
 
 
 def makes_up(definition: Definition) -> bool:
-    """Whether a job that is enabled again runs at once, if it has missed a time: not one that keeps to its grid."""
+    """Return whether a job that is enabled again runs at once after a missed time: not one that keeps to its grid."""
     return definition.foreign is not None and not told_of(definition.foreign).resume_at_next_scheduled_time
 
 
@@ -104,7 +104,7 @@ def line_of_children(parent: str) -> str:
 
 @lru_cache(maxsize=1024)
 def told_of(foreign: str | None) -> Told:
-    """What Kala's API was told of a job (`Definition.foreign`); nothing, of one that was added elsewhere."""
+    """Return the request behind a job (`Definition.foreign`); an empty one for jobs added elsewhere."""
     try:
         return Told() if foreign is None else msgspec.json.decode(foreign, type=Told)
     except msgspec.DecodeError:
@@ -112,7 +112,7 @@ def told_of(foreign: str | None) -> Told:
 
 
 def target_of(told: Told, job_id: str) -> dict[str, Any]:
-    """The fields of our job that say what it does. Raises `InvalidInput`."""
+    """Return the fields of our job that say what it does. Raises `InvalidInput`."""
     if told.type != REMOTE:
         return {"command": list(arguments_of(filled("command", told.command, told, job_id)))}
     remote = told.remote_properties
@@ -141,7 +141,7 @@ def _check(told: Told) -> None:
 
 
 def _times(repeats: Repeats | None, *, resumes: bool) -> dict[str, Any]:
-    """When the job runs: never twice at a time, and as Kala counts, one interval after the last run.
+    """Return the times of the job: never twice at a time, and as Kala counts, one interval after the last run.
 
     One that `resumes` at its next scheduled time keeps to its grid instead.
     """
@@ -161,7 +161,9 @@ def _retry(told: Told, repeats: Repeats | None) -> dict[str, Any]:
 
 
 def _read(said: object, kind: type[_Shape]) -> _Shape:
-    """The value, whose members may be written in any case. As in Go a null says nothing. Raises `InvalidInput`."""
+    """Return the value, whose members may be written in any case. As in Go a null says nothing. Raises
+    `InvalidInput`.
+    """
     if not isinstance(said, Mapping):
         raise InvalidInput("the body is not a JSON object", allowed="a JSON object")
     known = {name.casefold(): name for name in kind.__struct_encode_fields__}

@@ -26,7 +26,7 @@ Word = list[Part]
 
 @lru_cache(maxsize=1024)
 def arguments_of(command: str) -> tuple[str, ...]:
-    """The program and its arguments. Raises `InvalidInput`.
+    """Return the program and its arguments. Raises `InvalidInput`.
 
     Where a word names a variable, or has a command in back-ticks, it is known when the run starts: then a shell puts it
     there, and does nothing else.
@@ -40,7 +40,7 @@ def arguments_of(command: str) -> tuple[str, ...]:
 
 
 def _words(command: str) -> Iterator[Word]:
-    """The words: quotes keep blanks, a backslash keeps what follows it, but in single quotes it is one."""
+    """Yield the words: quotes keep blanks, a backslash keeps what follows it, but in single quotes it is one."""
     word: Word | None = None
     place = 0
     while place < len(command):
@@ -58,7 +58,7 @@ def _words(command: str) -> Iterator[Word]:
 
 
 def _next(command: str, place: int) -> tuple[Sequence[Part], int]:
-    """The parts that begin at this place, and where the next ones begin."""
+    """Return the parts that begin at this place, and where the next ones begin."""
     match command[place]:
         case "'":
             end = _end(command, place)
@@ -98,7 +98,7 @@ def _in_double_quotes(command: str, place: int) -> tuple[Sequence[Part], int]:
 
 
 def _parts(text: str) -> Sequence[Part]:
-    """A text with the variables in it, which Kala looks for within single quotes too."""
+    """Return a text with the variables in it, which Kala looks for within single quotes too."""
     parts, place = [], 0
     for found in _VARIABLE.finditer(text):
         parts += [Part("text", text[place : found.start()]), Part("variable", found[1] or found[2])]
@@ -118,7 +118,7 @@ def _unfinished(command: str) -> InvalidInput:
 
 
 def _quoted(word: Word) -> str:
-    """The word for a shell: one word, whatever the variables hold."""
+    """Return the word for a shell: one word, whatever the variables hold."""
     return "".join(_quoted_part(part) for part in word if part.text or part.kind == "text") or "''"
 
 

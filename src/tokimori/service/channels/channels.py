@@ -80,7 +80,7 @@ class Channels:
         wait: Span = 0.0,
         limit: int = MOST_READ,
     ) -> FoundMessages:
-        """The messages behind the number `after`; it waits for the first so many seconds.
+        """Return the messages behind the number `after`; it waits for the first so many seconds.
 
         By default those that the subscriber `name` has not acknowledged: of a new one all that are kept. Without a name
         those to come. Raises `InvalidInput`.
@@ -111,7 +111,7 @@ class Channels:
         return 0
 
     async def acknowledge(self, topic: str, name: str, number: int) -> int:
-        """The subscriber has done with all messages up to that number; up to which it has by now.
+        """Acknowledge all messages up to that number; return up to which the subscriber has by now.
 
         An earlier number changes nothing, nor does one of a topic of which nothing is kept any more: later messages
         have greater numbers. Raises `InvalidInput`, also for a number that no message has yet.
@@ -142,7 +142,7 @@ class Channels:
     async def subscribe(
         self, topic: str, name: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Message, None]:
-        """The messages of the topic, for ever: those behind the number `after`, else as `read` says.
+        """Yield the messages of the topic, for ever: those behind the number `after`, else as `read` says.
 
         With a `name` it is kept how far this has got: a message is acknowledged when the next one is asked for, so that
         each comes at least once, also after a crash. Who has left off comes back to the message at which he did.
@@ -172,7 +172,7 @@ def _as_many_as_fit(found: Sequence[Numbered]) -> Sequence[Numbered]:
 
 
 def check_subscriber(name: object) -> str:
-    """The text as the name of a subscriber. Raises `InvalidInput`."""
+    """Return the text as the name of a subscriber. Raises `InvalidInput`."""
     check_word("name", name)
     return str(name)
 

@@ -12,7 +12,7 @@ EVERY = 0.25
 
 
 class Topics:
-    """What all who use channels in this process share."""
+    """State that all users of channels in this process share."""
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:
         self.streams = Streams(store, KIND, random)

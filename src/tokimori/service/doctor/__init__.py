@@ -1,1 +1,1 @@
-"""What is wrong with a store and with what works on it: the same answer at all doors (docs/operations.md)."""
+"""Findings about a store and its nodes: the same at all doors (docs/operations.md)."""

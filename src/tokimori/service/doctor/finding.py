@@ -1,4 +1,4 @@
-"""What a check has found."""
+"""Finding of a check."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -26,14 +26,14 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
-    """What all checks have found. `level` is the worst of it."""
+    """Findings of all checks. `level` is the worst of them."""
 
     level: Level
     findings: tuple[Finding, ...]
 
 
 def diagnosis(found: Iterable[Finding]) -> Diagnosis:
-    """These findings, with the worst level among them."""
+    """Return these findings, with the worst level among them."""
     findings = tuple(found)
     levels = {each.level for each in findings}
     worst = next((level for level in (Level.FAIL, Level.WARN) if level in levels), Level.OK)
@@ -41,15 +41,15 @@ def diagnosis(found: Iterable[Finding]) -> Diagnosis:
 
 
 def fine(check: str, text: str) -> Finding:
-    """That nothing is wrong."""
+    """Return a finding that nothing is wrong."""
     return Finding(check=check, level=Level.OK, text=text)
 
 
 def warning(check: str, text: str, mend: str) -> Finding:
-    """That something should be looked at."""
+    """Return a finding that somebody should look at."""
     return Finding(check=check, level=Level.WARN, text=text, mend=mend)
 
 
 def failure(check: str, text: str, mend: str) -> Finding:
-    """That something does not work."""
+    """Return a finding that something does not work."""
     return Finding(check=check, level=Level.FAIL, text=text, mend=mend)

@@ -1,4 +1,4 @@
-"""What a doctor keeps of all jobs while it walks through them: a few ids of each kind, however many jobs there are."""
+"""Jobs as a doctor sees them on its walk: a few ids of each kind, however many jobs there are."""
 
 from collections.abc import Collection, Iterable
 

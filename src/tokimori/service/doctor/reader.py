@@ -67,7 +67,7 @@ class Reader:
         self._schema: SchemaStatus | None = None
 
     async def read(self) -> Reading:
-        """What two readings show. Raises `StoreError` where the store does not answer."""
+        """Return what two readings show. Raises `StoreError` if the store does not answer."""
         first = await self._once(JobsSeen())
         listened = LISTEN if first.alive else 0.0
         await self._rest(listened)
@@ -75,7 +75,7 @@ class Reader:
         return confirmed(first, await self._once(seen), listened)
 
     async def invariants(self, late: int = LATE) -> Reading:
-        """One reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
+        """Return one reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
 
         A store of the semaphores that is away says nothing of them. Raises `StoreError`.
         """
@@ -165,7 +165,7 @@ class Reader:
         )
 
     async def _lost_notifiers(self, jobs: JobsSeen) -> frozenset[JobId]:
-        """Those that these jobs name, and that were deleted."""
+        """Return the notifiers that these jobs name and that were deleted."""
         lost = []
         for job_id in sorted(jobs.notifiers.keys() - jobs.known_notifiers)[:_MOST_ASKED]:
             try:
@@ -187,7 +187,7 @@ class Reader:
     async def _lively(
         self, running: Sequence[Run], semaphores: Sequence[Semaphore], most: int = _MOST_ASKED
     ) -> frozenset[RunId]:
-        """The runs that run, and of those that hold units the ones that were not asked for."""
+        """Return the runs that run, and of those that hold units the ones that were not asked for."""
         known = {run.id for run in running}
         holders = [each.run_id for semaphore in semaphores for each in semaphore.holders if each.run_id is not None]
         unknown = [run_id for run_id in holders if run_id not in known]

@@ -1,4 +1,4 @@
-"""What is read of a store to say what is wrong with it. Pure."""
+"""Reading of a store for its findings. Pure."""
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ MOST_SEMAPHORES = 100
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """What the store said at `now`; where its schema is not the one of this program, `schema` alone says anything.
+    """State of a store at `now`; if its schema is not this program's, only `schema` means anything.
 
     `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are
     enabled jobs whose next moment passed `LATE` ago, `running`, `blocked` and `held` runs of that state, `lanes` those
@@ -63,12 +63,12 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> tuple[NodeRecord, ...]:
-        """The nodes that run jobs."""
+        """Return the nodes that run jobs."""
         return tuple(node for node in self.nodes if node.runs_jobs)
 
 
 def confirmed(first: Reading, second: Reading, listened: float) -> Reading:
-    """What both readings show: a store goes on between two questions, and what is wrong for a moment is no fault."""
+    """Return what both readings show: a store goes on between them, and what is wrong for a moment is no fault."""
     due = {(job.id, job.next_due) for job in first.due}
     running = {(run.id, run.token) for run in first.running}
     blocked = {run.id for run in first.blocked}

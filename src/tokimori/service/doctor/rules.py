@@ -1,4 +1,4 @@
-"""What is wrong, as rules about one reading of the store: each check says what it found, or that all is well. Pure."""
+"""Rules about one reading of the store: each check reports what it found, or that all is well. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -27,7 +27,7 @@ Rule = Callable[[Reading], Iterable[Finding]]
 
 
 def findings(reading: Reading) -> list[Finding]:
-    """A line for each check that found nothing, and one for each thing that is wrong."""
+    """Return a line for each check that found nothing, and one for each thing that is wrong."""
     checks = CHECKS if usable(reading) else CHECKS[:FIRST]
     looked_at = _looked_at(reading)
     return [
@@ -50,13 +50,13 @@ def _looked_at(reading: Reading) -> Mapping[str, str]:
 
 
 def usable(reading: Reading) -> bool:
-    """Whether this program may read what is in the store."""
+    """Return whether this program may read what is in the store."""
     schema = reading.schema
     return schema.version is not None and not schema.too_new and not schema.too_old
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few names, and how many others there are."""
+    """Return the first few names, and how many others there are."""
     others = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {others} more" if others > 0 else "")
 
@@ -155,7 +155,7 @@ def _permits(reading: Reading) -> Iterator[Finding]:
 
 
 def _wakes(reading: Reading) -> Iterator[Finding]:
-    """Runs in a line before which there is room. What is paused is woken, and stays where it is.
+    """Yield runs in a line before which there is room. What is paused is woken, and stays where it is.
 
     Where its lane has ready runs, the head of its line may be one of them, which waits for a node.
     """

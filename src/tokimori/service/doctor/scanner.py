@@ -1,4 +1,4 @@
-"""What must always hold, looked at again and again by each node: so a fault is known before somebody asks."""
+"""Checks of invariants that each node repeats, so that a fault is known before somebody asks."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -32,16 +32,16 @@ class Scanner:
 
     @property
     def broken(self) -> Mapping[str, int]:
-        """How many findings each check has, those without any too."""
+        """Return the number of findings of each check, zero included."""
         found = Counter(each.check for each in self.findings)
         return {check: found[check] for check in sorted(INVARIANTS)}
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What does not work. What only somebody should look at is left to the doctor."""
+        """Return what does not work. What somebody should look at is left to the doctor."""
         return tuple(each for each in self.findings if each.level is Level.FAIL)
 
 
 def scanner_of(service: Service, late: int = LATE) -> Scanner:
-    """A scanner of the store of this service."""
+    """Return a scanner of the store of this service."""
     return Scanner(service._doctors_reader, late)

@@ -32,7 +32,7 @@ FOLLOW_WAIT = 20.0
 
 
 class EventKind(StrEnum):
-    """Of what to tell."""
+    """Kinds of events."""
 
     RUNS = "runs"
     """Ends of runs."""
@@ -45,7 +45,7 @@ class EventKind(StrEnum):
 
 
 class Filters(TypedDict, total=False):
-    """Of which events to tell. `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of the run's job now."""
+    """Filters of events. `label` (`KEY=VALUE`, or `KEY`), `owner` and `queue` are those of the run's job now."""
 
     job_id: str | None
     job_prefix: str | None
@@ -56,7 +56,7 @@ class Filters(TypedDict, total=False):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """What happened: a run ended. `id` is that of no other event; `position` is where to go on behind it."""
+    """Event of a run that ended. `id` is unique; `position` is where to go on behind it."""
 
     id: str
     position: str
@@ -64,17 +64,17 @@ class Event(Struct, frozen=True, kw_only=True):
 
     @property
     def what(self) -> str:
-        """What happened, as a word, such as `run.failed`."""
+        """Return the event's type, such as `run.failed`."""
         return f"run.{self.run.state}"
 
     @property
     def written(self) -> Moment:
-        """When the store was told of it."""
+        """Return the moment at which the store got it."""
         return self.run.written
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What happened: a run ended (`run`), or something was changed (`change`). Else as `Event`."""
+    """Event of a run that ended (`run`), or of a change (`change`). Else as `Event`."""
 
     id: str
     position: str
@@ -83,12 +83,12 @@ class Told(Struct, frozen=True, kw_only=True):
 
     @property
     def what(self) -> str:
-        """What happened, as a word, such as `run.failed` and `job.paused`."""
+        """Return the event's type, such as `run.failed` and `job.paused`."""
         return f"run.{self.run.state}" if self.run is not None else self.change.event if self.change else ""
 
     @property
     def written(self) -> Moment:
-        """When the store was told of it."""
+        """Return the moment at which the store got it."""
         told = self.run or self.change
         return Moment(0) if told is None else told.written
 
@@ -115,15 +115,15 @@ class FoundTold(Struct, frozen=True, kw_only=True):
 
 
 class Events:
-    """What becomes of runs, and what is changed, for whoever listens. Every method may raise `StoreError`."""
+    """Events of runs and changes. Every method may raise `StoreError`."""
 
     def __init__(self, runs: Feed[Ended], changes: Feed[Changed]) -> None:
         self._feed = runs
         self._changes = changes
 
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
-        """The events of runs behind the position `after`, by default those to come; it waits for the first so many
-        seconds.
+        """Return the events of runs behind the position `after`, by default those to come; it waits for the first so
+        many seconds.
 
         Where it is another node that is asked, or an event was written late, one may be told of again, with the same
         id; none is left out but where `gap` says so. Raises `InvalidInput`.
@@ -140,7 +140,7 @@ class Events:
         return await self._read_all(kind, after, wait, filters)
 
     async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
-        """The events of runs behind the position `after`, by default those to come, for ever.
+        """Yield the events of runs behind the position `after`, by default those to come, for ever.
 
         Who keeps the `position` of the last one goes on behind it later, at any node. Raises `Refused` for a gap.
         """
@@ -167,7 +167,7 @@ class Events:
     async def _read(
         self, after: str | None, wait: Span, filters: Mapping[str, object], scope: Scope = EVERYTHING
     ) -> FoundEvents:
-        """Those of jobs within a scope, as these were a few seconds ago: many may listen."""
+        """Return events of jobs in scope, as these were a few seconds ago: many may listen."""
         found = await self._look(EventKind.RUNS, after, wait, filters, scope, of_audit=False)
         told = [Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, Ended)]
         return FoundEvents(events=told, after=found.after, gap=found.gap, over=found.over)
@@ -234,7 +234,7 @@ class Events:
         return await look(strands, positions, seconds, MOST_PAGES)
 
     def _is_seen(self, change: Changed, scope: Scope) -> bool:
-        """Whether who knows of these jobs and queues alone may know of the change."""
+        """Return whether a caller with this scope may see the change."""
         if scope.is_everything:
             return True
         if change.job_id is None:
@@ -244,7 +244,7 @@ class Events:
 
 
 def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops) -> Events:
-    """The events of a store: ends of runs, and changes."""
+    """Return the events of a store: ends of runs, and changes."""
     return Events(
         Feed(store, clock, random, now=now, job_of=job_of, stops=stops),
         Feed(Trail(store), clock, random, now=now, job_of=job_of, stops=stops),
@@ -252,7 +252,7 @@ def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_
 
 
 async def _has_traits(change: Changed, wanted: EventSearch, job_of: JobOf) -> bool:
-    """Whether its job, as it is now, is as it is wanted."""
+    """Return whether the event's job, as it is now, has the wanted traits."""
     if not wanted.asks_for_jobs:
         return True
     if change.job_id is None:
@@ -269,7 +269,7 @@ _EVERYBODYS = ("calendar", "semaphore", "node")
 
 
 def _positions(after: str, now: Moment, *, runs: bool, changes: bool) -> list[Position]:
-    """Where to begin in each of those that are read."""
+    """Return the positions at which to begin in each strand."""
     first, second = both_of(after, now)
     if not runs and BETWEEN not in after:
         return [first]
@@ -297,7 +297,7 @@ def _check_goes_on(found: FoundEvents | FoundTold) -> None:
 
 
 def _search(filters: Mapping[str, object]) -> EventSearch:
-    """Raises `InvalidInput`."""
+    """Check the arguments. Raises `InvalidInput`."""
     for name in filters.keys() - Filters.__annotations__.keys():
         allowed = ", ".join(Filters.__annotations__)
         raise InvalidInput(f"{name}: there is no such filter", field=name, value=filters[name], allowed=allowed)
@@ -305,7 +305,7 @@ def _search(filters: Mapping[str, object]) -> EventSearch:
 
 
 def gone(after: str | None) -> Refused:
-    """The answer to who was away for too long."""
+    """Return the answer to who was away for too long."""
     return Refused(
         f"after: events behind {after!r} are not kept any more",
         field="after",
@@ -323,7 +323,7 @@ def _is_wanted(run: Ended, wanted: EventSearch) -> bool:
 
 
 def _is_of(change: Changed, wanted: EventSearch) -> bool:
-    """Whether it concerns the job that is wanted, where one is."""
+    """Return whether it concerns the wanted job, if one is wanted."""
     if wanted.job_id is None and wanted.job_prefix is None:
         return True
     job_id = change.job_id

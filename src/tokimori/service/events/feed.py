@@ -62,7 +62,7 @@ class Found(Protocol[Told_co]):
 
 
 class Source(Protocol[Told_co]):
-    """Where a feed reads: ends of runs, as `Endings` has them, or changes."""
+    """Source of a feed: ends of runs, as `Endings` has them, or changes."""
 
     async def ended_since(self, place: Place, limit: int) -> Found[Told_co]:
         """See `Endings`."""
@@ -107,7 +107,7 @@ class Feed(Generic[Told]):
 
     @property
     def end(self) -> int:
-        """The number of the next end that will be told of."""
+        """Return the number of the next end that will be told of."""
         return self._first + len(self._kept)
 
     @property
@@ -117,11 +117,11 @@ class Feed(Generic[Told]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is told of anything any more."""
+        """Return whether the feed has ended."""
         return self._stops()
 
     def is_end(self, position: Position) -> bool:
-        """Whether nothing is known that lies behind the position."""
+        """Return whether nothing is known behind the position."""
         return position.feed == self._id and position.number == self.end
 
     async def begin(self) -> None:
@@ -137,7 +137,7 @@ class Feed(Generic[Told]):
                 await self._look()
 
     async def page(self, position: Position) -> Page[Told]:
-        """The next events behind the position; none: there are none yet. Raises `StoreError`."""
+        """Return the next events behind the position; none: there are none yet. Raises `StoreError`."""
         if position.feed != self._id and position.written > self._reached + JUMP:  # the clock was set back since
             position = Position(written=self._reached)
         number = self._number_of(position)
@@ -149,7 +149,9 @@ class Feed(Generic[Told]):
         return Page(found=found, position=Position(written=reached, feed=self._id, number=number))
 
     def _number_of(self, position: Position) -> int | None:
-        """The number of the first kept end that may be unknown there; None: others, which are not kept, may be, too."""
+        """Return the number of the first kept end that may be unknown there; None: others, which are not kept, may be,
+        too.
+        """
         if position.feed == self._id and self._first <= position.number <= self.end:
             return position.number
         if position.place.written <= self._since:
@@ -264,7 +266,7 @@ class Feed(Generic[Told]):
             self._first += KEPT
 
     async def job(self, job_id: str) -> Job:
-        """The job as it was a few seconds ago. Raises `NotFound` where there is none, and `StoreError`.
+        """Return the job as it was a few seconds ago. Raises `NotFound` where there is none, and `StoreError`.
 
         All who listen are woken together: one of them asks, and the others wait for the same answer.
         """

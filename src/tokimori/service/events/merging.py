@@ -23,7 +23,7 @@ class Strand(Struct, frozen=True):
 
 
 class Looked(NamedTuple):
-    """What there is to tell, each with the position behind it, and where to go on. See `FoundEvents`."""
+    """Found events, each with the position behind it, and where to go on. See `FoundEvents`."""
 
     told: Sequence[tuple[Ended | Changed, str]]
     after: str
@@ -32,7 +32,7 @@ class Looked(NamedTuple):
 
 
 class _Next(NamedTuple):
-    """What a strand (by its number) tells, and the position behind it."""
+    """Next event of a strand (by its number), and the position behind it."""
 
     item: Any
     strand: int
@@ -40,7 +40,7 @@ class _Next(NamedTuple):
 
 
 async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds: float, most: int) -> Looked:
-    """The events behind these positions, one of each strand; it waits for the first so many seconds.
+    """Return the events behind these positions, one of each strand; it waits for the first so many seconds.
 
     `most`: so many pages are looked through, where nobody wants what they have.
     """
@@ -67,7 +67,9 @@ async def look(strands: Sequence[Strand], positions: Sequence[Position], seconds
 
 
 def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[Page[Any]]:
-    """The pages as far as those of the others reach that have more: what lies behind waits until they are there."""
+    """Return the pages as far as those of the others reach that have more: what lies behind waits until they are
+    there.
+    """
     pairs = zip(strands, read, strict=True)
     reach = [None if strand.feed.is_end(page.position) else _reach(page) for strand, page in pairs]
     others = [[end for at, end in enumerate(reach) if at != number and end is not None] for number in range(len(read))]
@@ -75,7 +77,7 @@ def _in_step(strands: Sequence[Strand], read: Sequence[Page[Any]]) -> Sequence[P
 
 
 def _reach(page: Page[Any]) -> Moment:
-    """What was written last may be told before others: it appeared before them."""
+    """Return how far the page reaches. What was written last may come before others, as it appeared before them."""
     moments: list[Moment] = [page.position.written, *(each.written for each in page.found)]
     return max(moments)
 
@@ -88,7 +90,7 @@ def _as_far_as(page: Page[Any], moment: Moment) -> Page[Any]:
 
 
 def _in_order(read: Sequence[Page[Any]], positions: Sequence[Position]) -> Sequence[tuple[_Next, str]]:
-    """What comes first is first, and each strand stays in its own order. The position behind each is that of all."""
+    """Return events in order, each strand in its own, with the common position behind each."""
     if len(read) == 1:  # mostly: it has its order
         (page,) = read
         ends = behind_each(page.found, page.position)

@@ -1,4 +1,4 @@
-"""Where somebody is in the order of events, as a text that every node understands. Pure."""
+"""Position in the order of events, as a text that every node understands. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Position(Struct, frozen=True, kw_only=True):
     tie: str | None = None
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         if self.feed is not None:
             return f"{self.written}.{self.feed}.{self.number}"
         return f"{self.written}" if self.tie is None else f"{self.written}~{self.tie}"
@@ -46,7 +46,7 @@ class Position(Struct, frozen=True, kw_only=True):
 
 
 def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
-    """The position behind each event of a page that ends there."""
+    """Return the position behind each event of a page that ends there."""
     if end.feed is None:
         return [Position(written=each.written) for each in page]
     first = end.number - len(page) + 1
@@ -54,7 +54,7 @@ def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
 
 
 def before(page: Sequence[Written], number: int, end: Position) -> Position:
-    """The position before the event of this number (from 0) of a page that ends there."""
+    """Return the position before the event of this number (from 0) of a page that ends there."""
     written = page[number].written
     if end.feed is None:
         return position_from(written)
@@ -62,7 +62,7 @@ def before(page: Sequence[Written], number: int, end: Position) -> Position:
 
 
 def both_of(text: object, now: Moment) -> tuple[Position, Position]:
-    """The positions among ends and among changes in a text of `text_of`, or behind the moment of a single one.
+    """Return the positions among ends and among changes in a text of `text_of`, or behind the moment of a single one.
 
     Raises `InvalidInput`.
     """
@@ -74,7 +74,7 @@ def both_of(text: object, now: Moment) -> tuple[Position, Position]:
 
 
 def text_of(positions: Sequence[Position]) -> str:
-    """The positions of one or two feeds as one text."""
+    """Return the positions of one or two feeds as one text."""
     return BETWEEN.join(map(str, positions))
 
 
@@ -84,12 +84,12 @@ def position_from(moment: Moment) -> Position:
 
 
 def position_at(place: Place) -> Position:
-    """The exact place."""
+    """Return the exact place."""
     return Position(written=place.written, tie=place.tie)
 
 
 def position_of(text: object, now: Moment, *, field: str = "after") -> Position:
-    """The position in the text. Raises `InvalidInput`, also for a moment that is over a week to come.
+    """Return the position in the text. Raises `InvalidInput`, also for a moment that is over a week to come.
 
     What was said may lie ahead: the store's clock was set back since, and who follows goes on.
     """

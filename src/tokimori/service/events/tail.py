@@ -18,11 +18,11 @@ JUMP = SECOND
 
 
 class Written(Protocol):
-    """Of which a feed tells: it has an id, and was written at a moment."""
+    """Record of a feed: it has an id and a moment of writing."""
 
     @property
     def id(self) -> str:
-        """That of no other."""
+        """Return the unique id."""
         ...
 
     @property
@@ -36,7 +36,7 @@ Told_co = TypeVar("Told_co", bound=Written, covariant=True)
 
 
 class Tail(Generic[Told]):
-    """What was told of from the place `final` on, before which nothing can appear any more."""
+    """Records reported since the place `final`, before which nothing can appear any more."""
 
     def __init__(self, start: Moment) -> None:
         self.final = Place(start)
@@ -45,7 +45,7 @@ class Tail(Generic[Told]):
         self._newest: deque[Moment] = deque(maxlen=NEAR)
 
     def look(self, now: Moment) -> bool:
-        """A look begins at this time of the store; False: it was set back, so what is written now lies before."""
+        """Begin a look at this time of the store; False: it was set back, so what is written now lies before."""
         if now < self._now - JUMP:
             return False
         self._now = max(self._now, now)
@@ -64,7 +64,7 @@ class Tail(Generic[Told]):
         return Moment(self._now - LATEST)
 
     def fresh(self, found: Iterable[Told]) -> list[Told]:
-        """Those of the ends that were not told of; from now on they were."""
+        """Return the ends that were not reported yet; from now on they count as reported."""
         fresh = [each for each in found if each.id not in self._told]
         for each in fresh:
             self._told[each.id] = each.written
@@ -72,12 +72,12 @@ class Tail(Generic[Told]):
         return fresh
 
     def settle(self, place: Place) -> None:
-        """All before the place was read for the last time: what was told of there is forgotten."""
+        """Forget what was reported before the place, which was read for the last time."""
         self.final = max(self.final, place)
         while self._told and next(iter(self._told.values())) < self.final.written:
             self._told.popitem(last=False)
 
     @property
     def size(self) -> int:
-        """How many ends are known as told of."""
+        """Return how many ends count as reported."""
         return len(self._told)

@@ -36,7 +36,7 @@ class Trail:
         self._span = FIRST_SPAN
 
     async def ended_since(self, place: Place, limit: int) -> Changes:
-        """The first changes that were written at this moment or later: some of them at least, if there are any.
+        """Return the first changes that were written at this moment or later: some of them at least, if there are any.
 
         More than `limit` are of one moment, or of an entry that an older version wrote. One that a slow writer has
         written may appear before others that were read.
@@ -47,7 +47,7 @@ class Trail:
         return await _told(newest, None, limit)
 
     async def _newest(self, place: Place, limit: int) -> Sequence[Document] | None:
-        """All from there on; None: they are more than can be read at once."""
+        """Return all from there on; None: they are more than can be read at once."""
         for most in (min(FEW, limit), min(MOST, limit)):
             page = await self._store.list_documents(KIND, limit=most)
             if _is_all(page, place, most):
@@ -55,7 +55,7 @@ class Trail:
         return None
 
     async def _in_spans(self, place: Place, limit: int) -> Changes:
-        """Those of a span in which there are some, and not too many: it is halved, and doubled, until it is so."""
+        """Return changes of a span with some, but not too many: it is halved and doubled until that is so."""
         begin, span, most = place.written, self._span, min(limit, MOST)
         newest = written_at((await self._store.list_documents(KIND, limit=1))[0].name)
         while True:
@@ -81,7 +81,7 @@ class Trail:
 
 
 def _is_all(page: Sequence[Document], place: Place, most: int) -> bool:
-    """Whether nothing that was written since then lies behind the page."""
+    """Return whether nothing that was written since then lies behind the page."""
     return len(page) < most or written_at(page[-1].name) < place.written
 
 

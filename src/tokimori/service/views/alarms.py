@@ -8,7 +8,7 @@ from tokimori.service.views.stamps import stamp
 
 
 class AlarmView(Struct, frozen=True, kw_only=True):
-    """That something should have ended well: `overdue`, or `failed` where somebody elsewhere has reported a failure.
+    """Alarm: `overdue`, or `failed` if somebody elsewhere has reported a failure.
 
     `name` is the id of a job (`of_job`), or that of what runs elsewhere. `within` is in seconds.
     """
@@ -25,7 +25,7 @@ class AlarmView(Struct, frozen=True, kw_only=True):
 
 
 class ExpectationView(Struct, frozen=True, kw_only=True):
-    """What is expected: a good end within so many seconds after the last one, or after `since` if that is later.
+    """Expectation of a good end within so many seconds after the last one, or after `since` if that is later.
 
     `started`, `failed` and `log` are what was reported last. What a job is expected to do its definition says.
     """
@@ -43,7 +43,7 @@ class ExpectationView(Struct, frozen=True, kw_only=True):
 
 
 def alarm_view(alarm: Alarm) -> AlarmView:
-    """The alarm as JSON shows it."""
+    """Return the alarm as JSON shows it."""
     return AlarmView(
         kind=alarm.kind.value,
         name=alarm.name,
@@ -58,7 +58,7 @@ def alarm_view(alarm: Alarm) -> AlarmView:
 
 
 def expectation_view(known: Expectation) -> ExpectationView:
-    """The expectation as JSON shows it."""
+    """Return the expectation as JSON shows it."""
     return ExpectationView(
         name=known.name,
         of_job=known.of_job,
@@ -74,7 +74,7 @@ def expectation_view(known: Expectation) -> ExpectationView:
 
 
 def sentence(alarm: Alarm) -> str:
-    """What is wrong, in words, without a full stop."""
+    """Return what is wrong, in words, without a full stop."""
     what = f"job {alarm.name}" if alarm.of_job else alarm.name
     if alarm.kind is AlarmKind.FAILED:
         return f"{what} has reported a failure{_last(alarm.last_good, ', and it last ended well at ')}"

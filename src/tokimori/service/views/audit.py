@@ -21,7 +21,7 @@ class EntryView(Struct, frozen=True, kw_only=True):
 
 
 def entry_view(recorded: Recorded) -> EntryView:
-    """The entry as JSON shows it."""
+    """Return the entry as JSON shows it."""
     entry = recorded.entry
     return EntryView(
         id=recorded.id,

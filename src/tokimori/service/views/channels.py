@@ -38,7 +38,7 @@ class SubscriberView(Struct, frozen=True, kw_only=True):
 
 
 def message_view(message: Message) -> MessageView:
-    """The message as JSON shows it."""
+    """Return the message as JSON shows it."""
     return MessageView(
         topic=message.topic,
         number=message.number,
@@ -50,5 +50,5 @@ def message_view(message: Message) -> MessageView:
 
 
 def messages_view(found: FoundMessages) -> MessagesView:
-    """The page as JSON shows it."""
+    """Return the page as JSON shows it."""
     return MessagesView(messages=[message_view(each) for each in found.messages], after=found.after, gap=found.gap)

@@ -1,4 +1,4 @@
-"""What workers have in hand, as JSON."""
+"""Runs of workers as JSON."""
 
 from msgspec import Struct
 
@@ -27,14 +27,14 @@ class ClaimView(Struct, frozen=True, kw_only=True):
 
 
 class ToldView(Struct, frozen=True, kw_only=True):
-    """What became of a run by its worker's word."""
+    """State of a run after its worker's word."""
 
     run_id: str
     state: str
 
 
 def claim_view(run: ClaimedRun) -> ClaimView:
-    """The run as JSON shows it."""
+    """Return the run as JSON shows it."""
     return ClaimView(
         run_id=run.run_id,
         token=run.token,
@@ -53,5 +53,5 @@ def claim_view(run: ClaimedRun) -> ClaimView:
 
 
 def told_view(run_id: str, state: RunState) -> ToldView:
-    """What became of the run as JSON shows it."""
+    """Return the state of the run as JSON shows it."""
     return ToldView(run_id=run_id, state=state.value)

@@ -37,12 +37,14 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 def problem_of(error: Fault, status: int) -> Problem:
-    """The error as HTTP tells it under this status."""
+    """Return the error as HTTP tells it under this status."""
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=error.message, error=error)
 
 
 def error_view(error: TokimoriError) -> ErrorView:
-    """The error as JSON shows it; a value that JSON can't express is shown as text, and of a long one the beginning."""
+    """Return the error as JSON shows it; a value that JSON can't express is shown as text, and of a long one the
+    beginning.
+    """
     value = error.value if isinstance(error.value, str | int | float | bool | None) else str(error.value)
     if isinstance(value, str) and len(value) > MOST_VALUE:
         value = f"{value[:MOST_VALUE]}…"

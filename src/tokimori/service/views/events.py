@@ -14,7 +14,7 @@ from tokimori.service.views.stamps import stamp
 
 
 class EventView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="run"):
-    """What happened to a run of a job. No other event has this `id`; `position` is where to go on behind it.
+    """Event of a run. Its `id` is unique; `position` is where to go on behind it.
 
     `told` is when the store was told of it; the run itself has `ended` before that. `asked_by` is `schedule`,
     `backfill`, `parent` or `request`.
@@ -40,7 +40,7 @@ class EventView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="run"):
 
 
 class ChangeView(Struct, frozen=True, kw_only=True, tag_field="kind", tag="change"):
-    """What was changed: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
+    """Event of a change: `what` (such as `job`, `task`, `expectation`, `queue`, `node`), which one, when, and by whom.
 
     `id`, `position` and `told` are as in other events. `entry` is the id of what the audit log says of it. `fields` are
     those of a job's definition that are others now. `job_id`: the job that it concerns, if it is one.
@@ -73,7 +73,7 @@ class EventsView(Struct, frozen=True, kw_only=True):
 
 
 def event_view(event: Event | Told) -> EventView | ChangeView:
-    """The event as JSON shows it."""
+    """Return the event as JSON shows it."""
     if isinstance(event, Told) and event.change is not None:
         return _change_view(event, event.change)
     run = cast(Ended, event.run)
@@ -116,5 +116,5 @@ def _change_view(event: Told, change: Changed) -> ChangeView:
 
 
 def events_view(found: FoundEvents | FoundTold, views: Sequence[EventView | ChangeView]) -> EventsView:
-    """The page as JSON shows it."""
+    """Return the page as JSON shows it."""
     return EventsView(events=views, after=found.after, gap=found.gap, over=found.over)

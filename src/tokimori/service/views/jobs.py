@@ -78,7 +78,7 @@ class SkipView(Struct, frozen=True, kw_only=True):
 
 
 class CountView(Struct, frozen=True, kw_only=True):
-    """How many runs of a job had this outcome on a day (UTC), or how many skips; `pruned`: how many rows are gone.
+    """Number of a job's runs with this outcome on a day (UTC), or of skips; `pruned`: how many rows are gone.
 
     `more`: the job has more rows than are counted, so that there may be more.
     """
@@ -100,7 +100,7 @@ def job_view(
     last_runs: Sequence[Run] | None = None,
     why: Why | None = None,
 ) -> JobView:
-    """The job as JSON shows it."""
+    """Return the job as JSON shows it."""
     definition = job.definition
     fields = dict(zip(_TERMS, _terms_of(definition), strict=True)) | {"retry": _retry_view(definition.retry)}
     return JobView(
@@ -134,20 +134,20 @@ def _retry_view(retry: Retry) -> RetryView:
 
 
 def edge_view(edge: Edge) -> EdgeView:
-    """The edge as JSON shows it."""
+    """Return the edge as JSON shows it."""
     return EdgeView(
         parent=edge.parent, child=edge.child, on=edge.on.value, joins=edge.joins, declared_by=edge.declared_by
     )
 
 
 def skip_view(skip: Skip) -> SkipView:
-    """The skip as JSON shows it."""
+    """Return the skip as JSON shows it."""
     return SkipView(
         first=format_moment(skip.first), last=format_moment(skip.last), count=skip.count, reason=skip.reason.value
     )
 
 
 def count_view(count: DailyCount) -> CountView:
-    """The count as JSON shows it."""
+    """Return the count as JSON shows it."""
     day = to_datetime(count.day).date().isoformat()
     return CountView(day=day, outcome=count.outcome, count=count.count, pruned=count.pruned, more=count.more)

@@ -32,7 +32,7 @@ class LedgerView(Struct, frozen=True, kw_only=True):
 
 
 class VerifiedView(Struct, frozen=True, kw_only=True):
-    """How many occurrences became what (`fates`), how many do not fit (`wrong`), and the first lines of those."""
+    """Number of occurrences by fate (`fates`), of those that do not fit (`wrong`), and the first lines of these."""
 
     job_id: str
     wrong: int
@@ -42,7 +42,7 @@ class VerifiedView(Struct, frozen=True, kw_only=True):
 
 
 def line_view(line: Line) -> LineView:
-    """The line as JSON shows it."""
+    """Return the line as JSON shows it."""
     return LineView(
         first=format_moment(line.first),
         last=format_moment(line.last),
@@ -56,12 +56,12 @@ def line_view(line: Line) -> LineView:
 
 
 def ledger_view(page: LedgerPage) -> LedgerView:
-    """The page as JSON shows it."""
+    """Return the page as JSON shows it."""
     return LedgerView(lines=tuple(map(line_view, page.lines)), next=stamp(page.next))
 
 
 def verified_view(verified: Verified) -> VerifiedView:
-    """The result as JSON shows it."""
+    """Return the result as JSON shows it."""
     return VerifiedView(
         job_id=verified.job_id,
         wrong=verified.wrong,

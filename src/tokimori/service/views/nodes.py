@@ -29,7 +29,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
 
 
 def node_view(node: NodeRecord) -> NodeView:
-    """The node as JSON shows it."""
+    """Return the node as JSON shows it."""
     return NodeView(
         id=node.id,
         kind="program" if node.is_program else "node",

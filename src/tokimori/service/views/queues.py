@@ -25,10 +25,10 @@ class QueueView(Struct, frozen=True, kw_only=True):
 
 
 def pause_view(pause: Pause) -> PauseView:
-    """The pause as JSON shows it."""
+    """Return the pause as JSON shows it."""
     return PauseView(queue=pause.queue, since=format_moment(pause.since), reason=pause.reason, by=pause.by)
 
 
 def queue_view(queue: Queue) -> QueueView:
-    """The queue as JSON shows it."""
+    """Return the queue as JSON shows it."""
     return QueueView(name=queue.name, jobs=queue.jobs, pauses=tuple(map(pause_view, queue.pauses)))

@@ -32,7 +32,7 @@ class AttemptView(Struct, frozen=True, kw_only=True):
 
 
 class ProgressView(Struct, frozen=True, kw_only=True):
-    """How far an attempt is, as it told last: a fraction from 0 to 1, and a text."""
+    """Progress of an attempt, as it reported last: a fraction from 0 to 1, and a text."""
 
     fraction: float
     text: str | None
@@ -125,7 +125,7 @@ def run_view(
     *,
     became: Became | None = None,
 ) -> RunView:
-    """The run as JSON shows it."""
+    """Return the run as JSON shows it."""
     return RunView(
         id=run.id,
         job_id=run.job_id,
@@ -169,14 +169,14 @@ def _progress_view(run: Run) -> ProgressView | None:
 
 
 def run_details_view(details: RunDetails, why: Why | None = None) -> RunView:
-    """The run with its attempts as JSON shows them, and what keeps it from starting."""
+    """Return the run with its attempts as JSON shows them, and what keeps it from starting."""
     view, reasons = run_view(details.run, details.attempts), () if why is None else why.reasons
     left_out = details.attempts_left_out or UNSET
     return replace(view, job_deleted=details.is_job_deleted, why=reasons, attempts_left_out=left_out)
 
 
 def attempt_view(details: AttemptDetails) -> AttemptView:
-    """The attempt as JSON shows it."""
+    """Return the attempt as JSON shows it."""
     attempt = details.attempt
     return AttemptView(
         number=attempt.number,
@@ -193,7 +193,7 @@ def attempt_view(details: AttemptDetails) -> AttemptView:
 
 
 def backfill_view(backfill: Backfill) -> BackfillView:
-    """The backfill as JSON shows it."""
+    """Return the backfill as JSON shows it."""
     return BackfillView(
         job_id=backfill.job.id,
         first=format_moment(backfill.first),
@@ -214,7 +214,7 @@ def backfill_view(backfill: Backfill) -> BackfillView:
 
 
 def output_view(output: Output) -> OutputView:
-    """The output as JSON shows it; bytes that are not UTF-8 are replaced."""
+    """Return the output as JSON shows it; bytes that are not UTF-8 are replaced."""
     return OutputView(
         run_id=output.run_id,
         attempt=output.attempt,

@@ -37,7 +37,7 @@ class CalendarView(Calendar, frozen=True, kw_only=True, omit_defaults=False):
 
 
 def explanation_view(explanation: Explanation) -> ExplanationView:
-    """The explanation as JSON shows it."""
+    """Return the explanation as JSON shows it."""
     return ExplanationView(
         schedule=explanation.text,
         time_zone=explanation.time_zone,
@@ -48,11 +48,11 @@ def explanation_view(explanation: Explanation) -> ExplanationView:
 
 
 def moment_view(moment: Moment, time_zone: str) -> MomentView:
-    """The moment as JSON shows it, on the clocks of the zone."""
+    """Return the moment as JSON shows it, on the clocks of the zone."""
     local = on_clocks(time_zone, moment)
     return MomentView(time=format_moment(moment), local=local.isoformat(), zone=local.tzname() or time_zone)
 
 
 def calendar_view(calendar: Calendar, jobs: Sequence[JobId] | None = None) -> CalendarView:
-    """The calendar as JSON shows it."""
+    """Return the calendar as JSON shows it."""
     return CalendarView(**asdict(calendar), jobs=UNSET if jobs is None else tuple(jobs))

@@ -16,5 +16,5 @@ class SecretView(Struct, frozen=True, kw_only=True):
 
 
 def secret_view(secret: Secret) -> SecretView:
-    """The secret as JSON shows it."""
+    """Return the secret as JSON shows it."""
     return SecretView(name=secret.name, jobs=secret.jobs, set_at=format_moment(secret.at), by=secret.by)

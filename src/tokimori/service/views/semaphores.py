@@ -29,7 +29,7 @@ class SemaphoreView(Struct, frozen=True, kw_only=True):
 
 
 def semaphore_view(details: SemaphoreDetails) -> SemaphoreView:
-    """The semaphore as JSON shows it."""
+    """Return the semaphore as JSON shows it."""
     return SemaphoreView(
         name=details.name,
         limit=details.limit,

@@ -4,5 +4,5 @@ from tokimori.clock import Moment, format_moment
 
 
 def stamp(moment: Moment | None) -> str | None:
-    """The moment as an RFC 3339 text in UTC."""
+    """Return the moment as an RFC 3339 text in UTC."""
     return None if moment is None else format_moment(moment)

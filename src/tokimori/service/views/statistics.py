@@ -7,7 +7,7 @@ from tokimori.model.statistics import Quantiles, Statistics
 
 
 class DayView(Struct, frozen=True, kw_only=True):
-    """How many runs ended so on one day (UTC), and how many occurrences were skipped."""
+    """Number of runs by end on one day (UTC), and of skipped occurrences."""
 
     day: str
     succeeded: int
@@ -17,7 +17,7 @@ class DayView(Struct, frozen=True, kw_only=True):
 
 
 class StatisticsView(Struct, frozen=True, kw_only=True):
-    """How a job has done. `duration` and `lateness` are seconds of its newest `measured` ended runs, as `by_hour` is.
+    """Statistics of a job. `duration` and `lateness` are seconds of its newest `measured` ended runs, as `by_hour` is.
 
     `by_hour`: how many of them started in each hour on the clocks of the job's zone. `by_day`: the newest 30 days on
     which anything happened. `more`: the job has more rows than are counted.
@@ -35,7 +35,7 @@ class StatisticsView(Struct, frozen=True, kw_only=True):
 
 
 def statistics_view(found: Statistics) -> StatisticsView:
-    """The statistics as JSON shows them."""
+    """Return the statistics as JSON shows them."""
     days = [
         DayView(
             day=to_datetime(day.day).date().isoformat(),

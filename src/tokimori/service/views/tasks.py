@@ -54,7 +54,7 @@ class LogLineView(Struct, frozen=True, kw_only=True):
 
 
 def build_view(build: BuildRecord) -> BuildView:
-    """The build as JSON shows it."""
+    """Return the build as JSON shows it."""
     return BuildView(
         digest=build.digest,
         size=build.size,
@@ -67,7 +67,7 @@ def build_view(build: BuildRecord) -> BuildView:
 
 
 def task_view(details: TaskDetails) -> TaskView:
-    """The task as JSON shows it in lists."""
+    """Return the task as JSON shows it in lists."""
     record, job = details.record, details.job
     return TaskView(
         name=record.name, id=record.id, build=record.build.digest, job=None if job is None else job_view(job)
@@ -75,7 +75,7 @@ def task_view(details: TaskDetails) -> TaskView:
 
 
 def task_state_view(state: TaskState) -> TaskStateView:
-    """The task as JSON shows it by itself."""
+    """Return the task as JSON shows it by itself."""
     shown = task_view(state.details)
     runs = [None if run is None else run_view(run) for run in (state.running, state.waiting, state.ended)]
     return TaskStateView(
@@ -92,5 +92,5 @@ def task_state_view(state: TaskState) -> TaskStateView:
 
 
 def log_line_view(line: LogLine) -> LogLineView:
-    """The line as JSON shows it."""
+    """Return the line as JSON shows it."""
     return LogLineView(at=format_moment(line.at), level=line.level, message=line.message, run_id=line.run_id)

@@ -28,7 +28,7 @@ class NewTokenView(Struct, frozen=True, kw_only=True):
 
 
 def token_view(token: AccessToken) -> TokenView:
-    """The token as JSON shows it."""
+    """Return the token as JSON shows it."""
     return TokenView(
         name=token.name,
         role=token.role,
@@ -41,5 +41,5 @@ def token_view(token: AccessToken) -> TokenView:
 
 
 def new_token_view(made: NewToken) -> NewTokenView:
-    """The new token as JSON shows it, once."""
+    """Return the new token as JSON shows it, once."""
     return NewTokenView(token=token_view(made.token), text=made.text)

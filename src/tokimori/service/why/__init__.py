@@ -1,1 +1,1 @@
-"""Why something does not start: the same answer at all doors, from one reading of the store (docs/why.md)."""
+"""Reasons why something does not start: the same at all doors, from one reading of the store (docs/why.md)."""

@@ -1,4 +1,4 @@
-"""Why a job does not start. Pure."""
+"""Reasons why a job does not start. Pure."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from tokimori.service.why.stops import nobody_takes, standing, too_heavy, unread
 
 
 def why_job(reading: Reading, job: Job) -> Why:
-    """What holds the job, and the first of its runs that has not started (`reading.run`)."""
+    """Return what holds the job, and the first of its runs that has not started (`reading.run`)."""
     return Why(job_id=job.id, state=job.state.value, reasons=tuple(dict.fromkeys(_of_job(reading, job))))
 
 
@@ -80,7 +80,7 @@ def _skipped(reading: Reading, job: Job) -> Iterator[Reason]:
 
 
 def _of_schedule(reading: Reading, job: Job) -> Iterator[Reason]:
-    """When it runs by itself, and why not before."""
+    """Yield when it runs by itself, and why not before."""
     definition, now, zone = job.definition, reading.now, job.definition.time_zone
     trigger, update = f"`tokimori job trigger {job.id}` runs it now", f"`tokimori job update {job.id}"
     if definition.parents:
@@ -116,7 +116,7 @@ def _of_schedule(reading: Reading, job: Job) -> Iterator[Reason]:
 
 
 def _days_off(job: Job, schedule: Schedule, now: Moment) -> Iterator[Reason]:
-    """The occurrence before now, or else the next one, where it falls on a day off."""
+    """Yield the occurrence before now, or else the next one, where it falls on a day off."""
     if job.days_off is None:
         return
     base = schedule_of(job.definition, job.anchor, job.id)
@@ -131,7 +131,7 @@ def _days_off(job: Job, schedule: Schedule, now: Moment) -> Iterator[Reason]:
 
 
 def overdue(alarm: Alarm, zone: str) -> Reason:
-    """That no run of a job has ended well in time."""
+    """Return the reason that no run of a job has ended well in time."""
     by, good = clock_text(alarm.expected_by, zone), alarm.last_good
     last = "no run has ended well" if good is None else f"the last good end was at {clock_text(good, zone)}"
     text = f"it is overdue: a good end was expected by {by}, and {last}"
@@ -143,7 +143,7 @@ def overdue(alarm: Alarm, zone: str) -> Reason:
 
 
 def what_is_lost(definition: Definition) -> str | None:
-    """Which occurrences become no run though the job asks for all that it misses; None where none is lost so."""
+    """Return which occurrences become no run though the job runs all that it misses; None if none is lost so."""
     skips = definition.on_overlap is Overlap.SKIP and limit_of(definition) != 0
     if definition.schedule is None or definition.misfire is not Misfire.ALL or not skips:
         return None

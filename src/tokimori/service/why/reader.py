@@ -65,7 +65,7 @@ class Reader:
         self._doubted = doubted
 
     async def of_run(self, run: Run, job: Job | None) -> Reading:
-        """What may hold the run. One that has not started is looked at closely."""
+        """Read what may hold the run. One that has not started is looked at closely."""
         now = await self._now()
         if run.state is RunState.RUNNING:
             return Reading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
@@ -74,7 +74,7 @@ class Reader:
         return await self._read(job, run, now, None)
 
     async def of_job(self, job: Job) -> Reading:
-        """What may hold the job, and the first of its newest runs that have not started."""
+        """Read what may hold the job, and the first of its newest runs that have not started."""
         due, now = await self._store.get_due(job.id), await self._now()
         reading = await self._read(job, await self._first_of(job), now, due.tail)
         return replace(reading, ahead=bool(await jobs_ahead(self._store, [job], now)))
@@ -113,7 +113,7 @@ class Reader:
         )
 
     async def _siblings(self, job_id: JobId, run: Run | None) -> Sequence[Run]:
-        """The runs of the job that run; where none does, those that are ready: one of them is the next."""
+        """Return the runs of the job that run; where none does, those that are ready: one of them is the next."""
         most = MOST_READ if run is not None and run.blocked_on == KEY_LINE else _FEW
         running = RunFilter(job_id=job_id, states=frozenset({RunState.RUNNING}), limit=most, longest=0)
         ready = RunFilter(job_id=job_id, states=frozenset({RunState.READY}), limit=most, longest=0)
@@ -124,7 +124,7 @@ class Reader:
         return found or (await self._store.list_runs(ready) if is_blocked else [])
 
     async def _running(self, run: Run | None) -> Sequence[Run]:
-        """What nodes run, where the run could be waiting for one of them to have room."""
+        """Return running runs, if the run could be waiting for a node to have room."""
         if run is None or run.state is not RunState.READY:
             return ()
         running = RunFilter(states=frozenset({RunState.RUNNING}), limit=MOST_READ, longest=0)
@@ -158,7 +158,7 @@ class Reader:
         )
 
     async def _holder(self, permit: Permit, nodes: Sequence[NodeRecord]) -> HeldBy:
-        """A run by its job, which another store may not know; a program by its process."""
+        """Return a run by its job, which another store may not know; a program by its process."""
         node = next((each for each in nodes if each.id == permit.node), None)
         host, pid = (None, None) if node is None else (node.host, node.pid)
         if permit.run_id is None:
@@ -172,5 +172,5 @@ class Reader:
 
 
 def _place(run: Run) -> tuple[bool, int, str]:
-    """Which comes first: what is due before what waits for its moment."""
+    """Return the sort key: due runs come before those that wait for their moment."""
     return run.state is RunState.WAITING, run.rank, run.id

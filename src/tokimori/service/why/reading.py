@@ -1,4 +1,4 @@
-"""What is read of the store to say why something does not start."""
+"""Reading of the store for reasons why something does not start."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ class Units(Struct, frozen=True, kw_only=True):
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """What the store said at `now` of a run, its job, and all that may hold it.
+    """State of the store at `now`: a run, its job, and all that may hold it.
 
     `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).
     `units` are semaphores by name. `tail` is the newest row of the job's ledger, where that is a skip. `doubted`: the

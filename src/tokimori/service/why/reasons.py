@@ -9,7 +9,7 @@ from tokimori.model.transitions import RunState
 
 
 class Cause(StrEnum):
-    """What may hold a run or a job."""
+    """Causes that may hold a run or a job."""
 
     PAUSED = "paused"
     PARKED = "parked"
@@ -81,7 +81,7 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class Why(Struct, frozen=True, kw_only=True):
-    """What holds a run, or (without `run_id`) a job: nothing does where there are no reasons. `state` is its state."""
+    """Reasons that hold a run, or (without `run_id`) a job; none if nothing does. `state` is its state."""
 
     job_id: JobId
     run_id: RunId | None = None
@@ -90,7 +90,7 @@ class Why(Struct, frozen=True, kw_only=True):
 
 
 def told(reason: Reason) -> str:
-    """The reason as one sentence, without a full stop."""
+    """Return the reason as one sentence, without a full stop."""
     held = _listed(reason)
     return f"{reason.text}{f', held by {held}' if held else ''}{f': {reason.mend}' if reason.mend else ''}"
 
@@ -103,7 +103,7 @@ def _listed(reason: Reason) -> str:
 
 
 def name_of(holder: HeldBy, *, with_job: bool = False) -> str:
-    """Who it is, in words."""
+    """Return the holder in words."""
     if holder.run_id is None:
         return f"pid {holder.pid} on {holder.host}"
     of_job = f" of job {holder.job_id}" if with_job and holder.job_id is not None else ""

@@ -1,4 +1,4 @@
-"""Why a run does not start, will be ended, or is not tried again. Pure."""
+"""Reasons why a run does not start, will be ended, or is not tried again. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ _ALWAYS = 1 - 2**-53
 
 
 def waits_for(run: Run, most: int | None = None) -> str | None:
-    """What a blocked run waits for, or what a ready run needs from another store, as its own row says; else None.
+    """Return what a blocked run waits for, or what a ready one needs from another store, by its own row; else None.
 
     `most` is the limit of a place, where that is known.
     """
@@ -44,7 +44,7 @@ def waits_for(run: Run, most: int | None = None) -> str | None:
 
 
 def why_run(reading: Reading, run: Run) -> Why:
-    """What holds the run."""
+    """Return what holds the run."""
     if run.state in BEFORE_START:
         reasons = list(dict.fromkeys(_before_start(reading, run)))
     elif run.state is RunState.HELD:
@@ -66,7 +66,7 @@ def _silent(reading: Reading, run: Run) -> Iterator[Reason]:
 
 
 def _draining(reading: Reading, run: Run) -> Iterator[Reason]:
-    """Whether the worker process that it runs in is to be ended, because of a run in it that does not end."""
+    """Yield the reason if the run's worker process is to be ended because of another run in it."""
     node = next((node for node in reading.nodes if node.id == run.node_id), None)
     for told in node.labels.get(DRAINING_LABEL, "").split("; ") if node is not None else ():
         pid, _, rest = told.partition(" ")
@@ -78,7 +78,7 @@ def _draining(reading: Reading, run: Run) -> Iterator[Reason]:
 
 
 def is_gone(job: Job | None, run: Run) -> bool:
-    """Whether the job of the run is gone; `job` is the one that has its id now."""
+    """Return whether the job of the run is gone; `job` is the one that has its id now."""
     return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 
 
@@ -136,13 +136,13 @@ def _in_line(reading: Reading, run: Run, job: Job) -> Iterator[Reason]:
 
 
 def holder_of(run: Run, nodes: Iterable[NodeRecord]) -> HeldBy:
-    """The run as who has what another one waits for."""
+    """Return the run as who has what another one waits for."""
     host = next((node.host for node in nodes if node.id == run.node_id), None)
     return HeldBy(run_id=run.id, job_id=run.job_id, state=run.state.value, host=host, pid=run.pid)
 
 
 def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
-    """Why units are not to be had. Where there are enough, others are before it in line."""
+    """Return why units are not free. If there are enough, others are before it in line."""
     if units.fault is not None:
         away = f"the store of the semaphore {name} does not answer: {units.fault}"
         mend = "`tokimori lock list` says so until it does; `datasource.semaphore.url` names it"
@@ -163,7 +163,7 @@ def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
 
 
 def _apart(reading: Reading, lane: Lane) -> Iterator[Reason]:
-    """A ready run whose semaphores are in another store: nodes stand in line there, and not the run."""
+    """Yield a ready run whose semaphores are in another store: nodes stand in line there, and not the run."""
     for name, weight in units_apart(lane):
         if not reading.apart:
             text = f"it waits for the semaphore {name} in another store, which this program does not know"
@@ -175,7 +175,7 @@ def _apart(reading: Reading, lane: Lane) -> Iterator[Reason]:
 
 
 def _about_to_start(reading: Reading, run: Run, job: Job) -> Reason:
-    """Nothing that the store knows of holds it but, perhaps, that all nodes have enough to do."""
+    """Return nothing that the store knows of holds it but, perhaps, that all nodes have enough to do."""
     if run.state is RunState.WAITING:
         return doubted(reading) or unfired(reading, run.due, job)
     lane = run.lane or lane_of(job.definition)
@@ -204,7 +204,7 @@ def _hosts(nodes: Sequence[NodeRecord]) -> str:
 
 
 def doubted(reading: Reading) -> Reason | None:
-    """That the node which was asked does not trust its clock."""
+    """Return the reason that the node which was asked does not trust its clock."""
     if not reading.doubted:
         return None
     text = "this node's clock and the store's disagree by over 5 s, and nothing is decided until they agree"
@@ -212,7 +212,7 @@ def doubted(reading: Reading) -> Reason | None:
 
 
 def unfired(reading: Reading, due: Moment, job: Job) -> Reason:
-    """What was due is still to be decided."""
+    """Return the reason that what was due is still to be decided."""
     there = [node for node in reading.nodes if node.runs_jobs]
     since = clock_text(due, job.definition.time_zone)
     text = f"it has been due since {since}" + (f", and {_hosts(there)} has still to decide it" if there else "")
@@ -220,7 +220,7 @@ def unfired(reading: Reading, due: Moment, job: Job) -> Reason:
 
 
 def _ended(reading: Reading, run: Run) -> list[Reason]:
-    """Why a run that failed is not tried again, or how one ended that never will."""
+    """Return why a run that failed is not tried again, or how one ended that never will."""
     job, again = reading.job, f"`tokimori job trigger {run.job_id}` asks for another run"
     said = f": {run.error}" if run.error else ""
     if run.state is not RunState.FAILED or run.ended is None:

@@ -1,4 +1,4 @@
-"""What keeps all runs of a job from starting: what somebody has said, and nodes that are missing. Pure."""
+"""Reasons that keep all runs of a job from starting: orders of people, and missing nodes. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,7 +25,7 @@ from tokimori.service.why.reasons import Cause, Reason
 
 
 def stopped(job: Job) -> Reason | None:
-    """Why nothing of a paused or parked job starts; None for others."""
+    """Return why nothing of a paused or parked job starts; None for others."""
     said = f" ({job.reason})" if job.reason else ""
     match job.state:
         case JobState.PARKED:
@@ -39,7 +39,7 @@ def stopped(job: Job) -> Reason | None:
 
 
 def queue_paused(pause: Pause) -> Reason:
-    """A pause of the queue, or of everything."""
+    """Return a pause of the queue, or of everything."""
     name = "--all" if pause.queue == EVERYTHING else pause.queue
     return Reason(cause=Cause.QUEUE_PAUSED, text=sentence(pause), mend=f"`tokimori queue resume {name}` ends that")
 
@@ -51,13 +51,13 @@ def too_heavy(name: str, weight: int, limit: int) -> Reason:
 
 
 def standing(job: Job, pauses: Iterable[Pause]) -> list[Reason]:
-    """What keeps all runs of the job from starting, as somebody has said it."""
+    """Return the orders of people that keep all runs of the job from starting."""
     stop = stopped(job)
     return [*([stop] if stop else []), *map(queue_paused, binding(job.definition.queue, tuple(pauses)))]
 
 
 def unreadable(job: Job) -> list[Reason]:
-    """That this version can't read what the job does."""
+    """Return the reason that this version can't read what the job does."""
     if isinstance(job.definition.target, Unreadable):
         text = f"the definition of job {job.id} can't be read by this version of Tokimori: {job.definition.target.why}"
         return [Reason(cause=Cause.UNREADABLE, text=text, mend="install the version that wrote it, on all nodes")]
@@ -65,7 +65,7 @@ def unreadable(job: Job) -> list[Reason]:
 
 
 def nobody_takes(lane: Lane, nodes: Iterable[NodeRecord]) -> Reason | None:
-    """What is missing to run what waits in the lane: any node, or one that has what the lane asks for."""
+    """Return what is missing to run what waits in the lane: any node, or one that has what the lane asks for."""
     there = list(nodes)
     missing, drained = _missing(lane, there), [replace(node, drained=False) for node in there if node.drained]
     if missing is None or not (able := takers(lane, drained)):
@@ -144,7 +144,7 @@ def _no_such_node(text: str, mend: str) -> Reason:
 
 
 def takers(lane: Lane, nodes: Iterable[NodeRecord]) -> list[NodeRecord]:
-    """Those of these nodes that may run what waits in the lane."""
+    """Return the nodes that may run what waits in the lane."""
     function = handler_of(lane)
     return [node for node in nodes if node.takes_runs and _can_run(function, node) and not lacking(node.labels, lane)]
 

@@ -1,4 +1,4 @@
-"""What stands between a ready run and its claim, in memory: the state of lines before it."""
+"""Admission of ready runs, in memory: the state of lines before a claim."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class MemoryLines:
 
 
 def _heads(blocked: Iterable[RunRow]) -> dict[tuple[str, Lane | None], Place]:
-    """The first of each lane of each line."""
+    """Return the first of each lane of each line."""
     heads: dict[tuple[str, Lane | None], Place] = {}
     for row in sorted(blocked, key=in_line):
         heads.setdefault((row.run.blocked_on or "", row.run.lane), _place(row))

@@ -1,4 +1,4 @@
-"""What follows the end of a run, in memory: the runs of the jobs that depend on its job."""
+"""Children of ended runs, in memory."""
 
 from collections.abc import Iterable, Iterator
 
@@ -27,7 +27,7 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
 
 
 def _joined(tables: Tables, child: Child) -> bool:
-    """Whether the child need not wait for other parents."""
+    """Return whether the child need not wait for other parents."""
     if not child.follower.edge.joins:
         return True
     tables.arrived[child.key], complete = arrive(child, tables.arrived.get(child.key))

@@ -1,4 +1,4 @@
-"""Who waits for a place or for units, and who is next when some become free, in memory."""
+"""Lines for places and units, in memory."""
 
 from collections.abc import Container, Iterable, Iterator
 from itertools import groupby, islice
@@ -34,14 +34,14 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
 
 
 def rejoin(tables: Tables, job: Job) -> None:
-    """Runs of a job in the lines of keys and semaphores are ready again: their claim finds them the line of today."""
+    """Make runs of a job in the lines of keys and semaphores ready again: their claim finds the line of today."""
     for row in tables.runs_of(job.incarnation, RunState.BLOCKED):
         if row.run.blocked_on is not None:
             _wake(tables, row)
 
 
 def names_of(job: Job | None) -> list[str]:
-    """The semaphores in this store that runs of the job want."""
+    """Return the semaphores in this store that runs of the job want."""
     return [] if job is None else [name for name, _ in units_here(job.definition)]
 
 
@@ -77,7 +77,7 @@ def _serve_key(tables: Tables, incarnation: Incarnation, key: str) -> None:
 
 
 def running_of_key(tables: Tables, incarnation: Incarnation, key: str) -> int:
-    """How many runs of the job and the key run."""
+    """Return the number of running runs of the job and the key."""
     return sum(row.run.concurrency_key == key for row in tables.runs_of(incarnation, RunState.RUNNING))
 
 
@@ -128,31 +128,31 @@ def used_units(tables: Tables, name: str) -> int:
 
 
 def runs_in_line(tables: Tables, name: str) -> list[RunRow]:
-    """The runs that wait for a semaphore, in order."""
+    """Return the runs that wait for a semaphore, in order."""
     line = line_of(name)
     return sorted((row for row in tables.live.values() if row.run.blocked_on == line), key=in_line)
 
 
 def programs_in_line(tables: Tables, name: str) -> list[Permit]:
-    """The places of programs that wait for a semaphore, in order."""
+    """Return the places of programs that wait for a semaphore, in order."""
     places = (each for each in tables.permits.values() if each.semaphore == name and each.token is None)
     return sorted(places, key=place_in_line)
 
 
 def place_of(tables: Tables, row: RunRow, name: str) -> Place:
-    """A run's place, with the units that its job wants now."""
+    """Return a run's place, with the units that its job wants now."""
     job = tables.job_of(row.run.incarnation)
     names = {} if job is None else dict(units_here(job.definition))
     return Place(row.run.rank, row.run.id, names.get(name, 1))
 
 
 def place_in_line(permit: Permit) -> Place:
-    """The place of a program that waits."""
+    """Return the place of a program that waits."""
     return Place(permit.rank, permit.id, permit.weight)
 
 
 def drop_programs(tables: Tables, node: NodeId) -> None:
-    """A node is gone, and with it what its programs hold and wait for."""
+    """Drop what the programs of a node that is gone hold and wait for."""
     theirs = [permit for permit in tables.permits.values() if permit.node == node and permit.run_id is None]
     for permit in theirs:
         del tables.permits[permit.id]

@@ -1,4 +1,4 @@
-"""Who takes part, and who is alive, in memory."""
+"""Membership and liveness of nodes, in memory."""
 
 from msgspec.structs import replace
 
@@ -79,12 +79,12 @@ def list_nodes(tables: Tables, *, limit: int = 1000) -> list[NodeRecord]:
 
 
 def owned_by(tables: Tables, node_id: NodeId) -> list[RunRow]:
-    """The running runs of a node."""
+    """Return the running runs of a node."""
     return [row for row in tables.running.values() if row.run.node_id == node_id]
 
 
 def claimed(tables: Tables, row: RunRow) -> Claimed:
-    """A run as its owner gets it."""
+    """Return a run as its owner gets it."""
     job = tables.job_of(row.run.incarnation)
     return Claimed(run=row.run, definition=None if job is None else job.definition)
 

@@ -64,7 +64,7 @@ def _taken_over_by(tables: Tables, run: Run, manner: Manner, now: Moment) -> Run
 
 
 def _newest(tables: Tables, run: Run, span: tuple[str, str]) -> RunRow | None:
-    """The newest run that shares the key, within this span of its origins."""
+    """Return the newest run that shares the key, within this span of its origins."""
     origins = [origin for life, origin in tables.origins if life == run.incarnation and span[0] <= origin < span[1]]
     return tables.row(tables.origins[run.incarnation, max(origins)]) if origins else None
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def forwarded(
     work: Callable[Concatenate[Tables, P], T],
 ) -> Callable[Concatenate["MemoryStore", P], Coroutine[Any, Any, T]]:
-    """The method that does this work on the tables of its store, after others had their turn."""
+    """Return the method that does this work on the tables of its store, after others had their turn."""
 
     @wraps(work)
     async def method(store: "MemoryStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -55,7 +55,7 @@ class MemoryStore(Guarded):
         return self
 
     def mark(self) -> None:
-        """A copy of what this store holds would be no faster."""
+        """Return None: a copy of what this store holds would be no faster."""
 
     async def close(self) -> None:
         self._watchers.clear()
@@ -116,4 +116,4 @@ class MemoryStore(Guarded):
     prune_nodes, counts = forwarded(pruning.prune_nodes), forwarded(pruning.counts)
 
     async def finish_moves(self) -> None:
-        """All runs have followed."""
+        """Do nothing: all runs have followed."""

@@ -1,4 +1,4 @@
-"""What the memory store keeps, and the moves that several of its methods share."""
+"""Tables of the memory store, and the moves that several of its methods share."""
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ class RunRow:
 
 @dataclass(slots=True)
 class OutputRow:
-    """What an attempt wrote; `settled`: it came with the attempt's end."""
+    """Output of an attempt; `settled`: it came with the attempt's end."""
 
     output: Output
     settled: bool
@@ -44,7 +44,7 @@ class OutputRow:
 
 @dataclass(slots=True)
 class SemaphoreRow:
-    """How many units there are, and how often programs were granted some."""
+    """Units of a semaphore, and how often programs were granted some."""
 
     limit: int = DEFAULT_LIMIT
     granted: int = 0
@@ -92,25 +92,25 @@ class Tables:
     """Of programs' grants of semaphores that were deleted."""
 
     def job(self, job_id: JobId) -> Job:
-        """The job. Raises `NotFound`."""
+        """Return the job. Raises `NotFound`."""
         return existing(self.jobs.get(job_id), no_job(job_id))
 
     def job_of(self, incarnation: Incarnation) -> Job | None:
-        """The job that a run belongs to; None where it is gone."""
+        """Return the job that a run belongs to; None where it is gone."""
         job_id = self.job_ids.get(incarnation)
         return None if job_id is None else self.jobs[job_id]
 
     def row(self, run_id: RunId) -> RunRow:
-        """The run, live or finished. Raises `NotFound`."""
+        """Return the run, live or finished. Raises `NotFound`."""
         return existing(self.live.get(run_id) or self.history.get(run_id), no_run(run_id))
 
     def runs_of(self, incarnation: Incarnation, *states: RunState) -> list[RunRow]:
-        """The live runs of a job in these states, next in line first."""
+        """Return the live runs of a job in these states, next in line first."""
         rows = (self.live[run_id] for run_id in self.by_job.get(incarnation, ()))
         return sorted((row for row in rows if row.run.state in states), key=in_line)
 
     def has_room(self, job: Job, coming: int) -> bool:
-        """Whether so many more runs of the job may be active."""
+        """Return whether so many more runs of the job may be active."""
         most = most_active(job.definition)
         return most is None or has_room(len(self.runs_of(job.incarnation, *ACTIVE)), coming, most)
 

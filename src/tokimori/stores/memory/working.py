@@ -98,7 +98,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
 
 
 def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
-    """A claimable job whose run failed stops, with the run's error; nothing of it is claimed until it is resolved."""
+    """Stop a claimable job whose run failed, with the run's error; nothing of it is claimed until it is resolved."""
     job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
     if row is None or job is None or job.state not in CLAIMABLE:
         return

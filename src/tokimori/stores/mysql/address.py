@@ -1,4 +1,4 @@
-"""What the URL of a MariaDB or MySQL store says: where the server is, and how to talk to it."""
+"""URL of a MariaDB or MySQL store: the server's place, and how to talk to it."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -18,9 +18,7 @@ _invalid = partial(invalid, "mariadb", ALLOWED)
 
 
 class SslMode(StrEnum):
-    """How much TLS, in the words of MySQL's own clients; without the one that falls back to plain text, which protects
-    nobody.
-    """
+    """TLS modes, in the words of MySQL's own clients, without the one that falls back to plain text."""
 
     DISABLED = "disabled"
     REQUIRED = "required"
@@ -47,7 +45,7 @@ class Address:
     namespace: Namespace = UNNAMED
 
     def tls(self) -> ssl.SSLContext | None:
-        """How to encrypt; None: not at all. Raises `StoreError` for files that can't be read."""
+        """Return the TLS context; None for none. Raises `StoreError` for files that can't be read."""
         if self.ssl_mode is SslMode.DISABLED:
             return None
         try:
@@ -66,7 +64,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """The address that a URL names. Raises `InvalidInput`."""
+    """Return the address that a URL names. Raises `InvalidInput`."""
     parts, port, settings = read(url, "MariaDB or MySQL", _SETTINGS, _invalid)
     database = unquote(parts.path.lstrip("/"))
     if not database:
@@ -93,7 +91,7 @@ def address_of(url: str) -> Address:
 
 
 def _ssl_mode(settings: dict[str, str]) -> SslMode:
-    """Who names an authority wants the server to prove who it is."""
+    """Return the TLS mode. Whoever names an authority wants the server to prove its identity."""
     usual = SslMode.VERIFY_IDENTITY if "ssl_ca" in settings else SslMode.DISABLED
     try:
         return SslMode(settings.get("ssl_mode", usual).lower())

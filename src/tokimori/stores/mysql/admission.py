@@ -1,4 +1,4 @@
-"""What stands between a ready run and its claim: the state of lines before it, and what it writes to them.
+"""Admission of ready runs: the state of lines before a claim, and what the claim writes to them.
 
 All locks are taken by SKIP LOCKED: nothing is waited for.
 """
@@ -64,7 +64,7 @@ class MysqlLines(NamedTuple):
     strays: Mapping[RunId, Lane | None] = MappingProxyType({})
 
     def candidate(self, run: Run) -> Candidate | None:
-        """The run, as it is judged. None: others hold its job or a semaphore, or this program can't read it."""
+        """Return the run, as it is judged. None: others hold its job or a semaphore, or this program can't read it."""
         gate = self.gates.get(run.incarnation)
         candidate = None if gate is None else candidate_of(run, gate.definition)
         if candidate is None or any(name not in self.semaphores for name, _ in candidate.units):
@@ -85,7 +85,7 @@ class MysqlLines(NamedTuple):
 
 
 def writes_of(admission: Admission, taken: Mapping[RunId, Run], now: Moment) -> Iterator[str]:
-    """The permits of what was taken, each run as it is after its claim, and the lines of what was refused."""
+    """Yield the permits of what was taken, each run as it is after its claim, and the lines of what was refused."""
     permits = [run_permit(taken[run_id], name, weight, now) for run_id, name, weight in admission.held]
     if permits:
         holders = sorted({run_id for run_id, *_ in admission.held})
@@ -115,7 +115,7 @@ async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]])
 def _strays(
     gates: Mapping[Incarnation, _Gate], moved: Answer, runs: Sequence[Run]
 ) -> Iterator[tuple[RunId, Lane | None]]:
-    """Those runs that have another lane than their job, and of a deleted job all."""
+    """Yield the runs that have another lane than their job, and all of a deleted job."""
     moves = {job: (forced, is_gone) for job, forced, is_gone in moved.rows}
     for run in runs:
         gate, (forced, is_gone) = gates.get(run.incarnation), moves.get(run.incarnation, (None, False))
@@ -173,7 +173,7 @@ def _keys_of(keys: Iterable[Key], running: Answer, firsts: Answer) -> dict[Key, 
 async def _open_semaphores(
     transaction: Transaction, names: Sequence[str], lanes: Sequence[Lane]
 ) -> tuple[dict[str, tuple[int, Place | None]], dict[tuple[str, Lane], Place], frozenset[str]]:
-    """What is used is counted by a statement of its own, after the locks."""
+    """Return the open semaphores. Usage is counted by a statement of its own, after the locks."""
     columns = f"name, {USED}, {_FIRST_PROGRAM}{_FIRST_OF_LANE * len(lanes)}"
     known, ours, counted = await transaction.ask(
         sql(f"SELECT name FROM tokimori_semaphores {BY_KEY} WHERE name IN (%s)", names),
@@ -192,6 +192,6 @@ async def _open_semaphores(
 
 
 def place_of(text: str) -> Place:
-    """The place of a run whose rank and id stand in this text."""
+    """Return the place of a run whose rank and id stand in this text."""
     rank, run_id = text.split(" ")
     return Place(int(rank), run_id, 1)

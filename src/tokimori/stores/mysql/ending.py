@@ -46,7 +46,7 @@ def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
 
 
 def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
-    """Those of these runs that end at once, as they have not started."""
+    """Return the runs that end at once, as they have not started."""
     return [
         replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
         for run in (run_of(row[:RUN_COLUMNS]) for row in rows)
@@ -55,7 +55,9 @@ def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
 
 
 def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
-    """The lines in which these runs stand, or may have been woken, by what their jobs want: served when they go."""
+    """Return the lines in which these runs stand, or may have been woken, by what their jobs want: served when they
+    go.
+    """
     freed = Freed()
     for row in rows:
         run = run_of(row[:RUN_COLUMNS])

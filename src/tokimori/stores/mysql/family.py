@@ -1,4 +1,4 @@
-"""Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
+"""Edges between jobs, and runs of children when their parents end: statements."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
 
 
 async def has_children(transaction: Transaction, job_id: JobId) -> bool:
-    """Whether other jobs have declared that they run after it.
+    """Return whether other jobs have declared that they run after it.
 
     The family is locked before they are looked for: whoever adds one meanwhile is waited for, or waits.
     """
@@ -86,7 +86,7 @@ async def lock_children_of(transaction: Transaction, which: str, *values: object
 
 
 def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
-    """The children of these runs, where they have ended; arrivals in one order."""
+    """Return the children of these runs, where they have ended; arrivals in one order."""
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
@@ -95,7 +95,7 @@ def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
-    """The writes that give each child its run, or its skip. `settled` is still to be written."""
+    """Return the writes that give each child its run, or its skip. `settled` is still to be written."""
     joining = [child for child in children if child.follower.edge.joins]
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
     born = [child for child in children if not child.follower.edge.joins] + complete
@@ -107,7 +107,7 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
 
 
 async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[list[Arrival], list[Child]]:
-    """What is kept now that these parents have ended; the children that need not wait any longer, and have no run yet.
+    """Store the arrivals of these parents; return them, and the children that need wait no longer and have no run.
 
     The rows are written before they are read: that lets each of two parents that end at a time know of the other.
     """
@@ -131,7 +131,9 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
 async def _reasons(
     transaction: Transaction, children: Sequence[Child], leaving: Counter[Incarnation]
 ) -> list[SkipReason | None]:
-    """Why each of these gets no run; None where it gets one. Whoever counts the active runs of a job holds its gate."""
+    """Return why each of these gets no run; None if it gets one. The caller holds the gates of jobs that are
+    counted.
+    """
     bounded = sorted({child.key[0] for child in children if child.follower.most_active is not None})
     rooms: dict[Incarnation, int] = {}
     if bounded:

@@ -57,24 +57,24 @@ FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
 
 
 def code_of(fault: BaseException) -> int:
-    """The number of a server's or driver's error; 0 for others."""
+    """Return the number of a server's or driver's error; 0 for others."""
     known = isinstance(fault, MySQLError) and fault.args and isinstance(fault.args[0], int)
     return int(fault.args[0]) if known else 0
 
 
 def is_answer(fault: BaseException) -> bool:
-    """Whether the server refused a statement: the session goes on."""
+    """Return whether the server refused a statement: the session goes on."""
     code = code_of(fault)
     return code > 0 and not _LEAST_OF_CLIENT <= code <= _MOST_OF_CLIENT and code not in GONE
 
 
 def is_refusal(fault: BaseException) -> bool:
-    """Whether the server would refuse the same again."""
+    """Return whether the server would refuse the same again."""
     return isinstance(store_error(fault, ""), StoreRefused)
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:
-    """What a driver's exception means for who uses the store `name`."""
+    """Return our error for a driver's exception, for users of the store `name`."""
     cause = fault.__cause__ if isinstance(fault.__cause__, OSError) else fault
     match cause:
         case ssl.SSLCertVerificationError():
@@ -109,7 +109,7 @@ def _server_error(fault: MySQLError, name: str) -> StoreError:
 
 
 def too_large(statement: str, size: int, most: int) -> StoreRefused:
-    """The refusal of a statement that is longer than the server's `most` bytes."""
+    """Return the refusal of a statement that is longer than the server's `most` bytes."""
     field = statement.field if isinstance(statement, Large) else None
     size = statement.size if isinstance(statement, Large) else size
     what = f"{field or 'a statement'} of {size} bytes"

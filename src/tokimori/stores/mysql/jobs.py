@@ -47,7 +47,7 @@ async def family(transaction: Transaction) -> Family:
 
 
 async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | None = None) -> None:
-    """An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
+    """Add jobs. An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
     if not jobs:
         return
     edges = edges_by_job(*jobs)
@@ -69,7 +69,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | 
 async def replace_job(
     transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """The gate first, then what runs: nothing settles by the old limit once this is done."""
+    """Lock the gate first, then what runs: nothing settles by the old limit once this is done."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, [old.incarnation]))
     if not found.rows:
@@ -106,7 +106,7 @@ def _rewind(job: Job) -> Iterator[str]:
 
 
 async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:
-    """The family first, then the gate, then the runs."""
+    """Return the family first, then the gate, then the runs."""
     is_needed = await has_children(transaction, job_id)
     read = "SELECT incarnation, version, definition, created FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(read, job_id))

@@ -32,7 +32,7 @@ FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT N
 
 
 class Places(NamedTuple):
-    """How many runs of a job may run (0: any number), how many do, and whether others stand in line.
+    """Places of a job (0: any number), how many are taken, and whether others wait.
 
     Only a claim that holds the gate sends a run to the line: who holds the gate knows that nobody joins.
     """
@@ -54,7 +54,7 @@ def count_places(jobs: Iterable[Incarnation]) -> str:
 
 
 def places_of(answer: Answer) -> dict[Incarnation, Places]:
-    """What `count_places` found."""
+    """Return the result of `count_places`."""
     return {incarnation: Places(limit, running, bool(line)) for incarnation, limit, running, line in answer.rows}
 
 
@@ -64,7 +64,7 @@ def count_active(jobs: Iterable[Incarnation]) -> str:
 
 
 def rooms_of(answer: Answer) -> dict[Incarnation, int]:
-    """How many more active runs these jobs may have; the others may have any number."""
+    """Return how many more active runs these jobs may have; the others may have any number."""
     return {incarnation: most - active for incarnation, most, active in answer.rows}
 
 

@@ -107,7 +107,7 @@ def made(names: Iterable[str], limit: int = DEFAULT_LIMIT) -> Iterator[str]:
 
 
 def names_in(column: str | None) -> dict[str, int]:
-    """The semaphores that a job wants, by its column `semaphores`, and of each how many units."""
+    """Return the semaphores that a job wants, by its column `semaphores`, and of each how many units."""
     return dict(json.loads(column)) if column else {}
 
 
@@ -118,12 +118,12 @@ def running_of_keys(keys: Iterable[Key]) -> str:
 
 
 def counts_of(answer: Answer) -> dict[Key, int]:
-    """What `running_of_keys` found; more than was asked for, perhaps."""
+    """Return the result of `running_of_keys`, which may have more than was asked for."""
     return {(incarnation, key): count for incarnation, key, count in answer.rows}
 
 
 class Line(NamedTuple):
-    """Of a semaphore: what is free, the newest token of a program, and who waits: programs, and runs by lane.
+    """Line of a semaphore: free units, the newest token of a program, waiting programs, and waiting runs by lane.
 
     Runs of `paused` queues keep no program waiting.
     """
@@ -137,16 +137,16 @@ class Line(NamedTuple):
 
     @property
     def first_run(self) -> Place | None:
-        """Of all lanes that are not paused."""
+        """Return the first run of all lanes that are not paused."""
         lanes = open_lanes(self.lanes, self.paused)
         return min((self.lanes[lane][0] for lane in lanes if self.lanes[lane]), default=None)
 
     def grants(self) -> list[Place]:
-        """The programs whose turn it is."""
+        """Return the programs whose turn it is."""
         return programs_served(self.free, self.programs, self.first_run)
 
     def woken(self, granted: Sequence[Place]) -> list[str]:
-        """The runs whose turn it is after that."""
+        """Return the runs whose turn it is after that."""
         free = self.free - sum(program.weight for program in granted)
         still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
         return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)]
@@ -201,7 +201,8 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
 async def look(
     transaction: Transaction, names: Iterable[str], before: Sequence[str] = (), busy: frozenset[Lane] = frozenset()
 ) -> tuple[list[Line], list[Answer]]:
-    """The lines of semaphores, and the answers to the statements `before`. Runs are looked for where units are free.
+    """Return the lines of semaphores, and the answers to the statements `before`. Runs are looked for where units are
+    free.
 
     Those of the lanes that are busy are left out.
     """
@@ -241,7 +242,7 @@ async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Se
 
 
 def _place(row: tuple[int, str, str | None], name: str) -> Place:
-    """A run's place, with the units that its job wants now."""
+    """Return a run's place, with the units that its job wants now."""
     rank, run_id, semaphores = row
     return Place(rank, run_id, names_in(semaphores).get(name, 1))
 

@@ -1,4 +1,4 @@
-"""How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
+"""Moves of runs that follow a change of their job, some in each transaction. No claim takes one of another lane."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +37,16 @@ NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
 
 
 def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:
-    """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
+    """Return the runs of the job are to follow its change, which comes after this; those of an earlier one begin
+    anew.
+    """
     return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, job)
 
 
 def begin_parking(job: Incarnation) -> str:
-    """The same where a run's failure parks the job, unless it was stopped before. It wakes nobody: the settle does."""
+    """Return the same where a run's failure parks the job, unless it was stopped before. It wakes nobody: the settle
+    does.
+    """
     return sql(_BEGIN.format("max_running", "AND state IN ('enabled', 'finished')"), None, None, 0, job)
 
 
@@ -54,14 +58,16 @@ def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
 
 
 async def check_moved(transaction: Transaction, job: Incarnation) -> None:
-    """Raises `StillMoving`."""
+    """Raise `StillMoving`."""
     (move,) = await transaction.ask(sql(_MOVE, job))
     if move.rows:
         raise StillMoving(job)
 
 
 async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
-    """Some more runs follow. Whether all have. With NOWAIT it is refused while others hold the job or these runs."""
+    """Return some more runs follow. Whether all have. With NOWAIT it is refused while others hold the job or these
+    runs.
+    """
     freed = Freed()
     done = await step(transaction, job, freed, how)
     await transaction.commit(*await lines.serve(transaction, freed))
@@ -69,7 +75,9 @@ async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -
 
 
 async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
-    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
+    """Return some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be
+    served.
+    """
     gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
     if not move.rows:
         return True

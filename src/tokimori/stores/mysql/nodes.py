@@ -1,4 +1,4 @@
-"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+"""Membership and liveness of nodes: statements, and what a beat returns of everything else."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -95,7 +95,7 @@ class Ticks:
         return pulse_of(clock.rows[0][0], owned.rows, peers.rows, told, orphans=orphans)
 
     async def _rest(self, beats: Sessions, beat: Beat) -> tuple[bool, Pulse | None]:
-        """Whether the node is dead; what a beat hears while nothing is to be done, None if there is something."""
+        """Return whether the node is dead, and the pulse of a node at rest; None if there is something to do."""
         own, found, peers = await beats.ask(sql(_BEAT, beat.node), sql(_AT_REST, _EVER, _EVER), sql(_PEERS, beat.node))
         ((clock, job, run, busy),) = found.rows
         self._at_rest = not busy
@@ -106,7 +106,7 @@ class Ticks:
 
 
 async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
-    """Whether lanes of semaphores' lines in which nothing is ready were served, as some may have to be."""
+    """Serve lanes of semaphores' lines in which nothing is ready; return whether any were served."""
     if not any(lane is not None and lane not in ready for lane in lanes):
         return False
     stuck = [(name, lane) for name, lane in await db.rows(lines.STUCK) if lane is not None]
@@ -129,7 +129,7 @@ async def orphans(db: Sessions, limit: int) -> list[Claimed]:
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
-    """`raised`: the counter was raised by a look that found something to do; it is raised once a tick."""
+    """Return the pulse. `raised`: the counter was raised by a look that found something to do, once a tick."""
     yield sql("SELECT 1 FROM tokimori_beats WHERE id = %s FOR UPDATE" if raised else _BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(
@@ -193,7 +193,7 @@ def _end(node: NodeId, state: NodeState, beat: int, now: Moment) -> Iterator[str
 
 
 async def _drop_programs(transaction: Transaction, node: NodeId, held: Answer, writes: Iterable[str]) -> list[str]:
-    """The node goes, and with it what its programs hold of these semaphores; what is still to be written."""
+    """Drop what the programs of a node that is gone hold of these semaphores; return what is still to be written."""
     freed = Freed(semaphores={name for (name,) in held.rows})
     drop = [sql(_DROP, node)] if held.rows else []
     return await lines.serve(transaction, freed, [*writes, *drop])

@@ -32,7 +32,7 @@ async def add_pause(transaction: Transaction, pause: Pause) -> Pause:
 
 
 def claimable(lanes: Collection[Lane], shared_paused: Answer) -> tuple[Lane, ...]:
-    """Those of the lanes from which may be claimed, by the answer to `SHARED_PAUSED`."""
+    """Return the lanes that are not paused, by the answer to `SHARED_PAUSED`."""
     paused = {queue for (queue,) in shared_paused.rows}
     return open_lanes(lanes, paused - {_GATE}) if _GATE in paused else ()
 

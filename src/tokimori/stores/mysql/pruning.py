@@ -58,7 +58,7 @@ async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int
 
 
 def _looks(expiry: Expiry) -> Iterator[str]:
-    """Whether any run is old, the newest skip, and whether any arrival is old."""
+    """Yield the questions: whether any run is old, the newest skip, whether any arrival is old."""
     yield _look(expiry, 1)
     yield sql(_NEWEST_SKIP, expiry.incarnation)
     yield sql(f"SELECT 1 {_OLD_ARRIVALS} LIMIT 1", expiry.incarnation, expiry.keyed_before)

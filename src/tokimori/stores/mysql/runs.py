@@ -77,7 +77,7 @@ async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
 
 
 def _waiting(wanted: RunFilter) -> str:
-    """The ids of runs in these states, by an index of which the ids are no key, but a part."""
+    """Return the ids of runs in these states, by an index of which the ids are no key, but a part."""
     before = "true" if wanted.before is None else sql("id < %s", wanted.before)
     condition = f"{sql('state IN (%s)', sorted(wanted.states))} AND {before}"
     if wanted.job_id is None:
@@ -132,7 +132,7 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
 
 
 def _of_origins(table: str, column: str, life: Incarnation, origins: Sequence[str], longest: Most = None) -> str:
-    """Of finished runs only requested ones are known by their origin."""
+    """Return the select of runs by origin. Of finished runs only requested ones are known by it."""
     wanted = run_columns(longest)
     return sql(f"SELECT {wanted} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", life, list(origins))
 

@@ -35,7 +35,7 @@ known_migrations = partial(migrations.known_migrations, "tokimori.stores.mysql.m
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements of a migration, each ended by a semicolon at the end of a line."""
+    """Yield the statements of a migration, each ended by a semicolon at the end of a line."""
     for statement in re.split(r";\s*$", re.sub(r"--.*$", "", text, flags=re.MULTILINE), flags=re.MULTILINE):
         if statement.strip():
             yield statement.strip()
@@ -71,7 +71,7 @@ async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> 
 
 
 async def _apply(session: Session, step: Sequence[Migration], now: Moment) -> None:
-    """Each statement commits itself. What a step that was cut short left behind is taken as it is."""
+    """Apply statements, each of which commits itself. What a step that was cut short left behind is taken as it is."""
     for statement in (each for migration in step for each in statements(migration.text)):
         try:
             await session.ask(statement)

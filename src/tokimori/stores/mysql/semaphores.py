@@ -94,7 +94,7 @@ async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Ans
 
 
 async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
-    """Who stands in line is served by whoever frees units: it looks without a lock whether there is more to do.
+    """Look without a lock whether a waiting wish still needs to be served; whoever frees units serves it.
 
     Many programs that asked for the lock again and again would leave it to no claim. Runs of paused queues hinder none.
     """
@@ -112,14 +112,14 @@ def _looks(wish: Wish) -> tuple[str, str]:
 
 
 async def _in_line(transaction: Transaction, wish: Wish, programs: int, before: Answer) -> InLine:
-    """The place behind so many programs, and behind runs of these lanes: of a long line few are counted."""
+    """Return the place behind so many programs, and behind runs of these lanes: of a long line few are counted."""
     counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
 async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Answer:
-    """The node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
+    """Return the node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(
         sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),

@@ -77,7 +77,7 @@ class Session:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server has ended it, as far as is known here."""
+        """Return whether the server has ended it, as far as is known here."""
         return bool(self._driver._stream_broken)
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class Session:
 
 
 async def connect(address: Address) -> Session:
-    """A session of its own. Raises `StoreError`."""
+    """Return a session of its own. Raises `StoreError`."""
     driver = Connection(  # type: ignore[no-untyped-call]
         host=address.host,
         port=address.port,
@@ -122,7 +122,7 @@ async def connect(address: Address) -> Session:
 
 
 def _speaks_no_tls(driver: Any, address: Address) -> bool:
-    """The driver asks for TLS whatever the server said, and such a server hangs up."""
+    """Return whether the server speaks no TLS. The driver asks for it anyway, and such a server hangs up."""
     offered = getattr(driver, "server_capabilities", None)
     return address.ssl_mode is not SslMode.DISABLED and offered is not None and not offered & CLIENT.SSL
 
@@ -149,7 +149,7 @@ class Transaction:
         self._begun = False
 
     async def ask(self, *statements: str) -> list[Answer]:
-        """One round trip."""
+        """Return one round trip."""
         if self._begun:
             return await self._session.ask(*statements)
         self._begun = True
@@ -161,7 +161,7 @@ class Transaction:
         return await self._session.ask(*statements)
 
     async def commit(self, *statements: str) -> list[Answer]:
-        """The last round trip."""
+        """Return the last round trip."""
         answers = await self.ask(*statements, "COMMIT")
         self._begun = False
         return answers[:-1]
@@ -195,11 +195,11 @@ class Sessions(Connected):
         return await self.use(lambda session: session.ask(*statements))
 
     async def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What one statement finds."""
+        """Return the rows of one statement."""
         return (await self.ask(statement))[0].rows
 
     async def row(self, statement: str) -> tuple[Any, ...] | None:
-        """The first row that one statement finds."""
+        """Return the first row that one statement finds."""
         return next(iter(await self.rows(statement)), None)
 
     async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ _MOST_ROWS, _MOST_CHARACTERS = 500, 2**17
 
 
 def sql(text: str, *values: object) -> str:
-    """The statement with each `%s` replaced by a value: a tuple stands for `(a, b)`, a list for `a, b`."""
+    """Return the statement with each `%s` replaced by a value: a tuple stands for `(a, b)`, a list for `a, b`."""
     return text % tuple(_literal(value) for value in values)
 
 
@@ -75,7 +75,7 @@ def _literal(value: Any) -> str:
 
 
 class Answer(NamedTuple):
-    """What the server says to one statement: rows, or how many it changed."""
+    """Answer of the server to one statement: rows, or how many it changed."""
 
     rows: list[tuple[Any, ...]]
     changed: int

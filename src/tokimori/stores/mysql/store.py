@@ -40,7 +40,7 @@ _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "innodb_doublewrite": "ON"}
 def transacted(
     work: Callable[Concatenate[Transaction, P], Awaitable[T]],
 ) -> Callable[Concatenate["MysqlStore", P], Coroutine[Any, Any, T]]:
-    """The method that does this work in a transaction."""
+    """Return the method that does this work in a transaction."""
 
     @wraps(work)
     async def method(store: "MysqlStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -134,7 +134,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:
-    """What this server's settings can't promise."""
+    """Return what this server's settings can't promise."""
     names = ", ".join(f"'{name}'" for name in _DURABLE)
     rows = await db.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})")
     return tuple(

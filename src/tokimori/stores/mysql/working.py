@@ -98,12 +98,12 @@ class _Catch(NamedTuple):
 
     @property
     def wanted(self) -> int:
-        """How many runs the claim may still take."""
+        """Return how many runs the claim may still take."""
         return self.claim.limit - len(self.taken)
 
 
 async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
-    """The statement that locks the first ready runs, and whether there are more in any case.
+    """Return the statement that locks the first ready runs, and whether there are more in any case.
 
     Of many lanes the first ones are read, without a lock, up to the head of the next: all that the claim judges.
     """
@@ -133,7 +133,9 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
-    """Nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are any."""
+    """Return nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are
+    any.
+    """
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     catch, look, rest = await _look(transaction, catch)
@@ -196,7 +198,7 @@ _in_line = itemgetter(_RANK, _ID)
 
 @dataclass(slots=True)
 class _Batch:
-    """What a settle writes."""
+    """Writes of a settle."""
 
     freed: Freed = field(default_factory=Freed)
     runs: dict[RunId, Run] = field(default_factory=dict)
@@ -204,14 +206,14 @@ class _Batch:
     changes: list[Change] = field(default_factory=list)
 
     def add(self, run: Run, change: Change, by: NodeId, *, job_exists: bool) -> None:
-        """A change that holds."""
+        """Add a change that holds."""
         self.runs[run.id] = settled_run(run, change, *ending_of(change, cancel=run.cancel, job_exists=job_exists))
         self.settled[run.id] = (by, change.token)
         self.changes.append(change)
         self.freed.pass_on(turn_of(run))
 
     def parks(self) -> dict[Incarnation, str | None]:
-        """The jobs that park, each with the error of its first run that failed."""
+        """Return the jobs that park, each with the error of its first run that failed."""
         parking = (self.runs[change.run_id] for change in reversed(self.changes) if change.parks)
         return {run.incarnation: run.error for run in parking if run.state is RunState.FAILED}
 
@@ -238,7 +240,7 @@ WHERE incarnation = %s AND state IN ('enabled', 'finished')"""
 
 
 class _Besides(NamedTuple):
-    """What a settle locks besides, because a try without has found it: that costs who has no semaphores nothing.
+    """Further locks of a settle that a first try has found to be needed, so that runs without semaphores pay nothing.
 
     Gates of jobs whose runs have keys, semaphores of runs that hold permits, and those that a job which parks wants.
     """
@@ -248,7 +250,7 @@ class _Besides(NamedTuple):
     semaphores: frozenset[str] = frozenset()
 
     def with_found(self, keyed: Iterable[Incarnation], holders: Iterable[RunId], names: Iterable[str]) -> "_Besides":
-        """The same and more."""
+        """Return the same and more."""
         return _Besides(self.gates.union(keyed), self.holders.union(holders), self.semaphores.union(names))
 
     def locks(self) -> list[str]:
@@ -258,7 +260,7 @@ class _Besides(NamedTuple):
 
 
 class _Locked(NamedTuple):
-    """What a settle has locked and read: by node, by job, of runs, and the children that may follow."""
+    """Rows that a settle has locked and read: by node, by job, of runs, and children that may follow."""
 
     nodes: Mapping[NodeId, NodeState]
     gates: Set[Incarnation]
@@ -320,7 +322,7 @@ async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId,
 
 
 def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _Besides:
-    """What is to be locked besides: the same, or more."""
+    """Return the further locks that are needed: the same, or more."""
     runs = locked.runs.values()
     return besides.with_found(
         (run.incarnation for run in runs if run.concurrency_key is not None and run.incarnation not in locked.gates),
@@ -333,7 +335,7 @@ def _wanted(locked: _Locked, changes: Sequence[Change], besides: _Besides) -> _B
 async def _judge(
     transaction: Transaction, locked: _Locked, changes: Sequence[Change], by: NodeId
 ) -> tuple[_Batch, list[Verdict]]:
-    """Those that hold, and the verdicts on all."""
+    """Return the changes that hold, and the verdicts on all."""
     batch = _Batch()
     standings = {
         run_id: Standing(run.state is RunState.RUNNING, run.node_id, run.token, *locked.settled[run_id][:2])
@@ -348,7 +350,7 @@ async def _judge(
 
 
 async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given_back: Sequence[RunId]) -> None:
-    """What the changes say, the permits of these runs, their children; and who is next."""
+    """Write the changes, the permits of these runs and their children, and wake those that are next."""
     freed = batch.freed
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
@@ -376,7 +378,7 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
 
 
 async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, Standing]:
-    """What is not live, because it ended or never was."""
+    """Return the standing of runs that are not live, because they have ended or never existed."""
     if not ids:
         return {}
     columns = "id, node_id, token, settled_by, settled_token"

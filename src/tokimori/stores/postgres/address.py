@@ -1,4 +1,4 @@
-"""What the URL of a PostgreSQL store says: where the server is, and how to talk to it."""
+"""URL of a PostgreSQL store: the server's place, and how to talk to it."""
 
 from functools import partial
 from urllib.parse import unquote, urlencode, urlunsplit
@@ -31,7 +31,9 @@ class Address(Struct, frozen=True):
 
 
 def address_of(url: str) -> Address:
-    """The address that a URL names. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
+    """Return the address that a URL names. What it leaves out comes from PGHOST, PGUSER and so on. Raises
+    `InvalidInput`.
+    """
     parts, port, settings = read(url, "PostgreSQL", _DRIVERS | _OURS, _invalid)
     cache = settings.pop("statement_cache_size", "")
     if cache not in {"", "0"}:

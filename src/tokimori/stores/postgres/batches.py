@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def parameters(types: Sequence[str], first: int = 1) -> str:
-    """The parameters of a statement that have these types, numbered from `first`, as `columns` gives them.
+    """Return the parameters of a statement that have these types, numbered from `first`, as `columns` gives them.
 
     Of arrays asyncpg knows only those of texts. About others it would ask the server in each new session (15 ms), and
     pack them element by element: they go as text.
@@ -24,7 +24,7 @@ def _detour(type_: str) -> str:
 
 
 def columns(rows: Sequence[Row], types: Sequence[str], *, once: bool = False) -> list[object]:
-    """An array for each column, of one element where all are the same and `once`; None where all are None."""
+    """Return an array for each column, of one element where all are the same and `once`; None where all are None."""
     if not rows:
         return [[] if "text[]" in (type_, _detour(type_)[2:]) else "{}" for type_ in types]
     return [_array(values, type_, once) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]
@@ -43,12 +43,12 @@ def _array(values: Sequence[Any], type_: str, once: bool) -> object:
 
 
 def packed(values: Iterable[object]) -> str:
-    """The text of an array of numbers or ids, in which nothing needs quotes."""
+    """Return the text of an array of numbers or ids, in which nothing needs quotes."""
     return f"{{{','.join(map(str, values))}}}"
 
 
 def rounds(items: Sequence[T], key: Callable[[T], Hashable]) -> Iterator[list[T]]:
-    """The items in batches of distinct keys; those of the same key stay in order. Mostly there is one batch."""
+    """Yield the items in batches of distinct keys; those of the same key stay in order. Mostly there is one batch."""
     left = list(items)
     while left:
         batch: dict[Hashable, T] = {}

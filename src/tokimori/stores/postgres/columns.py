@@ -23,13 +23,13 @@ _TYPES: dict[object, str] = {
 
 
 def types_of(columns: str) -> list[str]:
-    """The types of these columns of a run. A rank is a moment less a head start."""
+    """Return the types of these columns of a run. A rank is a moment less a head start."""
     kinds = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Run).items()} | {"rank": (Moment,)}
     return [_TYPES.get(kinds[name][0], "text") for name in names_of(columns)]
 
 
 def without(columns: str, others: str) -> str:
-    """The columns without the others."""
+    """Return the columns without the others."""
     left_out = set(names_of(others))
     return ", ".join(column for column in columns.split(", ") if column.strip('"') not in left_out)
 
@@ -46,7 +46,7 @@ _MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays
 
 
 def filled_in(text: str) -> str:
-    """The text, in which each mark is replaced by the columns that it asks for."""
+    """Return the text, in which each mark is replaced by the columns that it asks for."""
     return _MARK.sub(lambda mark: ", ".join(_asked_for(*mark.groups(default=""))), text)
 
 

@@ -45,7 +45,7 @@ _HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
 
 async def connect(address: Address) -> Any:
-    """A session of its own. Raises `StoreError`."""
+    """Return a session of its own. Raises `StoreError`."""
     try:
         async with asyncio.timeout(PATIENCE):
             session = await asyncpg.connect(
@@ -159,12 +159,12 @@ class Connections(Connected):
         return await self.use(fetch, statement=text)
 
     async def row(self, statement: str, *values: object) -> Row | None:
-        """The first row of the answer."""
+        """Return the first row of the answer."""
         found = await self.rows(statement, *values)
         return found[0] if found else None
 
     async def value(self, statement: str, *values: object) -> Any:
-        """The first column of the first row of an answer that has one."""
+        """Return the first column of the first row of an answer that has one."""
         return (await self.rows(statement, *values))[0][0]
 
     async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE, statement: str = "") -> T:
@@ -175,7 +175,7 @@ class Connections(Connected):
             raise store_error(fault, self._address.name) from None
 
     async def _tried(self, work: Callable[[Any], Awaitable[T]], patience: float, statement: str) -> T:
-        """Raises the server's errors as the driver does."""
+        """Raise the server's errors as the driver does."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._places:

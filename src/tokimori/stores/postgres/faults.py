@@ -40,7 +40,7 @@ that was cut, and is closed while the driver still waits for an answer, is an `I
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:
-    """What a driver's exception means for who uses the store `name`."""
+    """Return our error for a driver's exception, for users of the store `name`."""
     match fault:
         case asyncpg.PostgresError():
             return _server_error(fault, name)

@@ -29,7 +29,7 @@ class FunctionSet:
     schema: int
 
     def rendered(self, statement: str) -> str:
-        """The statement, which calls the functions of this set."""
+        """Return the statement, which calls the functions of this set."""
         return _NAMED.sub(self._installed, statement)
 
     def _installed(self, named: re.Match[str]) -> str:
@@ -37,7 +37,9 @@ class FunctionSet:
 
     @property
     def installation(self) -> str:
-        """The statements that make the functions, in a transaction: they name each other before all are there."""
+        """Return the statements that make the functions, in a transaction: they name each other before all are
+        there.
+        """
         return f"SET LOCAL check_function_bodies = off;\n\n{self.rendered(self.text)}"
 
 
@@ -45,7 +47,7 @@ NO_FUNCTIONS = FunctionSet("", frozenset(), "", 0)
 
 
 def function_set(text: str, schema: int) -> FunctionSet:
-    """The set of these functions.
+    """Return the set of these functions.
 
     With another schema it is another set: a migration that shuts out programs of before drops the sets that they call,
     whether or not it changes a function.
@@ -55,7 +57,7 @@ def function_set(text: str, schema: int) -> FunctionSet:
 
 
 def known_functions(schema: int) -> FunctionSet:
-    """The functions of this version, whose newest schema is given."""
+    """Return the functions of this version, whose newest schema is given."""
     folder = files("tokimori.stores.postgres.functions")
     texts = {entry.name: entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".sql")}
     return function_set(filled_in("\n".join(texts[name] for name in sorted(texts))), schema)

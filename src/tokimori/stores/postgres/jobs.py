@@ -77,7 +77,7 @@ async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None
 
 
 def _declared(edges: Edges, jobs: Sequence[JobId]) -> tuple[Sequence[JobId], str]:
-    """The arguments of `tokimori_declare`."""
+    """Return the arguments of `tokimori_declare`."""
     return jobs, msgspec.json.encode([edge._asdict() for edge in chain(*edges.values())]).decode()
 
 

@@ -1,4 +1,4 @@
-"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+"""Membership and liveness of nodes: statements, and what a beat returns of everything else."""
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId

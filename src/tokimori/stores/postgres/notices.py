@@ -12,7 +12,7 @@ _SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)
 
 
 def channel_of(address: Address) -> str:
-    """Where the nodes of an installation hear each other."""
+    """Return the channel of an installation's notices."""
     return address.namespace.prefix.rstrip("_")
 
 

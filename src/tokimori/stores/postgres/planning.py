@@ -72,7 +72,7 @@ async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set
 
 
 async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
-    """Whether the refused plans are refused because they took effect before."""
+    """Return whether each refused plan took effect before."""
     incarnations = [plan.incarnation for _, (plan, _) in refused]
     rows = await db.rows(
         "SELECT incarnation, version, fired_through, state FROM tokimori_jobs WHERE incarnation = ANY ($1::bigint[])",

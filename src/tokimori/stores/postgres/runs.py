@@ -29,7 +29,7 @@ _RUNNING = "(SELECT * FROM tokimori_runs WHERE state = 'running' OFFSET 0) runni
 
 
 def _list(wanted: RunFilter, job: str, before: str, limit: str) -> str:
-    """The statement of a list. The server finds the indexes by itself."""
+    """Return the statement of a list. The server finds the indexes by itself."""
     columns = run_columns(wanted.longest)
     parts = (
         f"(SELECT {columns} FROM {_RUNNING if index == RUNNING else table} WHERE {condition.replace(*_READY)} {limit})"
@@ -80,7 +80,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
 
 
 async def _answered_by(db: Connections, run: Run) -> Run | None:
-    """The run that answered this very request while its job was there."""
+    """Return the run that answered this very request while its job was there."""
     taken_over = await db.row("SELECT run_id::text FROM tokimori_requests WHERE id = $1", run.id)
     if taken_over is not None:
         return await get_run(db, RunId(taken_over[0]))
@@ -102,7 +102,7 @@ async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Ru
 
 
 async def _check(db: Connections, run: Run) -> None:
-    """Raises why there is no such run."""
+    """Raise why there is no such run."""
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
         raise no_job(run.job_id)

@@ -72,7 +72,7 @@ async def _applied(session: Any) -> list[Applied]:
 
 
 async def _used(session: Any, functions: FunctionSet) -> Moment | None:
-    """When the functions were last known to be used; None: they are not there."""
+    """Return when the functions were last known to be used; None if they are missing."""
     used: Moment | None = await session.fetchval(
         "SELECT used FROM tokimori_function_sets WHERE digest = $1", functions.digest
     )
@@ -102,7 +102,7 @@ async def migrate(session: Any, known: Sequence[Migration], functions: FunctionS
 
 
 def _missing(found: SchemaStatus, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> Iterator[str]:
-    """The statements that make what is pending. Raises `SchemaMismatch` for a schema that is too new."""
+    """Yield the statements that make what is pending. Raises `SchemaMismatch` for a schema that is too new."""
     missing = pending(found, known)
     if missing:
         yield LEDGER.strip()
@@ -113,7 +113,9 @@ def _missing(found: SchemaStatus, known: Sequence[Migration], functions: Functio
 
 
 def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
-    """The statements that make functions, and drop those of programs that are older than the oldest that may go on."""
+    """Return the statements that make functions, and drop those of programs that are older than the oldest that may go
+    on.
+    """
     drop = functions.rendered(f"SELECT tokimori_drop_function_sets('{functions.digest}', {oldest}, NULL, NULL);")
     return (
         f"{functions.installation.strip()}\n"

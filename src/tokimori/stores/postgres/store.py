@@ -118,7 +118,7 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
 
 
 async def _faults(db: Connections) -> tuple[str, ...]:
-    """What this server's settings can't promise."""
+    """Return what this server's settings can't promise."""
     rows = await db.rows(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
     )

@@ -1,4 +1,4 @@
-"""What the URL of a Redis store says: where the server is, and how to talk to it."""
+"""URL of a Redis store: the server's place, and how to talk to it."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """The address that a URL names. Raises `InvalidInput`."""
+    """Return the address that a URL names. Raises `InvalidInput`."""
     scheme = url.partition(":")[0].lower()
     on_socket, with_tls = scheme.endswith("+unix"), scheme in {"rediss", "valkeys"}
     known = {"namespace"} | (_TLS if with_tls else set()) | ({"db"} if on_socket else set())

@@ -37,7 +37,9 @@ class Script(NamedTuple):
 
 
 def load_scripts() -> dict[str, Script]:
-    """Every script, with what it shares with others before it and what it puts off behind it, by its method's name."""
+    """Return every script, with what it shares with others before it and what it puts off behind it, by its method's
+    name.
+    """
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
@@ -50,14 +52,16 @@ def load_scripts() -> dict[str, Script]:
 
 
 def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
-    """The shared texts up to the last one of which the script names anything: each costs every call some time."""
+    """Return the shared texts up to the last one of which the script names anything: each costs every call some
+    time.
+    """
     named = set(re.findall(r"\w+", body))
     used = [n for n, names in enumerate(shared.values()) if named & names]
     return "".join(list(shared)[: max(used, default=0) + 1])
 
 
 async def connect(address: Address) -> AbstractConnection:
-    """A connection of its own. Raises `StoreError`."""
+    """Return a connection of its own. Raises `StoreError`."""
     terms: dict[str, Any] = {
         "db": address.db,
         "username": address.user,

@@ -80,7 +80,7 @@ async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
 
 
 async def _names(db: Connections, begin: str) -> list[str]:
-    """What stands behind this in the names of keys that no index knows."""
+    """Return the ends of the names of keys that begin so and that no index knows."""
     prefix = f"{db.address.prefix}{begin}"
     names: set[str] = set()
     cursor = ""
@@ -91,7 +91,7 @@ async def _names(db: Connections, begin: str) -> list[str]:
 
 
 async def _arrivals(db: Connections) -> list[port.Arrival]:
-    """All of them: of children that wait for all of their parents, one for each root."""
+    """Return all of them: of children that wait for all of their parents, one for each root."""
     found = []
     for name in await _names(db, "arrivals:"):
         flat = await db.do("ZRANGE", f"{db.address.prefix}arrivals:{name}", "0", "-1", "WITHSCORES")

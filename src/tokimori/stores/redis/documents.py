@@ -30,7 +30,7 @@ async def list_documents(
 
 
 async def all_documents(db: Connections, after: tuple[str, str] | None, limit: int) -> list[Document]:
-    """Of every kind, by kind and name, those greater than `after`."""
+    """Return documents of every kind that are greater than `after`, by kind and name."""
     return await _page(db, "-" if after is None else f"({document_key(*after)}", "", limit)
 
 

@@ -33,7 +33,7 @@ FAULTS = (exceptions.RedisError, OSError, TimeoutError)
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:
-    """What a driver's exception means for who uses the store `name`."""
+    """Return our error for a driver's exception, for users of the store `name`."""
     match fault:
         case exceptions.RedisError() if isinstance(fault, exceptions.ResponseError) or _code_of(fault):
             return _server_error(fault, name)
@@ -44,7 +44,7 @@ def store_error(fault: BaseException, name: str) -> StoreError:
 
 
 def _code_of(fault: exceptions.RedisError) -> str:
-    """The word with which the server began its answer; none where the driver did not get an answer."""
+    """Return the word with which the server began its answer; none where the driver did not get an answer."""
     return getattr(fault, "status_code", None) or ""
 
 
@@ -74,7 +74,7 @@ def _network_error(fault: BaseException, name: str) -> StoreError:
 
 
 def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
-    """What it means that no connection came about. On a socket the driver wraps what the server answered."""
+    """Return our error for a failed connection. On a socket the driver wraps what the server answered."""
     if isinstance(fault.__cause__, exceptions.RedisError):
         fault = fault.__cause__
     cause = fault.__context__ or fault

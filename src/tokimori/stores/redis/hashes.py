@@ -34,24 +34,24 @@ def _fields(flat: Flat) -> dict[str, object]:
 
 
 def job_hash(job: Job) -> Flat:
-    """A job, with what the store keeps of its definition in fields of its own."""
+    """Return a job, with what the store keeps of its definition in fields of its own."""
     return _flat(_JOB, job_row(job))
 
 
 def job_of(flat: Flat) -> Job:
-    """A job from its hash."""
+    """Return a job from its hash."""
     fields = _fields(flat)
     fields["definition"] = stored_definition(str(fields["definition"]))
     return msgspec.convert(fields, Job, strict=False)
 
 
 def run_hash(run: Run) -> Flat:
-    """A run."""
+    """Return a run."""
     return _flat(_RUN, run_row(run))
 
 
 def run_of(flat: Flat) -> Run:
-    """A run from its hash."""
+    """Return a run from its hash."""
     fields: dict[str, Any] = _fields(flat)
     fields.setdefault("lane", None)
     details = fields.pop("details", None)
@@ -60,23 +60,23 @@ def run_of(flat: Flat) -> Run:
 
 
 def as_brief(longest: Most) -> dict[str, object]:
-    """What scripts are asked of each run in a list with this bound."""
+    """Return the fields that scripts return of each run in a list with this bound."""
     texts = TEXTS if longest and longest > 0 else ()
     return {} if longest is None else {"short": _SHORT, "texts": texts, "longest": longest, "long": LONG}
 
 
 def listed_run(found: Flat, longest: Most) -> Run:
-    """A run of such a list."""
+    """Return a run of such a list."""
     return run_of(found) if longest is None else run_of(_flat((*_SHORT, *TEXTS)[: len(found)], tuple(found)))
 
 
 def node_hash(node: NodeRecord) -> Flat:
-    """A node."""
+    """Return a node."""
     return _flat(_NODE, node_row(node))
 
 
 def node_of(flat: Flat) -> NodeRecord:
-    """A node from its hash."""
+    """Return a node from its hash."""
     fields = _fields(flat)
     fields["labels"] = msgspec.json.decode(str(fields["labels"]))
     return msgspec.convert(fields, NodeRecord, strict=False)
@@ -98,7 +98,7 @@ def skip_pairs(skips: Iterable[Skip]) -> list[tuple[int, str]]:
 
 
 def due_of(answer: tuple[Flat, int, str | None]) -> Due:
-    """A job with what `decide` has to know of its runs."""
+    """Return a job with what `decide` has to know of its runs."""
     flat, active, text = answer
     job = job_of(flat)
     newest = None if text is None else _skip_of(text)
@@ -107,7 +107,9 @@ def due_of(answer: tuple[Flat, int, str | None]) -> Due:
 
 
 def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
-    """Runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them share."""
+    """Return runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them
+    share.
+    """
     flats, pairs = answer
     runs = [run_of(flat) for flat in flats]
     definitions: dict[int, Definition | None] = {
@@ -118,11 +120,11 @@ def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
 
 
 def output_map(output: Output) -> dict[str, object]:
-    """An output as the scripts keep it."""
+    """Return an output as the scripts keep it."""
     told = {name: getattr(output, name) for name in ("run_id", "attempt", "size")}
     return {**told, "head": _raw(output.head), "tail": _raw(output.tail)}
 
 
 def _raw(data: bytes) -> msgspec.Raw:
-    """The bytes as MessagePack's raw 32: the server's library is older than the type for bytes."""
+    """Return the bytes as MessagePack's raw 32: the server's library is older than the type for bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4) + data)

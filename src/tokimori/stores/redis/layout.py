@@ -1,4 +1,4 @@
-"""What is kept where on the server: every key, its type, what it holds, and in which scripts (or files) it is used.
+"""Layout of the server: every key, its type, its content, and the scripts (or files) that use it.
 
 Every key begins with the prefix of the installation, whose braces put all of them into one slot of a cluster. What is
 null is absent. Moments are microseconds since 1970-01-01T00:00:00Z: below 2^53, so that scores, which are doubles, hold

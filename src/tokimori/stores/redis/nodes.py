@@ -1,4 +1,4 @@
-"""Who takes part, and who is alive, and what a beat tells of everything else."""
+"""Membership and liveness of nodes, and what a beat returns of everything else."""
 
 from msgspec.structs import astuple
 

@@ -9,7 +9,7 @@ from tokimori.stores.redis.faults import FAULTS
 
 
 def channel_of(address: Address) -> str:
-    """Where notices of this installation are sent."""
+    """Return the channel of an installation's notices."""
     return f"{address.prefix}notices"
 
 

@@ -43,7 +43,7 @@ def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object
 
 
 def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | None, int]) -> bool:
-    """A refused plan is answered with what tells whether it is refused because it took effect before."""
+    """Return whether a refused plan is refused because it took effect before."""
     if isinstance(answer, int):
         return True
     version, fired_through, state, first_run_exists = answer

@@ -1,4 +1,4 @@
-"""What a server is, and what it can't promise, from what it says of itself."""
+"""Promises of a server, judged by its own settings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
 
 
 async def read_promises(db: Connections) -> Sequence[str]:
-    """What the server can't promise. Raises `StoreError` where it is too old."""
+    """Return what the server can't promise. Raises `StoreError` if it is too old."""
     info = info_of(await db.do("INFO"))
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < OLDEST:
@@ -24,12 +24,14 @@ async def read_promises(db: Connections) -> Sequence[str]:
 
 
 def info_of(text: str) -> dict[str, str]:
-    """The lines `name:value` of an INFO."""
+    """Return the lines `name:value` of an INFO."""
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
 def broken_promises(info: Mapping[str, str], settings: Mapping[str, str]) -> Sequence[str]:
-    """One sentence for each promise that the server can't keep. `settings`: empty where it does not tell them."""
+    """Return one sentence for each promise that the server can't keep. `settings`: empty where it does not tell
+    them.
+    """
     policy = settings.get("maxmemory-policy", info.get("maxmemory_policy", "noeviction"))
     faults = []
     if info.get("aof_enabled") != "1":

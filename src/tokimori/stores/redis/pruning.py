@@ -45,7 +45,7 @@ async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
 
 
 async def _kept_runs(db: Connections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
-    """Those among the newest runs that have ended; those that go on are looked at, too."""
+    """Return the ended runs among the newest ones; those that go on are looked at, too."""
     kept: list[tuple[Moment, str, int, int, int]] = []
     before: str | None = None
     for _ in range(MOST_COUNTED // PAGE + 1):

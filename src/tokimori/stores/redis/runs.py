@@ -68,7 +68,7 @@ async def _ask(db: Connections, runs: Sequence[Run], manner: Manner) -> list[Run
 
 
 def born_map(run: Run) -> dict[str, object]:
-    """A new run as the scripts keep it."""
+    """Return a new run as the scripts keep it."""
     return {
         "id": run.id,
         "job": run.job_id,
@@ -126,7 +126,7 @@ async def ended_since(db: Connections, place: Place, limit: int) -> Ends:
 
 
 def _place(entry: str) -> Place:
-    """Of an entry of the stream, whose id is a millisecond and a number in it."""
+    """Return the place of an entry of the stream, whose id is a millisecond and a number in it."""
     written, tie = entry.split("-")
     return Place(Moment(int(written) * MILLISECOND), tie)
 

@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
 
 
 def candidate_of(run: Run, definition: Definition) -> Candidate:
-    """A ready run of a job that is defined so."""
+    """Return a ready run of a job that is defined so."""
     return Candidate(
         rank=run.rank,
         id=run.id,
@@ -43,14 +43,14 @@ def candidate_of(run: Run, definition: Definition) -> Candidate:
 
 
 class Lines(Protocol):
-    """What a store knows of lines, as it was before this claim; each is asked for once."""
+    """Lines as they were before this claim; each is asked for once."""
 
     def running(self, incarnation: Incarnation) -> int:
-        """How many runs of the job run."""
+        """Return how many runs of the job run."""
         ...
 
     def of_key(self, key: Key) -> tuple[int, Place | None]:
-        """How many runs of the key run, and the first one that waits for it."""
+        """Return how many runs of the key run, and the first one that waits for it."""
         ...
 
     def of_semaphore(self, name: str) -> tuple[int, Place | None]:
@@ -58,7 +58,7 @@ class Lines(Protocol):
         ...
 
     def head(self, name: str, lane: Lane | None) -> Place | None:
-        """The first run of the lane that waits for the semaphore."""
+        """Return the first run of the lane that waits for the semaphore."""
         ...
 
 
@@ -79,7 +79,7 @@ class Admission(Struct):
     _heads: dict[Key | tuple[str, Lane | None], Place | None] = field(default_factory=dict)
 
     def takes(self, run: Candidate) -> bool:
-        """Whether it may run now; else it joins the line of the first constraint that refuses it."""
+        """Return whether the run may run now; else it joins the line of the first constraint that refuses it."""
         refused_by = self._refusal(run)
         if refused_by is None:
             self._take(run)

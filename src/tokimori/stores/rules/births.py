@@ -16,12 +16,12 @@ from tokimori.stores.rules.lanes import lane_for
 
 
 def born(due: Moment, now: Moment) -> RunState:
-    """The first state of a planned run."""
+    """Return the first state of a planned run."""
     return RunState.READY if due <= now else RunState.WAITING
 
 
 def planned_runs(plan: Plan, ids: Sequence[RunId], now: Moment) -> Iterator[Run]:
-    """The runs that a plan makes, with these ids in their order."""
+    """Yield the runs that a plan makes, with these ids in their order."""
     for planned, run_id in zip(plan.runs, ids, strict=True):
         yield Run(
             id=run_id,
@@ -59,7 +59,7 @@ class Follower(NamedTuple):
 
 
 def follower(edge: Edge, job: Job) -> Follower:
-    """The follower that a job is whose definition can be read."""
+    """Return the follower that a job is whose definition can be read."""
     terms = job.definition
     of_priority = terms.priority, head_start(terms.priority)
     return Follower(edge, job, lane_for(job), most_active(terms), terms.concurrency_key, *of_priority)
@@ -78,23 +78,23 @@ class Child(NamedTuple):
         return self.follower.job.incarnation, root_of(self.parent)
 
     def run(self) -> Run:
-        """Its run."""
+        """Return its run."""
         return child_run(self.parent, self.follower, self.place)
 
     def reason(self, *, has_room: bool) -> SkipReason | None:
-        """Why it gets no run; None: it gets one."""
+        """Return why it gets no run; None if it gets one."""
         return NOT_RUN.get(self.follower.job.state, None if has_room else SkipReason.FULL)
 
 
 def children_of(run: Run, followers: Iterable[Follower]) -> list[Child]:
-    """The children of a run that has ended, in the order in which they were added."""
+    """Return the children of a run that has ended, in the order in which they were added."""
     after = [each for each in followers if follows(each.edge.on, run.state)]
     after.sort(key=lambda each: (each.job.created, each.job.id, each.edge.on, each.edge.declared_by))
     return [Child(run, each, place) for place, each in enumerate(after)]
 
 
 def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
-    """What the store keeps of those that have ended, now that this parent has, too; whether that completes the join."""
+    """Return the arrivals to keep after this parent has ended, and whether they complete the join."""
     parents = () if known is None else known.parents
     latest = max(child.parent.ended or child.parent.due, 0 if known is None else known.latest)
     complete = False
@@ -106,12 +106,12 @@ def arrive(child: Child, known: Arrival | None) -> tuple[Arrival, bool]:
 
 
 def in_order(children: Iterable[Child]) -> list[Child]:
-    """Those of one child by roots, parents and places: where not all of them have room every store chooses the same."""
+    """Return children by roots, parents and places, so that every store chooses the same ones if room is short."""
     return sorted(children, key=lambda child: (child.key, child.parent.id, child.place))
 
 
 def child_run(parent: Run, child: Follower, place: int) -> Run:
-    """The run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
+    """Return the run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
 
     It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
     """
@@ -137,7 +137,7 @@ def child_run(parent: Run, child: Follower, place: int) -> Run:
 
 
 def child_skip(parent: Run, reason: SkipReason) -> Skip:
-    """What a stopped child gets instead: at the moment of the parent's end.
+    """Return the skip of a stopped child, at the moment of the parent's end.
 
     At the nominal time a range of skips of the child's own schedule may begin, and take its place.
     """

@@ -19,7 +19,7 @@ MOST_EXAMINED = 1_000
 
 
 def first_runs(heads: Iterable[tuple[int, RunId, Lane]], each: int, most: int) -> tuple[list[RunId], bool]:
-    """The first runs of all, at most `most`, by the first `each` of every lane; and whether there are more.
+    """Return the first runs of all, at most `most`, by the first `each` of every lane; and whether there are more.
 
     Fewer, where a lane of which no more is known may have one that is before the next.
     """
@@ -33,7 +33,7 @@ def first_runs(heads: Iterable[tuple[int, RunId, Lane]], each: int, most: int) -
 
 
 def claimed_run(run: Run, node: NodeId) -> Run:
-    """A ready run after its claim."""
+    """Return a ready run after its claim."""
     return replace(
         run,
         state=move(run.state, Event.CLAIM),
@@ -49,7 +49,7 @@ def claimed_run(run: Run, node: NodeId) -> Run:
 
 
 def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
-    """What a run holds of a semaphore after its claim."""
+    """Return the permit of a run for a semaphore after its claim."""
     return Permit(
         id=permit_of(run.id, name),
         semaphore=name,
@@ -63,7 +63,7 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
 
 
 def answer_of(answer: str, told: int, wish: Wish) -> Answer:
-    """What a program hears, from a word of the store's server and the number that goes with it. Raises `Refused`."""
+    """Return a program's answer, from the server's word and the number that goes with it. Raises `Refused`."""
     match answer:
         case "gone":
             return NodeGone()
@@ -78,7 +78,8 @@ def answer_of(answer: str, told: int, wish: Wish) -> Answer:
 
 
 def joining(wish: Wish, limit: int | None, now: Moment) -> tuple[int, Permit]:
-    """The limit of a semaphore (None: it is to be made), and the place in its line of a program that asks for units.
+    """Return the limit of a semaphore (None: it is to be made), and the place in its line of a program that asks for
+    units.
 
     Raises `Refused` where the program means another limit, or wants more.
     """

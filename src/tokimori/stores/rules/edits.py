@@ -15,7 +15,7 @@ Edges = Mapping[JobId, tuple[Edge, ...]]
 
 
 def not_there_yet(jobs: Sequence[Job], known: dict[JobId, Incarnation]) -> list[Job]:
-    """The jobs that are not known, each once. Raises `Conflict` where one has the id of another."""
+    """Return the jobs that are not known, each once. Raises `Conflict` where one has the id of another."""
     added = {job.id: job for job in jobs if job.id not in known}
     for job in jobs:
         if known.setdefault(job.id, job.incarnation) != job.incarnation:
@@ -24,7 +24,7 @@ def not_there_yet(jobs: Sequence[Job], known: dict[JobId, Incarnation]) -> list[
 
 
 def was_replaced(stored: Job, old: Job, new: Job) -> bool:
-    """Whether `stored` is what an earlier call with `new` left: nobody has edited it since, it may have fired since.
+    """Return whether `stored` is what an earlier call with `new` left: not edited since, but perhaps fired.
 
     Raises `Conflict` where the job is not any more what the caller of `replace_job` read.
     """
@@ -72,6 +72,6 @@ async def replace(
 
 
 def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:
-    """The edges that each of the jobs declares; those that declare none are left out."""
+    """Return the edges that each of the jobs declares; those that declare none are left out."""
     edges = {job.id: edges_of(job.id, job.definition) for job in jobs}
     return {job_id: declared for job_id, declared in edges.items() if declared}

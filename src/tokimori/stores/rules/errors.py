@@ -13,36 +13,36 @@ TOO_SLOW = "took over 3 s, or was stopped: ask for less, or later"
 
 
 def no_job(job_id: str) -> NotFound:
-    """The error for an id that no job has."""
+    """Return the error for an id that no job has."""
     return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
 
 def no_run(run_id: str) -> NotFound:
-    """The error for an id that no run has."""
+    """Return the error for an id that no run has."""
     return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
 
 
 def existing(found: T | None, missing: TokimoriError) -> T:
-    """What was found. Raises the error where that is nothing."""
+    """Return what was found. Raises the error if that is nothing."""
     if found is None:
         raise missing
     return found
 
 
 def taken(job_id: str) -> Conflict:
-    """The error for an id that another job has."""
+    """Return the error for an id that another job has."""
     return Conflict(f"there is a job {job_id!r} already", field="id", value=job_id)
 
 
 def stopped(job_id: JobId, state: str) -> Refused:
-    """The error for a request that a paused or parked job does not take."""
+    """Return the error for a request that a paused or parked job does not take."""
     return Refused(
         f"the job {job_id!r} is {state}", field="id", value=job_id, allowed="a job that is not stopped, or force"
     )
 
 
 def full(job_id: JobId, most: int | None) -> Refused:
-    """The error for a request of one run more than a job may have."""
+    """Return the error for a request of one run more than a job may have."""
     return Refused(
         f"the job {job_id!r} has {most} active runs, and no more may wait",
         field="max_waiting",
@@ -52,7 +52,7 @@ def full(job_id: JobId, most: int | None) -> Refused:
 
 
 def is_parent(job_id: str) -> Refused:
-    """The error for deleting a job after which others say that they run."""
+    """Return the error for deleting a job after which others say that they run."""
     message = f"other jobs run after {job_id}: delete them first, or with it (cascade)"
     return Refused(message, field="id", value=job_id, allowed=CHILDLESS)
 
@@ -61,18 +61,18 @@ FAMILY_CHANGED = "which jobs run after which was changed meanwhile: read it agai
 
 
 def check_family(known: int, given: int | None) -> None:
-    """Raises `FamilyChanged` where the caller checked edges against another family, or against none."""
+    """Raise `FamilyChanged` if the caller checked edges against another family, or against none."""
     if given != known:
         raise FamilyChanged(FAMILY_CHANGED, field="parents")
 
 
 def no_document(kind: str, name: str) -> NotFound:
-    """The error for a name that no document of that kind has."""
+    """Return the error for a name that no document of that kind has."""
     return NotFound(f"there is no {kind} {name!r}", field=kind, value=name)
 
 
 def document_changed(kind: str, name: str) -> Conflict:
-    """The error for putting or deleting another version of a document than the store has."""
+    """Return the error for putting or deleting another version of a document than the store has."""
     return Conflict(f"the {kind} {name!r} was changed meanwhile: read it again", field=kind, value=name)
 
 
@@ -82,18 +82,18 @@ def overtaken(guard: Document) -> Overtaken:
 
 
 def no_semaphore(name: str) -> NotFound:
-    """The error for a name that no semaphore has."""
+    """Return the error for a name that no semaphore has."""
     return NotFound(f"there is no semaphore {name!r} yet", field="semaphore", value=name)
 
 
 def in_use(name: str) -> Refused:
-    """The error for deleting a semaphore that somebody holds or waits for."""
+    """Return the error for deleting a semaphore that somebody holds or waits for."""
     message = f"units of the semaphore {name!r} are held or waited for"
     return Refused(message, field="name", value=name, allowed="a semaphore that nobody uses")
 
 
 def check_weight(name: str, weight: int, limit: int) -> None:
-    """Raises `Refused` for more units than the semaphore has."""
+    """Raise `Refused` for more units than the semaphore has."""
     if weight > limit:
         raise Refused(
             f"the semaphore {name!r} has a limit of {limit}: {weight} units never fit",
@@ -104,7 +104,7 @@ def check_weight(name: str, weight: int, limit: int) -> None:
 
 
 def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
-    """Raises `Refused` where a program means a semaphore of another limit."""
+    """Raise `Refused` if a program means a semaphore of another limit."""
     if wanted not in {None, limit}:
         raise Refused(
             f"the semaphore {name!r} has a limit of {limit}", field="limit", value=wanted, allowed=f"{limit}, or none"
@@ -112,7 +112,7 @@ def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
 
 
 def check_lowered(name: str, limit: int, heaviest: int) -> None:
-    """Raises `Refused` where something in the line wants more units than the new limit."""
+    """Raise `Refused` if something in the line wants more units than the new limit."""
     if heaviest > limit:
         raise Refused(
             f"something that waits for the semaphore {name!r} wants {heaviest} units",

@@ -22,10 +22,10 @@ MOST_STEPS = 20
 
 
 def lane_for(job: Job) -> Lane | None:
-    """Where the job's runs wait: nowhere while it is paused or parked."""
+    """Return the lane of the job's runs: none while it is paused or parked."""
     return lane_of(job.definition) if job.state in CLAIMABLE else None
 
 
 def lane_of_forced(old: Job, new: Job) -> Lane | None:
-    """Where the forced runs of a job wait that was stopped and still is: those are the ones that have a lane there."""
+    """Return the lane of forced runs of a job that was stopped and still is: only they have one there."""
     return lane_of(new.definition) if not {old.state, new.state} & CLAIMABLE else None

@@ -11,17 +11,17 @@ MOST_SERVED = 1000
 
 
 def fits(used: int, limit: int, weight: int = 1) -> bool:
-    """Whether one more run may run, or so many more units be held; limit 0 is unlimited."""
+    """Return whether one more run may run, or so many more units be held; limit 0 is unlimited."""
     return not limit or used + weight <= limit
 
 
 def room(running: int, limit: int, waiters: int) -> int:
-    """How many of the waiters may be woken."""
+    """Return how many of the waiters may wake."""
     return waiters if not limit else max(0, min(waiters, limit - running))
 
 
 def has_room(active: int, coming: int, most: int | None) -> bool:
-    """Whether so many more runs of a job may be active, where it may have `most` of them (None: any number).
+    """Return whether so many more runs of a job may be active, of `most` (None: any number).
 
     None coming is always right: an edit may have lowered the number.
     """
@@ -29,7 +29,7 @@ def has_room(active: int, coming: int, most: int | None) -> bool:
 
 
 class Place(NamedTuple):
-    """Where a run or a program stands in the line of a semaphore, smaller first, and the units that it wants."""
+    """Place of a run or a program in the line of a semaphore, smaller first, and the units that it wants."""
 
     rank: int
     id: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def must_join(run: Place, *, fits: bool, ahead: Place | None, program: Place | None) -> bool:
-    """Whether a ready run joins the line of a semaphore or a key instead of taking a unit.
+    """Return whether a ready run joins the line of a semaphore or a key instead of taking a unit.
 
     So where the units do not fit, and where somebody is before it in the line: the first blocked run of its own lane
     (`ahead`), or the first program that waits (before a run of its rank). A heavy head must not starve.
@@ -47,13 +47,13 @@ def must_join(run: Place, *, fits: bool, ahead: Place | None, program: Place | N
 
 
 def programs_served(free: int, programs: Iterable[Place], first_run: Place | None) -> list[Place]:
-    """The programs of a line, in order, that are granted: not behind any blocked run, as far as they fit."""
+    """Return the programs of a line, in order, that are granted: not behind any blocked run, as far as they fit."""
     before = takewhile(lambda program: first_run is None or program.rank <= first_run.rank, programs)
     return list(_fitting(free, before))
 
 
 def runs_woken(free: int, lane: Iterable[Place], first_program: Place | None) -> list[Place]:
-    """The blocked runs of one lane, in order, that are made ready, as far as they fit together.
+    """Return the blocked runs of one lane, in order, that are made ready, as far as they fit together.
 
     `first_program` is the first of those that still wait: no run behind it is woken.
     """
@@ -62,7 +62,7 @@ def runs_woken(free: int, lane: Iterable[Place], first_program: Place | None) ->
 
 
 def _fitting(free: int, line: Iterable[Place]) -> Iterator[Place]:
-    """Who does not fit lets nobody behind pass."""
+    """Yield the places that fit. One that does not fit lets nobody behind pass."""
     for place in line:
         if place.weight > free:
             return

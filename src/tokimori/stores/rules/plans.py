@@ -10,12 +10,12 @@ from tokimori.model.target import Unreadable
 
 
 def is_readable(job: Job) -> bool:
-    """Whether this program knows what the job's definition says; where not, it doesn't fire the job."""
+    """Return whether this program can read the job's definition; a job that it can't read does not fire here."""
     return not isinstance(job.definition.target, Unreadable)
 
 
 class Cursor(NamedTuple):
-    """What of a job guards a plan."""
+    """Part of a job that guards a plan."""
 
     incarnation: Incarnation
     version: int
@@ -24,13 +24,13 @@ class Cursor(NamedTuple):
 
 
 def may_apply(plan: Plan, cursor: Cursor) -> bool:
-    """Whether the plan was made from what the job still is."""
+    """Return whether the plan was made from the job as it is."""
     made_from = Cursor(plan.incarnation, plan.version, plan.fired_from, JobState.ENABLED)
     return cursor == made_from
 
 
 def was_applied(plan: Plan, cursor: Cursor | None, *, first_run_exists: bool) -> bool:
-    """Whether a refused plan is refused because it took effect before: its caller's reply was lost."""
+    """Return whether a refused plan took effect before: its caller's reply was lost."""
     if plan.runs or cursor is None:
         return first_run_exists
     moved = plan.fired_through > plan.fired_from

@@ -15,7 +15,7 @@ JOB_DELETED = "the job was deleted"
 
 
 class Standing(NamedTuple):
-    """What of a run guards a settle. `settled_*`: who settled it last, with which token."""
+    """Part of a run that guards a settle. `settled_*`: who settled it last, with which token."""
 
     running: bool
     node_id: NodeId | None
@@ -25,7 +25,7 @@ class Standing(NamedTuple):
 
 
 def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
-    """Whether a change still holds. The owner settles its own runs; those of a dead node any living one may."""
+    """Judge if a change still holds. The owner settles its own runs; any living node those of a dead one."""
     if standing is None:
         return Verdict.LOST
     if (standing.settled_by, standing.settled_token) == (by, change.token):
@@ -39,7 +39,7 @@ def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[
 def judged(
     changes: Iterable[Change], standings: Mapping[RunId, Standing], by: NodeId, nodes: Mapping[NodeId, NodeState]
 ) -> list[Verdict]:
-    """The verdicts on changes, on each after those before it."""
+    """Return the verdicts on changes, on each after those before it."""
     known, verdicts = dict(standings), []
     for change in changes:
         standing = known.get(change.run_id)
@@ -66,7 +66,7 @@ def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[Run
 
 
 def settled_run(run: Run, change: Change, state: RunState, error: str | None) -> Run:
-    """A run after a change that holds; where the change knows no start, the one that a tick told stays."""
+    """Return a run after a change that holds; where the change knows no start, the one that a tick told stays."""
     return replace(
         run,
         state=state,

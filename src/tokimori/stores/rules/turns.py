@@ -16,7 +16,7 @@ Key = tuple[Incarnation, str]
 
 
 class Turn(NamedTuple):
-    """What of a run says in which lines it may have the turn; `semaphores` are the names that its job wants."""
+    """Part of a run that says in which lines it may have the turn; `semaphores` are the names that its job wants."""
 
     incarnation: Incarnation
     state: str
@@ -26,19 +26,19 @@ class Turn(NamedTuple):
 
 
 def turn_of(run: Run, semaphores: Collection[str] = ()) -> Turn:
-    """The turn of a run whose job wants these semaphores."""
+    """Return the turn of a run whose job wants these semaphores."""
     return Turn(run.incarnation, run.state, run.concurrency_key, run.blocked_on, semaphores)
 
 
 class Freed(Struct):
-    """What became free in a transaction, or whose turn has to be passed on: served together, at its end."""
+    """Places and units freed in a transaction, and turns to pass on: served together, at its end."""
 
     places: Counter[Incarnation] = field(default_factory=Counter)
     keys: set[Key] = field(default_factory=set)
     semaphores: set[str] = field(default_factory=set)
 
     def pass_on(self, turn: Turn, refused_by: str | None = None) -> None:
-        """The turn that the run may have had in each of its lines, but for the one that refuses it now."""
+        """Pass on the turn of the run in each of its lines, but for the one that refuses it now."""
         if refused_by != LIMIT_LINE:
             self.places[turn.incarnation] += 1
         if turn.concurrency_key is not None and refused_by != KEY_LINE:
@@ -46,7 +46,7 @@ class Freed(Struct):
         self.semaphores.update(name for name in turn.semaphores if line_of(name) != refused_by)
 
     def leave(self, turn: Turn) -> None:
-        """A ready run goes and passes its turn on; a blocked one makes way in the line of its semaphore."""
+        """Let a ready run go and pass its turn on; a blocked one makes way in the line of its semaphore."""
         semaphore = semaphore_of(turn.blocked_on)
         if turn.state == RunState.READY:
             self.pass_on(turn)

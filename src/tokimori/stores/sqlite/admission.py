@@ -1,4 +1,4 @@
-"""What stands between a ready run and its claim: the state of lines before it, and the permits after it."""
+"""Admission of ready runs: the state of lines before a claim, and the permits after it."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ class SqliteLines(Struct):
     _running: dict[Incarnation, int] = field(default_factory=dict)
 
     def candidate(self, ready: Ready) -> Candidate:
-        """A ready run, as it is judged."""
+        """Return a ready run, as it is judged."""
         rank, run_id, incarnation, limit, running, stated, *_ = ready
         self._running[incarnation] = running
         if stated is None:

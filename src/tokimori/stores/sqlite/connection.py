@@ -25,7 +25,7 @@ _FIXED = (3, 51, 3)
 
 
 def connect(path: str, namespace: Namespace) -> sqlite3.Connection:
-    """A connection for the thread that uses it; transactions are begun and ended by hand."""
+    """Return a connection for the thread that uses it; transactions are begun and ended by hand."""
     kind = _in_namespace(namespace) if namespace.name else sqlite3.Connection
     db = sqlite3.connect(path, isolation_level=None, cached_statements=256, factory=kind)
     try:
@@ -42,12 +42,12 @@ File = tuple[int, int] | None
 
 
 def real_path(path: str) -> str:
-    """The file's own path, beside which SQLite and we put what belongs to it, whichever link it is opened by."""
+    """Return the file's own path, beside which SQLite and we put what belongs to it, whichever link it is opened by."""
     return os.path.realpath(path)
 
 
 def file_at(path: str) -> File:
-    """The file that is there now."""
+    """Return the file that is there now."""
     try:
         found = os.stat(path)  # noqa: PTH116  a Path costs more than the look
     except OSError:
@@ -84,7 +84,7 @@ def check_free(path: str) -> None:
 
 
 def _in_namespace(namespace: Namespace) -> type[sqlite3.Connection]:
-    """Connections that put the installation's name into each statement."""
+    """Return a class of connections that put the installation's name into each statement."""
 
     class InNamespace(sqlite3.Connection):
         def execute(self, statement: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -97,7 +97,7 @@ def _in_namespace(namespace: Namespace) -> type[sqlite3.Connection]:
 
 
 def faults(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> tuple[str, ...]:
-    """What this version of SQLite can't promise."""
+    """Return what this version of SQLite can't promise."""
     if version >= _FIXED:
         return ()
     return (

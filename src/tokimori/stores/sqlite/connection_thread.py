@@ -131,7 +131,7 @@ class ConnectionThread:
     def _carry_out(
         self, db: sqlite3.Connection, place: object, waiting: list[_Request]
     ) -> tuple[list[_Request], list[_Request]]:
-        """One group: those that are answered now, and those left for the next one."""
+        """Return one group: those that are answered now, and those left for the next one."""
         group: list[_Request] = []
         try:
             with self._lock():
@@ -165,7 +165,7 @@ class ConnectionThread:
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
     def _do(self, db: sqlite3.Connection, request: _Request) -> None:
-        """The work; of what writes, in a savepoint. Raises what ended all of the group."""
+        """Do the work; of what writes, in a savepoint. Raises what ended all of the group."""
         if self._reads:
             if request.future.done():
                 return

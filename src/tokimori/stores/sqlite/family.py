@@ -1,4 +1,4 @@
-"""Which jobs run after which, and the runs of children when their parents end: statements on edges and arrivals."""
+"""Edges between jobs, and runs of children when their parents end: statements."""
 
 import json
 import sqlite3
@@ -78,7 +78,7 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 
 def _joined(db: sqlite3.Connection, child: Child) -> bool:
-    """Whether it need not wait for other parents."""
+    """Return whether it need not wait for other parents."""
     if not child.follower.edge.joins:
         return True
     known = db.execute("SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root = ?", child.key).fetchone()

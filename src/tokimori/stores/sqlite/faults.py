@@ -26,7 +26,7 @@ _UNUSABLE = {
 
 
 def store_error(fault: sqlite3.Error, path: str) -> StoreError:
-    """What a driver's exception means for who uses the store."""
+    """Return our error for a driver's exception, for users of the store."""
     name = getattr(fault, "sqlite_errorname", None) or ""
     kind = name.removeprefix("SQLITE_").partition("_")[0]
     if kind in _UNAVAILABLE:

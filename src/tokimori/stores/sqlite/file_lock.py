@@ -62,7 +62,9 @@ class _PrivateLock:
         self._descriptor = open_private(path, like=database)
 
     def takes(self, patience: float, longest: float) -> bool:
-        """Whether it was to be had within so many seconds, tried at least every `longest` seconds."""
+        """Take the lock within so many seconds, with a try at least every `longest` seconds; return whether it was
+        free.
+        """
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:

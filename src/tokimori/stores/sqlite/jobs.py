@@ -80,7 +80,7 @@ def replace_job(
 
 
 def park(db: sqlite3.Connection, incarnation: Incarnation, error: str | None, freed: Freed) -> None:
-    """A job that is claimable stops, with the error of its run; nothing of it is claimed until it is resolved."""
+    """Stop a claimable job with the error of its run; nothing of it is claimed until it is resolved."""
     parked = db.execute(
         """UPDATE tokimori_jobs SET state = 'parked', reason = ?, "by" = ?, next_due = NULL, lane = NULL
         WHERE incarnation = ? AND state IN ('enabled', 'finished')""",

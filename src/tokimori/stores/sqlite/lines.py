@@ -1,4 +1,4 @@
-"""Who waits for a place or for units, and who is next when some become free."""
+"""Lines for places and units: who waits, and who is next."""
 
 import json
 import sqlite3
@@ -46,7 +46,9 @@ WHERE name = ?"""
 
 
 def each(column: str, where: str, told: str = "value") -> str:
-    """The statement that walks an index of runs from one distinct value to the next: as many steps as there are."""
+    """Return the statement that walks an index of runs from one distinct value to the next: as many steps as there
+    are.
+    """
     return f"""
 WITH RECURSIVE found (value) AS (
     SELECT min({column}) FROM tokimori_runs WHERE {where}
@@ -64,18 +66,18 @@ WHERE ({_UNITS.replace("?", "named")}) > 0"""
 
 
 def turn_in(row: Sequence[Any]) -> Turn:
-    """What the columns `TURN` say."""
+    """Return the turn in the columns `TURN`."""
     incarnation, state, key, blocked_on, semaphores = row
     return Turn(incarnation, state, key, blocked_on, [name for name, _ in units_in(semaphores)])
 
 
 def units_in(semaphores: str | None) -> list[tuple[str, int]]:
-    """What a job's column of semaphores says: names and weights, by name."""
+    """Return names and weights in a job's column of semaphores, by name."""
     return [] if semaphores is None else [(name, weight) for name, weight in json.loads(semaphores)]
 
 
 def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
-    """How many runs of the job want a place, or have one."""
+    """Return how many runs of the job want a place, or have one."""
     active = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND state <> 'held'"
     return int(db.execute(active, (incarnation,)).fetchone()[0])
 
@@ -124,7 +126,7 @@ def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequ
 
 
 def _taken(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> bool:
-    """Whether the database took it. A statement that is refused undoes nothing but itself."""
+    """Carry out a statement; return whether the database took it. A refused one undoes nothing but itself."""
     try:
         db.execute(statement, values)
     except sqlite3.Error:
@@ -135,13 +137,13 @@ def _taken(db: sqlite3.Connection, statement: str, values: Sequence[object]) -> 
 
 
 def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> int:
-    """How many runs of the job and the key run."""
+    """Return how many runs of the job and the key run."""
     running = "SELECT count(*) FROM tokimori_runs WHERE incarnation = ? AND concurrency_key = ? AND state = 'running'"
     return int(db.execute(running, (incarnation, key)).fetchone()[0])
 
 
 def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> Place | None:
-    """The first run of a job that waits for this key."""
+    """Return the first run of a job that waits for this key."""
     return next(map(Place._make, db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1))), None)
 
 
@@ -175,13 +177,13 @@ def wake_runs(db: sqlite3.Connection, name: str) -> None:
 
 
 def _wake(db: sqlite3.Connection, runs: Sequence[str]) -> bool:
-    """Whether the database took any of them; sweeps try the others again."""
+    """Wake runs; return whether the database took any of them. Sweeps try the others again."""
     wake = "UPDATE tokimori_runs SET state = 'ready', blocked_on = NULL WHERE id = ?"
     return sum(_taken(db, wake, (run_id,)) for run_id in runs) > 0
 
 
 def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list[str]:
-    """Whose turn it is in these lanes of the line."""
+    """Return the runs that are next in these lanes of the line."""
     if not lanes:
         return []
     free, program = free_units(db, name), first_program(db, name)
@@ -198,22 +200,22 @@ def free_units(db: sqlite3.Connection, name: str) -> int:
 
 
 def first_program(db: sqlite3.Connection, name: str) -> Place | None:
-    """The first program that waits for a semaphore."""
+    """Return the first program that waits for a semaphore."""
     return next(map(Place._make, db.execute(f"{_PROGRAMS} LIMIT 1", (name,))), None)
 
 
 def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
-    """The lanes of which runs wait for a semaphore."""
+    """Return the lanes of which runs wait for a semaphore."""
     return [Lane(lane) for (lane,) in db.execute(LANES, (name,))]
 
 
 def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:
-    """The first run of a lane that waits for a semaphore."""
+    """Return the first run of a lane that waits for a semaphore."""
     return next(map(Place._make, db.execute(f"{_RUNS} LIMIT 1", (name, lane))), None)
 
 
 def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
-    """A node is gone, and with it what its programs hold and wait for; its runs keep theirs until they are settled."""
+    """Drop what the programs of a node that is gone hold and wait for; its runs keep theirs until they are settled."""
     lost = "DELETE FROM tokimori_permits WHERE node_id = ? AND run_id IS NULL RETURNING semaphore"
     serve(db, Freed(semaphores={name for (name,) in db.execute(lost, (node,))}))
 

@@ -1,4 +1,4 @@
-"""How the runs of a job follow its change, some in each transaction: until then no claim takes one of another lane."""
+"""Moves of runs that follow a change of their job, some in each transaction. No claim takes one of another lane."""
 
 import json
 import sqlite3
@@ -44,7 +44,7 @@ WHERE id = ?"""
 def begin_move(
     db: sqlite3.Connection, job: Incarnation, forced_lane: Lane | None, reason: str | None = None, since: int = 0
 ) -> None:
-    """The runs of the job are to follow its change, which comes after this; those of an earlier one begin anew."""
+    """Let the runs of the job follow its change, which comes after this; those of an earlier one begin anew."""
     before = db.execute(_MOVE, (job,)).fetchone()
     names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
     db.execute(_BEGIN, (job, forced_lane, names, reason, since))
@@ -56,19 +56,19 @@ def some_move(db: sqlite3.Connection) -> Incarnation | None:
 
 
 def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:
-    """Raises `StillMoving`."""
+    """Raise `StillMoving`."""
     if db.execute(_MOVE, (job,)).fetchone() is not None:
         raise StillMoving(job)
 
 
 def wanted_by(db: sqlite3.Connection, job: Incarnation) -> set[str]:
-    """The semaphores for which runs of the job may stand in line, or have the turn."""
+    """Return the semaphores for which runs of the job may stand in line, or have the turn."""
     rows = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (job,)).fetchall()
     return {name for (semaphores,) in rows for name, _ in units_in(semaphores)}
 
 
 def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
-    """Some more runs follow. Whether all have."""
+    """Return some more runs follow. Whether all have."""
     done = step(db, job, freed := Freed())
     serve(db, freed)
     return done
@@ -76,7 +76,7 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
 
 @contextmanager
 def willing(db: sqlite3.Connection) -> Iterator[None]:
-    """What is done here is undone, and nothing else, where the database refuses it: beats try it again."""
+    """Undo what is done here, and nothing else, if the database refuses it: beats try it again."""
     db.execute("SAVEPOINT willing")
     try:
         yield
@@ -88,7 +88,9 @@ def willing(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
-    """Some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be served."""
+    """Return some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be
+    served.
+    """
     move = db.execute(_MOVE, (job,)).fetchone()
     if move is None:
         return True
@@ -110,7 +112,7 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
 
 
 def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int) -> tuple[list[Row], bool]:
-    """The first runs found, few of large ones, by the length that ends each row; whether there may be more."""
+    """Return the first runs found, few of large ones, by the length that ends each row; whether there may be more."""
     rows, large = list[Row](), 0
     with closing(db.execute(found, values)) as cursor:
         while len(rows) < most and large < LARGE and (row := next(cursor, None)):
@@ -120,7 +122,7 @@ def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int)
 
 
 def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced: Lane | None, woken: int) -> tuple[int, bool]:
-    """How many were woken, and whether there may be more."""
+    """Give runs their new lane; return how many woke, and whether there may be more."""
     terms = "SELECT lane, max_running FROM tokimori_jobs WHERE incarnation = ?"
     for lane, limit in db.execute(terms, (job,)).fetchall():
         db.execute(_RELANE, (lane, forced or lane, ids))

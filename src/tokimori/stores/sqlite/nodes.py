@@ -1,4 +1,4 @@
-"""Who takes part, and who is alive: statements on nodes, and what a beat tells of everything else."""
+"""Membership and liveness of nodes: statements, and what a beat returns of everything else."""
 
 import sqlite3
 
@@ -73,7 +73,7 @@ def leave(db: sqlite3.Connection, node: NodeId, now: Moment) -> bool:
 
 
 def state_of(db: sqlite3.Connection, node: NodeId) -> NodeState | None:
-    """Whether the node lives; None where there is no such node."""
+    """Return the state of the node; None if there is no such node."""
     return next((NodeState(*row) for row in db.execute("SELECT state FROM tokimori_nodes WHERE id = ?", (node,))), None)
 
 

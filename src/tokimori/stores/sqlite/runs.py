@@ -73,14 +73,14 @@ def add_runs(db: Connection, runs: Sequence[Run], now: Moment) -> list[Run]:
 
 
 def _taken_over(db: Connection, run: Run) -> Run | None:
-    """The run that took over what this very request asked for."""
+    """Return the run that took over what this very request asked for."""
     for (run_id,) in db.execute("SELECT run_id FROM tokimori_requests WHERE id = ?", (run.id,)).fetchall():
         return next(map(run_of, db.execute(GET_RUN.replace("%s", "?1"), (run_id,))), None)
     return None
 
 
 def _newest(db: Connection, run: Run, span: tuple[str, str]) -> Run | None:
-    """The newest run that shares the key, within this span of its origins."""
+    """Return the newest run that shares the key, within this span of its origins."""
     found: list[Run] = []
     for table, indexed in zip((_LIVE, _HISTORY), _INDEXED, strict=True):
         statement = f"""SELECT {RUN} FROM {table} WHERE incarnation = ? AND origin >= ? AND origin < ? AND {indexed}

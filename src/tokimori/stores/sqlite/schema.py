@@ -18,7 +18,7 @@ known_migrations = partial(migrations.known_migrations, "tokimori.stores.sqlite.
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements one by one: SQLite's `executescript` would end our transaction."""
+    """Yield the statements one by one: SQLite's `executescript` would end our transaction."""
     statement = ""
     for line in text.splitlines(keepends=True):
         statement += line

@@ -39,7 +39,7 @@ LONGEST_READ = 3.0
 
 
 class _Connections(NamedTuple):
-    """What an open store holds."""
+    """Connections of an open store."""
 
     writer: ConnectionThread
     reader: ConnectionThread
@@ -49,7 +49,7 @@ class _Connections(NamedTuple):
 def reading(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate["SqliteStore", P], Coroutine[Any, Any, T]]:
-    """The method that does this work on the reading connection."""
+    """Return the method that does this work on the reading connection."""
 
     @wraps(work)
     async def method(store: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +61,7 @@ def reading(
 def writing(
     work: Callable[Concatenate[Connection, P], T],
 ) -> Callable[Concatenate["SqliteStore", P], Coroutine[Any, Any, T]]:
-    """The method that does this work on the writing connection."""
+    """Return the method that does this work on the writing connection."""
 
     @wraps(work)
     async def method(store: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -107,7 +107,7 @@ class SqliteStore(Guarded, TableReader):
             self._closing = stack.pop_all()
 
     async def _reader(self, stack: AsyncExitStack) -> ConnectionThread:
-        """A reading connection, until it is closed there."""
+        """Return a reading connection, until it is closed there."""
         reader = ConnectionThread(
             self._path, begin="BEGIN", lock=nullcontext, namespace=self._namespace, longest=LONGEST_READ
         )

@@ -28,7 +28,7 @@ class FileWatch:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="tokimori-store-watch")
 
     async def _watch(self) -> None:
-        """A look waits for whoever is writing: it holds the lock. One more, after the pause, sees what came in it."""
+        """Watch the file. A look waits for whoever is writing; one more, after the pause, sees what came in it."""
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
             stamp = stamp_of(self._log)
@@ -47,7 +47,7 @@ class FileWatch:
             await asyncio.sleep(INTERVAL)
 
     async def _look(self) -> bool:
-        """Whether SQLite could be asked."""
+        """Look for changes; return whether SQLite could be asked."""
         try:
             version = await self._writer.run(lambda db: int(db.execute("PRAGMA data_version").fetchone()[0]))
         except StoreError:

@@ -74,7 +74,8 @@ _told = rows.row_writer(
 
 @lru_cache(maxsize=64)
 def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
-    """One statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what costs.
+    """Return one statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what
+    costs.
 
     JSON has only these columns, a value that all runs share is a parameter: looking into JSON costs more than writing.
     """
@@ -99,7 +100,7 @@ def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claim
 
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
-    """What this very claim has taken, and still owns."""
+    """Return the runs that this very claim has taken, and still owns."""
     ours = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
     return rows.all_claimed(ours.fetchall())
 
@@ -129,7 +130,7 @@ def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
 
 
 def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int) -> Generator[Ready, None, None]:
-    """The ready runs of these lanes in one order, read as far as they are asked for."""
+    """Yield the ready runs of these lanes in one order, read as far as they are asked for."""
     heads = db.execute(_HEADS, (json.dumps(open_lanes(lanes, paused_queues(db))),)).fetchall()
     with ExitStack() as stack:
         walks = [stack.enter_context(closing(_of_lane(db, *head))) for head in heads]
@@ -138,7 +139,7 @@ def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int) -> Generato
 
 
 def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Generator[Row, None, None]:
-    """Its ready runs, before which comes the place of the first: who asks no further opens no cursor."""
+    """Yield its ready runs, before which comes the place of the first: who asks no further opens no cursor."""
     yield rank, run_id
     with closing(db.execute(_READY, (lane,))) as cursor:
         yield from cursor
@@ -174,7 +175,7 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
 
 
 def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
-    """What these runs held: places, and where there were any keys and units."""
+    """Return what these runs held: places, and the keys and units, if any."""
     holders = [run_id for run_id, run in settled.items() if run.holds]
     return Freed(
         places=Counter(run.incarnation for run in settled.values()),
