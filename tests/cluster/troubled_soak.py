@@ -169,7 +169,10 @@ class Troubles:
             _signal(pid, signal.SIGCONT)
 
     def _once(self) -> None:
-        node = self._chance.choice(self._awake())
+        awake = self._awake()
+        if not awake:  # one is frozen, and the other leaves
+            return
+        node = self._chance.choice(awake)
         keepers = _children(node.pid)
         workers = [child for keeper in keepers for child in _children(keeper) if _is_worker(child)]
         match self._chance.choice(("node", "keeper", "worker", "worker", "freeze", "freeze worker", "stop", "reload")):

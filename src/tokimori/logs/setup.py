@@ -108,7 +108,7 @@ class DroppingQueueHandler(QueueHandler):
         return record
 
     def _shown(self, text: str) -> str:
-        """Return the longest go first: a part of one may be another one."""
+        """Return the texts to hide, the longest first: a part of one may be another one."""
         for hidden in sorted((each for each in self._hidden if each in text), key=len, reverse=True):
             text = text.replace(hidden, "***")
         return text

@@ -115,7 +115,7 @@ def _period(schedule: Schedule, now: Moment) -> int:
 
 
 def _anchor(job: Job, schedule: Schedule, now: Moment) -> Moment:
-    """Return the anchor of a grid stays on the grid; the last run was not after now."""
+    """Return the anchor: that of a grid stays on the grid, and the last run was not after now."""
     if job.anchor <= now:
         return job.anchor
     period = 0 if job.definition.anchored_on is AnchoredOn.LAST_RUN else _period(schedule, job.anchor)

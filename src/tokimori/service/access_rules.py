@@ -161,7 +161,7 @@ async def _job_ids(asked: Asked) -> Any:
 
 
 async def _queues(asked: Asked) -> Any:
-    """Return each queue of the scope is asked for by itself: they are few."""
+    """Return the queues in scope, each asked for by itself: they are few."""
     limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
     if (after := asked.argument("after")) is not None:
         check_word("after", after)

@@ -41,9 +41,7 @@ _job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: enco
 
 
 def due_of(row: Row) -> Due:
-    """Return a due job from the columns `JOB`, how many of its runs are active, and `SKIP` of the skip that it goes
-    on.
-    """
+    """Return a due job from the columns `JOB`, its number of active runs, and `SKIP` of the skip that it goes on."""
     active, *tail = row[JOB_COLUMNS:]
     return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 

@@ -155,7 +155,7 @@ def _run(ledger: Ledger, run: Run, lines: Sequence[Line]) -> Iterator[Fault]:
 
 
 def _attempts(ledger: Ledger, run: Run, rows: Sequence[Attempt], lines: Sequence[Line]) -> Iterator[Fault]:
-    """Yield a run began again only where the attempt before was lost or given back, and with a larger token."""
+    """Yield faults of attempts: one follows another that was lost or given back, with a larger token."""
     name, in_order = _name(ledger, run), sorted(rows, key=lambda row: row.number)
     given_back = [row for row in in_order if row.outcome in GIVEN_BACK]
     if len(lines) > 1 + len(given_back):

@@ -140,9 +140,7 @@ def _schedule(row: Mapping[str, Any], zone: str) -> dict[str, object]:
 
 
 def _limits(row: Mapping[str, Any], warnings: Warnings) -> dict[str, object]:
-    """Return one at a time unless the type may work in parallel; with a limit so many, and the allowance beside
-    them.
-    """
+    """Return the limits: one at a time unless the type may work in parallel, else its limit and allowance."""
     limit, allowance = _number(row, "schedule_limit"), _number(row, "schedule_limit_allowance")
     parallel = _flag(row, "can_work_in_parallel", default=False)
     if limit == 0:

@@ -55,9 +55,7 @@ def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
 
 
 def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
-    """Return the lines in which these runs stand, or may have been woken, by what their jobs want: served when they
-    go.
-    """
+    """Return the lines in which these runs stand, or may have been woken: served when they go."""
     freed = Freed()
     for row in rows:
         run = run_of(row[:RUN_COLUMNS])

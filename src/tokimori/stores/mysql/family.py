@@ -131,9 +131,7 @@ async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[l
 async def _reasons(
     transaction: Transaction, children: Sequence[Child], leaving: Counter[Incarnation]
 ) -> list[SkipReason | None]:
-    """Return why each of these gets no run; None if it gets one. The caller holds the gates of jobs that are
-    counted.
-    """
+    """Return why each of these gets no run; None if it gets one. The caller holds the gates of counted jobs."""
     bounded = sorted({child.key[0] for child in children if child.follower.most_active is not None})
     rooms: dict[Incarnation, int] = {}
     if bounded:

@@ -201,8 +201,7 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
 async def look(
     transaction: Transaction, names: Iterable[str], before: Sequence[str] = (), busy: frozenset[Lane] = frozenset()
 ) -> tuple[list[Line], list[Answer]]:
-    """Return the lines of semaphores, and the answers to the statements `before`. Runs are looked for where units are
-    free.
+    """Return the lines of semaphores, and the answers to `before`. Runs are looked for where units are free.
 
     Those of the lanes that are busy are left out.
     """

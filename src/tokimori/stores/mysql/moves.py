@@ -37,16 +37,12 @@ NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
 
 
 def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:
-    """Return the runs of the job are to follow its change, which comes after this; those of an earlier one begin
-    anew.
-    """
+    """Let the runs of the job follow its change, which comes after this; an earlier move begins anew."""
     return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, job)
 
 
 def begin_parking(job: Incarnation) -> str:
-    """Return the same where a run's failure parks the job, unless it was stopped before. It wakes nobody: the settle
-    does.
-    """
+    """Begin a move for a job that a failure parks, unless it was stopped before. The settle wakes others."""
     return sql(_BEGIN.format("max_running", "AND state IN ('enabled', 'finished')"), None, None, 0, job)
 
 
@@ -65,9 +61,7 @@ async def check_moved(transaction: Transaction, job: Incarnation) -> None:
 
 
 async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
-    """Return some more runs follow. Whether all have. With NOWAIT it is refused while others hold the job or these
-    runs.
-    """
+    """Let more runs follow; return whether all have. NOWAIT: refused while others hold the job or these runs."""
     freed = Freed()
     done = await step(transaction, job, freed, how)
     await transaction.commit(*await lines.serve(transaction, freed))
@@ -75,9 +69,7 @@ async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -
 
 
 async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
-    """Return some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be
-    served.
-    """
+    """Let more runs follow, or end if the job is deleted; return whether all have: then serve its lines."""
     gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
     if not move.rows:
         return True

@@ -133,9 +133,7 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
-    """Return nothing is waited for: what is locked stays ready. Semaphores that are to be made first, where there are
-    any.
-    """
+    """Claim without waiting: what is locked stays ready. Return semaphores that have to be made first."""
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     catch, look, rest = await _look(transaction, catch)

@@ -31,9 +31,7 @@ class Address(Struct, frozen=True):
 
 
 def address_of(url: str) -> Address:
-    """Return the address that a URL names. What it leaves out comes from PGHOST, PGUSER and so on. Raises
-    `InvalidInput`.
-    """
+    """Return the address in a URL. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
     parts, port, settings = read(url, "PostgreSQL", _DRIVERS | _OURS, _invalid)
     cache = settings.pop("statement_cache_size", "")
     if cache not in {"", "0"}:

@@ -37,9 +37,7 @@ class FunctionSet:
 
     @property
     def installation(self) -> str:
-        """Return the statements that make the functions, in a transaction: they name each other before all are
-        there.
-        """
+        """Return the statements that make the functions, in one transaction: they name each other."""
         return f"SET LOCAL check_function_bodies = off;\n\n{self.rendered(self.text)}"
 
 

@@ -113,9 +113,7 @@ def _missing(found: SchemaStatus, known: Sequence[Migration], functions: Functio
 
 
 def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
-    """Return the statements that make functions, and drop those of programs that are older than the oldest that may go
-    on.
-    """
+    """Return the statements that make functions, and drop those of programs that may not go on."""
     drop = functions.rendered(f"SELECT tokimori_drop_function_sets('{functions.digest}', {oldest}, NULL, NULL);")
     return (
         f"{functions.installation.strip()}\n"

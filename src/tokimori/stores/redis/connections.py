@@ -37,9 +37,7 @@ class Script(NamedTuple):
 
 
 def load_scripts() -> dict[str, Script]:
-    """Return every script, with what it shares with others before it and what it puts off behind it, by its method's
-    name.
-    """
+    """Return every script by its method's name, with what it shares before it and what it puts off behind it."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
@@ -52,9 +50,7 @@ def load_scripts() -> dict[str, Script]:
 
 
 def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
-    """Return the shared texts up to the last one of which the script names anything: each costs every call some
-    time.
-    """
+    """Return the shared texts up to the last one that the script needs: each costs every call some time."""
     named = set(re.findall(r"\w+", body))
     used = [n for n, names in enumerate(shared.values()) if named & names]
     return "".join(list(shared)[: max(used, default=0) + 1])

@@ -107,9 +107,7 @@ def due_of(answer: tuple[Flat, int, str | None]) -> Due:
 
 
 def all_claimed(answer: tuple[list[Flat], list[str | None]]) -> list[Claimed]:
-    """Return runs as their owner gets them, from their hashes, and their jobs' definitions, which many of them
-    share.
-    """
+    """Return runs as their owner gets them, from their hashes and their jobs' definitions, which many share."""
     flats, pairs = answer
     runs = [run_of(flat) for flat in flats]
     definitions: dict[int, Definition | None] = {

@@ -29,9 +29,7 @@ def info_of(text: str) -> dict[str, str]:
 
 
 def broken_promises(info: Mapping[str, str], settings: Mapping[str, str]) -> Sequence[str]:
-    """Return one sentence for each promise that the server can't keep. `settings`: empty where it does not tell
-    them.
-    """
+    """Return one sentence for each promise that the server can't keep. `settings`: empty if it hides them."""
     policy = settings.get("maxmemory-policy", info.get("maxmemory_policy", "noeviction"))
     faults = []
     if info.get("aof_enabled") != "1":

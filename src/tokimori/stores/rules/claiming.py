@@ -78,8 +78,7 @@ def answer_of(answer: str, told: int, wish: Wish) -> Answer:
 
 
 def joining(wish: Wish, limit: int | None, now: Moment) -> tuple[int, Permit]:
-    """Return the limit of a semaphore (None: it is to be made), and the place in its line of a program that asks for
-    units.
+    """Return the limit of a semaphore (None: to be made), and the place of a program that asks for units.
 
     Raises `Refused` where the program means another limit, or wants more.
     """

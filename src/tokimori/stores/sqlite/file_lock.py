@@ -62,9 +62,7 @@ class _PrivateLock:
         self._descriptor = open_private(path, like=database)
 
     def takes(self, patience: float, longest: float) -> bool:
-        """Take the lock within so many seconds, with a try at least every `longest` seconds; return whether it was
-        free.
-        """
+        """Take the lock within so many seconds, trying every `longest` seconds; return whether it was free."""
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
         while True:
             try:

@@ -46,9 +46,7 @@ WHERE name = ?"""
 
 
 def each(column: str, where: str, told: str = "value") -> str:
-    """Return the statement that walks an index of runs from one distinct value to the next: as many steps as there
-    are.
-    """
+    """Return the statement that walks an index of runs from one distinct value to the next."""
     return f"""
 WITH RECURSIVE found (value) AS (
     SELECT min({column}) FROM tokimori_runs WHERE {where}

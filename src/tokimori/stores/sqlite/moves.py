@@ -68,7 +68,7 @@ def wanted_by(db: sqlite3.Connection, job: Incarnation) -> set[str]:
 
 
 def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
-    """Return some more runs follow. Whether all have."""
+    """Let more runs follow; return whether all have."""
     done = step(db, job, freed := Freed())
     serve(db, freed)
     return done
@@ -88,9 +88,7 @@ def willing(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
-    """Return some more runs follow, or end where the job is deleted. Whether all have: then its lines are to be
-    served.
-    """
+    """Let more runs follow, or end if the job is deleted; return whether all have: then serve its lines."""
     move = db.execute(_MOVE, (job,)).fetchone()
     if move is None:
         return True

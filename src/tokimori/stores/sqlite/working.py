@@ -74,8 +74,7 @@ _told = rows.row_writer(
 
 @lru_cache(maxsize=64)
 def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
-    """Return one statement for a whole batch: each step of a statement gives up the GIL, and taking it back is what
-    costs.
+    """Return one statement for a whole batch: each step of a statement gives up the GIL, which costs.
 
     JSON has only these columns, a value that all runs share is a parameter: looking into JSON costs more than writing.
     """
