@@ -25,7 +25,7 @@ from tokimori.service.definitions import fields_of
 from tokimori.service.edits import new_job
 from tokimori.service.service import Service
 from tokimori.stores.mysql.address import address_of as mysql_address
-from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.sessions import connect as mysql_session
 from tokimori.stores.open import open_store
 
@@ -119,7 +119,7 @@ async def _first(row: object) -> object:
     return row
 
 
-async def _first_of(session: Session) -> object:
+async def _first_of(session: TransactionSession) -> object:
     return (await session.ask(LIVE))[0].rows
 
 

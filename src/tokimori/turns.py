@@ -7,7 +7,7 @@ from math import inf
 from typing import Protocol
 
 
-class Step:
+class TurnStep:
     """The time that one kind of work may take in one step of the loop, in seconds.
 
     After a step that has used it up it rests for as long: to begin a run takes the engine some ten steps, and each of
@@ -45,24 +45,24 @@ class Step:
         self._end = inf
 
 
-class Reader(Protocol):
+class WaitingReader(Protocol):
     """Connection with bytes to read."""
 
     def read_on(self) -> bool:
         """Read the next few of them; whether there are more."""
 
 
-class Reading:
+class TurnsOfReaders:
     """Lets connections read what has come, as far as there is time for it in this step of the loop; then in turns.
 
     A parser tells of each piece of a body: 18 kB of one stranger may be 3,000 pieces.
     """
 
     def __init__(self, longest: float, monotonic: Callable[[], float]) -> None:
-        self._step = Step(longest, monotonic)
-        self._waiting: deque[Reader] = deque()
+        self._step = TurnStep(longest, monotonic)
+        self._waiting: deque[WaitingReader] = deque()
 
-    def begin(self, reader: Reader) -> bool:
+    def begin(self, reader: WaitingReader) -> bool:
         """Read what has come; whether some of it has to wait. Not for who waits already."""
         is_first = not self._waiting
         while is_first and not self._step.is_over():

@@ -16,14 +16,14 @@ from tokimori.executors.noop import NoopExecutor
 from tokimori.logs.setup import start_logging
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from tokimori.node.wiring import serve
-from tokimori.ports.executor import Ended, Task
+from tokimori.ports.executor import AttemptTask, Ended
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import Answer
 
 OUTCOMES: Sequence[Outcome] = (*[Succeeded()] * 7, Failed("no"), Cancelled("enough"), Released("later"))
 
 
-def _start(executor: NoopExecutor, tasks: Sequence[Task]) -> None:
+def _start(executor: NoopExecutor, tasks: Sequence[AttemptTask]) -> None:
     """Every task ends at once, by chance."""
     now = executor._clock.now()
     for task in tasks:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from tests.cluster import programs, shifted_node
 from tokimori.clock import Moment, SystemClock, parse_moment
 from tokimori.model.ids import RunId
-from tokimori.testing.checker import Line
+from tokimori.testing.checker import WrittenLine
 
 ROOT = Path(__file__).parents[2]
 SHELL = "/bin/bash"
@@ -178,7 +178,7 @@ class Fleet:
         with closing(sqlite3.connect(self.file)) as connection:
             return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
 
-    def written(self) -> list[Line]:
+    def written(self) -> list[WrittenLine]:
         """What the commands wrote when they began and when they ended."""
         if not self.lines.exists():
             return []
@@ -191,9 +191,9 @@ class Fleet:
         return list(_processes_of(str(self.folder)))
 
 
-def _line(words: Sequence[str], ended: str | None) -> Line:
+def _line(words: Sequence[str], ended: str | None) -> WrittenLine:
     _, run_id, attempt, nominal, began = words
-    return Line(
+    return WrittenLine(
         run_id=RunId(run_id),
         attempt=int(attempt),
         nominal=parse_moment(nominal),

@@ -21,7 +21,7 @@ from tokimori.model.policies import Misfire, OnExhausted, Overlap
 from tokimori.model.run import Run
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import Store
-from tokimori.stores.redis.connections import Connections, Script
+from tokimori.stores.redis.connections import RedisConnections, Script
 
 MOMENTS = "R14/2030-01-01T00:00:05Z/PT5S"
 """When the scheduled jobs are due."""
@@ -110,7 +110,7 @@ _CHECKS = {
 
 def let_scripts_refuse(store: Store, words: str) -> None:
     """The scripts of a Redis store ask whether they are refused."""
-    db = cast(Connections, store.db)  # type: ignore[attr-defined]
+    db = cast(RedisConnections, store.db)  # type: ignore[attr-defined]
     for name, (before, check) in _CHECKS.items():
         text = db._scripts[name].text
         assert text.count(before) == 1, f"{name}.lua has changed: say anew where it is refused"
@@ -217,7 +217,7 @@ class RefusedWorld(World):
             self.database.accept()
 
     async def _redis(self, command: str, *words: str) -> None:
-        db = cast(Connections, self.database.store.db)  # type: ignore[attr-defined]
+        db = cast(RedisConnections, self.database.store.db)  # type: ignore[attr-defined]
         await db.do(command, f"{db.address.prefix}refused", *words)
 
     async def live_on(self, duration: float) -> None:

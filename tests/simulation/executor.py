@@ -9,7 +9,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded
-from tokimori.ports.executor import Ended, Report, Started, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, Started, StopReason
 
 LAST_MOMENT = 1.5
 """Seconds from the end of a lease to the KILL of whatever is still there (DESIGN §3)."""
@@ -19,7 +19,7 @@ LAST_MOMENT = 1.5
 class Execution:
     """A process that ran: seconds of virtual time, and whether it did all that it wanted."""
 
-    task: Task
+    task: AttemptTask
     member: str
     began: float
     at: Moment
@@ -57,7 +57,7 @@ class SimulatedExecutor:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         loop = asyncio.get_running_loop()
         for task in tasks:
@@ -120,12 +120,12 @@ class SimulatedExecutor:
         now = self._clock.now()
         self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now, pid=42))
 
-    def _chance(self, task: Task) -> random.Random:
+    def _chance(self, task: AttemptTask) -> random.Random:
         """The same for the same attempt, whatever happened before."""
         return random.Random(f"{self._seed} {task.job_id} {task.nominal} {task.token}")
 
 
-def _fate(task: Task, chance: random.Random) -> tuple[float, Outcome]:
+def _fate(task: AttemptTask, chance: random.Random) -> tuple[float, Outcome]:
     """How long the process takes by itself, and how it ends."""
     kind = chance.random()
     seconds = chance.uniform(10, 25) if kind < 0.05 else chance.uniform(0, 4)

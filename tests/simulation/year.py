@@ -22,7 +22,7 @@ from tokimori.model.retention import Expiry
 from tokimori.model.run import Skip
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.service.definitions import fields_of
@@ -134,7 +134,7 @@ class TimedExecutor:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         now = self._clock.now()
         for task in tasks:

@@ -12,7 +12,7 @@ from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.run import Run, Skip
 from tokimori.model.target import Noop, Target
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -59,9 +59,9 @@ def a_job(definition: Definition, **changes: object) -> Job:
     return replace(job, **changes)
 
 
-def a_task(target: Target, **facts: object) -> Task:
+def a_task(target: Target, **facts: object) -> AttemptTask:
     """The first attempt at a run of the new year."""
-    task = Task(
+    task = AttemptTask(
         run_id=RunId("run"),
         token=Token(1),
         attempt=1,

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -251,6 +252,13 @@ def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
         for file, test in named:
             homes = [path.read_text() for path in (ROOT / "tests").rglob(file)]
             assert any(f"def {test}(" in home for home in homes), f"{file}::{test}"
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """No class name stands in more than two places: a name says which of its kind it is."""
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "src").rglob("*.py"))
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name: number for name, number in names.items() if number > 2} == {}
 
 
 def test_decisions_are_records() -> None:

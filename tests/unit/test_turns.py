@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tokimori.turns import Step
+from tokimori.turns import TurnStep
 
 
 class Time:
@@ -19,7 +19,7 @@ class Time:
 async def test_a_step_that_was_used_up_is_followed_by_a_rest() -> None:
     """As long as the step had: whatever else the loop has to do comes first, however many steps that takes."""
     time = Time()
-    step = Step(60, time.read)
+    step = TurnStep(60, time.read)
     assert not step.is_over()
     time.now = 61
     for _ in range(10):
@@ -30,7 +30,7 @@ async def test_a_step_that_was_used_up_is_followed_by_a_rest() -> None:
 async def test_a_step_with_time_left_needs_none() -> None:
     """The next one begins at once."""
     time = Time()
-    step, called = Step(60, time.read), asyncio.Event()
+    step, called = TurnStep(60, time.read), asyncio.Event()
     for _ in range(3):
         assert not step.is_over()
         time.now += 10

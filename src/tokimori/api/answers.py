@@ -12,7 +12,7 @@ from starlette.types import Scope
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
 from tokimori.model.nesting import check_depth
-from tokimori.service.views.errors import Fault, error_view, problem_of
+from tokimori.service.views.errors import ErrorFault, error_view, problem_of
 from tokimori.spelling import hint
 
 JSON, PROBLEM = "application/json", "application/problem+json"
@@ -54,11 +54,11 @@ def refusal(
     status: int, code: str, message: str, *, field: str | None = None, value: str | None = None, allowed: str | None
 ) -> Response:
     """Return a response that refuses a request, before anybody has looked at its content."""
-    fault = Fault(code=code, message=message, field=field, value=value, allowed=allowed)
+    fault = ErrorFault(code=code, message=message, field=field, value=value, allowed=allowed)
     return _problem(fault, status)
 
 
-def _problem(fault: Fault, status: int) -> Response:
+def _problem(fault: ErrorFault, status: int) -> Response:
     return Response(json.encode(problem_of(fault, status)), status, media_type=PROBLEM)
 
 

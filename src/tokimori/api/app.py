@@ -17,36 +17,36 @@ from starlette.types import ASGIApp
 from tokimori.api.acting import Acting, AuthorOf, ClaimsFor, ServiceFor, unknown_author
 from tokimori.api.alarms import Alarms
 from tokimori.api.answers import RefusalPage, answer, error_answer, is_browser, refusal
-from tokimori.api.audit import Audit
+from tokimori.api.audit import AuditRoutes
 from tokimori.api.backfills import Backfills
-from tokimori.api.calendars import Calendars
+from tokimori.api.calendars import CalendarRoutes
 from tokimori.api.callbacks import CallbackDoor, Hear, unheard
 from tokimori.api.calls import Calls
-from tokimori.api.channels import Channels
+from tokimori.api.channels import ChannelRoutes
 from tokimori.api.claims import ClaimPaths
 from tokimori.api.docs import Docs
-from tokimori.api.events import DEFAULT_STREAMS, Events
+from tokimori.api.events import DEFAULT_STREAMS, EventRoutes
 from tokimori.api.exchange import Exchange, Formats
 from tokimori.api.guards import STRICT, Lenient, guarded
-from tokimori.api.jobs import Jobs
+from tokimori.api.jobs import JobRoutes
 from tokimori.api.ledger import Ledgers
 from tokimori.api.logs import Logs
 from tokimori.api.metrics import Figures, MetricsPath
-from tokimori.api.nodes import Nodes
+from tokimori.api.nodes import NodeRoutes
 from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
-from tokimori.api.orders import Orders
+from tokimori.api.orders import OrderRoutes
 from tokimori.api.path_prefix import PathPrefix
-from tokimori.api.queues import Queues
+from tokimori.api.queues import QueueRoutes
 from tokimori.api.router import DirectRouter
-from tokimori.api.runs import Runs
+from tokimori.api.runs import RunRoutes
 from tokimori.api.schedules import Schedules
-from tokimori.api.secrets import Secrets
-from tokimori.api.semaphores import Semaphores
+from tokimori.api.secrets import SecretRoutes
+from tokimori.api.semaphores import SemaphoreRoutes
 from tokimori.api.sets import Sets
-from tokimori.api.tasks import Tasks
-from tokimori.api.tokens import Tokens
+from tokimori.api.tasks import TaskRoutes
+from tokimori.api.tokens import TokenRoutes
 from tokimori.api.turns import MOST_LARGE
 from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
@@ -62,8 +62,22 @@ from tokimori.service.variants import within
 log = logging.getLogger(__name__)
 
 PARTS = (
-    *(Jobs, Occurrences, Ledgers, Backfills, Runs, Logs, Schedules, Calendars, Semaphores, Queues, Sets, Nodes, Tokens),
-    *(Secrets, Audit, Tasks, Alarms, Channels, Orders, Notifiers),
+    *(
+        JobRoutes,
+        Occurrences,
+        Ledgers,
+        Backfills,
+        RunRoutes,
+        Logs,
+        Schedules,
+        CalendarRoutes,
+        SemaphoreRoutes,
+        QueueRoutes,
+        Sets,
+        NodeRoutes,
+        TokenRoutes,
+    ),
+    *(SecretRoutes, AuditRoutes, TaskRoutes, Alarms, ChannelRoutes, OrderRoutes, Notifiers),
 )
 """The parts of the API; each has its own operations."""
 
@@ -172,7 +186,7 @@ def operations(
 ) -> Sequence[Operation]:
     """Return the operations of `/api/v2`. Claims and foreign formats are there as far as they are given."""
     found = [each for part in PARTS for each in part(service).operations()]
-    found += Events(service, streams).operations()
+    found += EventRoutes(service, streams).operations()
     if formats is not None:  # before `/jobs/{job_id}`, of which its paths are no examples
         found = [*Exchange(service, formats).operations(), *formats.imports(service), *found]
     return found if claims is None else [*found, *ClaimPaths(claims).operations()]

@@ -21,7 +21,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
 
-class Audit:
+class AuditRoutes:
     """The part of the API for the audit log."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -35,7 +35,7 @@ class CalendarDeleted(Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
-class Calendars:
+class CalendarRoutes:
     """The part of the API for calendars."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tokimori.api.answers import answer, error_answer, refusal
 from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.errors import NotFound, TokimoriError
-from tokimori.executors.http.callbacks import PATH, Heard
+from tokimori.executors.http.callbacks import PATH, CallbackResult
 from tokimori.model.transitions import RunState
 from tokimori.service.service import Service
 
@@ -29,16 +29,16 @@ PATIENCE = 5.0
 """Seconds that a callback waits until the store has taken the end of its run."""
 _LOOK_EVERY = 0.02
 
-Hear = Callable[[str, str, str, bytes], Heard]
+Hear = Callable[[str, str, str, bytes], CallbackResult]
 """Takes a callback: run, token, signature, body. Raises `InvalidInput`."""
 
 
-def unheard(_run_id: str, _token: str, _signature: str, _body: bytes) -> Heard:
+def unheard(_run_id: str, _token: str, _signature: str, _body: bytes) -> CallbackResult:
     """Nobody waits for callbacks."""
-    return Heard.FORGED
+    return CallbackResult.FORGED
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class CallbackReply(Struct, frozen=True, kw_only=True):
     """The run as the callback has left it."""
 
     run_id: str
@@ -79,7 +79,7 @@ class CallbackDoor:
             response.headers["allow"] = "POST"
             return response
         match self._hear(run_id, token, signature, body):
-            case Heard.FORGED:
+            case CallbackResult.FORGED:
                 return refusal(
                     401,
                     "unauthorized",
@@ -87,14 +87,14 @@ class CallbackDoor:
                     field="Tokimori-Signature",
                     allowed="what the header Tokimori-Signature of the request said",
                 )
-            case Heard.LATE:
+            case CallbackResult.LATE:
                 return refusal(
                     410,
                     "too_late",
                     f"attempt {token} of run {run_id} is over, or this node does not have it: nothing was changed",
                     allowed="one callback, within the job's callback_within",
                 )
-            case Heard.TAKEN:
+            case CallbackResult.TAKEN:
                 return await self._settled(run_id, token)
 
     async def _settled(self, run_id: str, token: str) -> Response:
@@ -107,7 +107,7 @@ class CallbackDoor:
             except NotFound:  # its retention is over
                 return _late(run_id)
             if run.state is not RunState.RUNNING or str(run.token) != token:
-                return answer(Told(run_id=run.id, state=run.state))
+                return answer(CallbackReply(run_id=run.id, state=run.state))
             await asyncio.sleep(_LOOK_EVERY)
         return refusal(503, "store_unavailable", "the store has not taken it yet", allowed="the same callback again")
 

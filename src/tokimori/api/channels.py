@@ -50,7 +50,7 @@ class SubscriberForgotten(Struct, frozen=True, kw_only=True):
     forgotten: bool
 
 
-class Channels:
+class ChannelRoutes:
     """The part of the API for channels."""
 
     def __init__(self, service: ServiceFor) -> None:

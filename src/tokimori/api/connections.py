@@ -13,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Connections:
         self.limits = limits
         self.held = 0
         self.buffer = memoryview(bytearray(MOST_TAKEN))
-        self.reading = Reading(LONGEST_READING, thread_time)
+        self.reading = TurnsOfReaders(LONGEST_READING, thread_time)
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}
         self._sweeping: asyncio.TimerHandle | None = None

@@ -17,7 +17,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.turns import in_steps
 from tokimori.errors import StoreError
 from tokimori.model.transitions import RunState
-from tokimori.service.events.events import LONGEST_WAIT, Event, EventKind, Filters, FoundEvents, FoundTold, Told
+from tokimori.service.events.events import LONGEST_WAIT, AnyEvent, Event, EventKind, Filters, FoundEvents, FoundTold
 from tokimori.service.service import Service
 from tokimori.service.views.events import EventsView, event_view, events_view
 
@@ -60,7 +60,7 @@ class EventQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-class Events:
+class EventRoutes:
     """The part of the API for events. `most`: so many streams at a time."""
 
     def __init__(self, service: ServiceFor, most: int = DEFAULT_STREAMS) -> None:
@@ -98,7 +98,7 @@ class Events:
         service, after = self._service(request), request.headers.get("last-event-id") or query.after
         if STREAM not in request.headers.get("accept", ""):
             found = await _read(service, query, after, query.wait)
-            told: Sequence[Event | Told] = found.events
+            told: Sequence[Event | AnyEvent] = found.events
             return answer(events_view(found, await in_steps(event_view, told)))
         first = await _read(service, query, after)
         if first.over:
@@ -145,7 +145,7 @@ async def _streamed(
         text, after, is_over = _text(found.events, found.after, gap=found.gap), found.after, found.over
 
 
-def _text(events: Sequence[Event | Told], after: str, *, gap: bool) -> bytes:
+def _text(events: Sequence[Event | AnyEvent], after: str, *, gap: bool) -> bytes:
     """As the stream has it. A block without data is no event, and still says where to go on."""
     blocks = [b'event: gap\ndata: {"event":"gap"}\n\n'] if gap else []
     for event in events:

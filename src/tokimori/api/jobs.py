@@ -138,7 +138,7 @@ class AllDeleted(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class Jobs:
+class JobRoutes:
     """The part of the API for jobs."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -10,7 +10,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.nodes import MOST_COUNTED
 from tokimori.api.operation import Operation
 from tokimori.clock import SECOND
-from tokimori.metrics.metrics import MEDIA, Standing
+from tokimori.metrics.metrics import MEDIA, StoreFigures
 from tokimori.model.lanes import queue_of
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
@@ -18,7 +18,7 @@ from tokimori.service.asking import MOST_LISTED
 from tokimori.service.finding import RunSearch
 from tokimori.service.service import Service
 
-Figures = Callable[[Standing], bytes]
+Figures = Callable[[StoreFigures], bytes]
 """A function that gives the text of all figures of a node, those of the store among them."""
 
 
@@ -39,7 +39,7 @@ class MetricsPath:
         return Response(self._figures(standing), headers={"content-type": MEDIA})
 
 
-async def standing_of(service: Service) -> Standing:
+async def standing_of(service: Service) -> StoreFigures:
     """Return the figures of the store, as far as the caller may know."""
     nodes, pauses, now = await service.nodes(), await service.queues.pauses(), await service.now()
     runs: dict[str, int] = {}
@@ -52,7 +52,7 @@ async def standing_of(service: Service) -> Standing:
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)
             oldest = min([now, *(run.due for run in found)])
-    return Standing(
+    return StoreFigures(
         nodes=sum(node.state is NodeState.ALIVE and not node.is_program for node in nodes),
         runs=runs,
         ready=ready,

@@ -45,7 +45,7 @@ class StopRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     now: bool = False
 
 
-class Nodes:
+class NodeRoutes:
     """The part of the API for nodes, and for what they do together."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -29,7 +29,7 @@ class CancelAllRequest(CancelRequest, frozen=True, kw_only=True, forbid_unknown_
     before: str | None = None
 
 
-class Orders:
+class OrderRoutes:
     """The part of the API for orders to all runs of a job."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -29,7 +29,7 @@ class ResumedView(Struct, frozen=True, kw_only=True):
     resumed: bool
 
 
-class Queues:
+class QueueRoutes:
     """The part of the API for queues."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -100,7 +100,7 @@ class RetryRunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     force: bool = False
 
 
-class Runs:
+class RunRoutes:
     """The part of the API for runs."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -36,7 +36,7 @@ class SecretsRotated(Struct, frozen=True, kw_only=True):
     rotated: int
 
 
-class Secrets:
+class SecretRoutes:
     """The part of the API for secrets."""
 
     def __init__(self, service: ServiceFor) -> None:

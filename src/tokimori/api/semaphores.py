@@ -34,7 +34,7 @@ class SemaphoreDeleted(Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
-class Semaphores:
+class SemaphoreRoutes:
     """The part of the API for semaphores."""
 
     def __init__(self, service: ServiceFor) -> None:

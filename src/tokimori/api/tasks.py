@@ -101,7 +101,7 @@ class TaskDeleted(Struct, frozen=True, kw_only=True):
     deleted: bool
 
 
-class Tasks:
+class TaskRoutes:
     """The part of the API for tasks as code."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -30,7 +30,7 @@ class TokenRevoked(Struct, frozen=True, kw_only=True):
     revoked: bool
 
 
-class Tokens:
+class TokenRoutes:
     """The part of the API for tokens."""
 
     def __init__(self, service: ServiceFor) -> None:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.clock import Clock
-from tokimori.turns import Step
+from tokimori.turns import TurnStep
 
 LONGEST_STEP = 0.02
 """Seconds of one step of the loop in which requests begin. The others begin in the next ones, one in each."""
@@ -56,7 +56,7 @@ class Turns:
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
-        self._step = Step(LONGEST_STEP, clock.monotonic)
+        self._step = TurnStep(LONGEST_STEP, clock.monotonic)
         self._line: deque[asyncio.Future[None]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,7 +22,7 @@ from tokimori.apps.hooks import called_async, hooks
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
-from tokimori.apps.task import Task, Told, take_in_hand
+from tokimori.apps.task import Task, TaskNotes, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
@@ -45,7 +45,7 @@ class Interrupted(BaseException):
     """Raised in the thread of a function that is to end: as KeyboardInterrupt, nothing that catches errors stops it."""
 
 
-class Attempt:
+class RunningAttempt:
     """An attempt. `grew` is called when it has written something, `told` when it told of itself, in any thread.
 
     `gather` is called before its end is told: it may hand on what was written for it.
@@ -56,9 +56,9 @@ class Attempt:
         begin: wire.Begin,
         act: Act,
         runs_dir: Path,
-        grew: "Callable[[Attempt], None]",
+        grew: "Callable[[RunningAttempt], None]",
         *,
-        told: "Callable[[Attempt], None]" = lambda _: None,
+        told: "Callable[[RunningAttempt], None]" = lambda _: None,
         gather: Callable[[], None] = lambda: None,
         tracer: "Tracer | None" = None,
     ) -> None:
@@ -76,18 +76,18 @@ class Attempt:
         self.coroutine: asyncio.Task[None] | None = None
         self._tells = told
         self._gather = gather
-        self._untold: Told | None = None
+        self._untold: TaskNotes | None = None
         self._acts: SignalThread | None = None
         self._acting: set[asyncio.Future[object]] | None = None
         self.task = Task(begin, self.write, self._tell, hand=self._hand)
 
     # The work
 
-    def run(self) -> wire.Ended | None:
+    def run(self) -> wire.FunctionEnded | None:
         """Call a function that does not wait, in the calling thread; None: what it returned is for `run_async`."""
         return copy_context().run(self._run)  # of which the next attempt in this thread knows nothing
 
-    def _run(self) -> wire.Ended | None:
+    def _run(self) -> wire.FunctionEnded | None:
         try:
             try:
                 self._thread = get_ident()
@@ -115,7 +115,7 @@ class Attempt:
             end = self._fallen(fault)
         return self.ended(end)
 
-    async def run_async(self) -> wire.Ended:
+    async def run_async(self) -> wire.FunctionEnded:
         """Call a coroutine function, on the loop."""
         try:
             self._begin()
@@ -202,7 +202,7 @@ class Attempt:
 
     # What it tells of itself
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: TaskNotes) -> None:
         self._untold = told
         self._tells(self)
 
@@ -279,18 +279,18 @@ class Attempt:
         """Tell if what is written now is dropped."""
         return self._is_over
 
-    def growth(self) -> wire.Grew:
+    def growth(self) -> wire.FunctionGrew:
         """Return what it has written last."""
         with self._lock:
             size, tail = (0, b"") if self._output is None else (self._output.size, self._output.recent())
-        return wire.Grew(number=self.begin.number, size=size, tail=tail)
+        return wire.FunctionGrew(number=self.begin.number, size=size, tail=tail)
 
-    def exits(self, status: int) -> wire.Ended:
+    def exits(self, status: int) -> wire.FunctionEnded:
         """Return the end of an attempt that ends its process."""
         end = self.task.end() or Failed(f"it ended its worker process: os._exit({status})")
         return replace(self.ended(end), exits=True)
 
-    def ended(self, end: End) -> wire.Ended:
+    def ended(self, end: End) -> wire.FunctionEnded:
         """Return the message about its end."""
         self._leave_if_forked()
         self._gather()
@@ -312,7 +312,7 @@ class Attempt:
         if acts is not None:
             acts.end()
         self.task.close()
-        return wire.Ended(
+        return wire.FunctionEnded(
             number=self.begin.number,
             began=self._began,
             at=boottime(),
@@ -382,7 +382,7 @@ def _below(fault: BaseException) -> BaseException:
     return fault.with_traceback(frames)
 
 
-def not_begun(begin: wire.Begin, fault: BaseException) -> wire.Ended:
+def not_begun(begin: wire.Begin, fault: BaseException) -> wire.FunctionEnded:
     """Return the end of an attempt that could not begin."""
     at, end = boottime(), wire.SHORT if is_short(fault) else wire.FAILED
-    return wire.Ended(number=begin.number, began=at, at=at, end=end, text=_clean(_words(fault)))
+    return wire.FunctionEnded(number=begin.number, began=at, at=at, end=end, text=_clean(_words(fault)))

@@ -20,7 +20,7 @@ from typing import Self, TypeVar, cast
 
 from tokimori.apps.app import App
 from tokimori.apps.streams import kept_streams
-from tokimori.apps.worker_process import Told, WorkerProcess
+from tokimori.apps.worker_process import WorkerProcess, WorkerStart
 from tokimori.client.opening import load_store
 from tokimori.errors import Refused
 from tokimori.executors.functions.stacks import Stacks
@@ -127,7 +127,7 @@ class Running:
     async def _one_node(self) -> None:
         loaded, _ = load_store(self._app.url, None, None)
         self._patience = loaded.settings.node.stop_grace + STOPS_WITHIN
-        told = Told(
+        told = WorkerStart(
             address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),
             number=1,
             app=self._app.name,
@@ -153,7 +153,7 @@ class Running:
         finally:
             await self._beside(_bury, node)
 
-    async def _serve(self, told: Told, node: "subprocess.Popen[str]") -> None:
+    async def _serve(self, told: WorkerStart, node: "subprocess.Popen[str]") -> None:
         gone = asyncio.Event()
         loop = asyncio.get_running_loop()
         while True:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 from tokimori.apps.task import task_in_hand
 
 if TYPE_CHECKING:
-    from tokimori.apps.attempt import Attempt
+    from tokimori.apps.attempt import RunningAttempt
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _MOST_NAMED = 5
@@ -120,7 +120,7 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, RunningAttempt] = {}
         self._rests = threading.local()
         self._read = 0
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class Outputs:
             root.addHandler(handler)
             root.setLevel(logging.INFO)
 
-    def begin(self, number: int, attempt: "Attempt") -> None:
+    def begin(self, number: int, attempt: "RunningAttempt") -> None:
         """Expect output of this attempt. Where it is the only one, streams that others have put away are back."""
         if self._held is not None and not self.attempts:
             sys.stdout, sys.stderr = self._held

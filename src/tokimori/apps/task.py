@@ -26,7 +26,7 @@ MOST_PROGRESS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TaskNotes:
     """Notes of a function so far."""
 
     progress: float | None = None
@@ -34,7 +34,7 @@ class Told:
     checkpoint: str | None = None
 
 
-_NOTHING = Told()
+_NOTHING = TaskNotes()
 
 
 class Task:
@@ -49,7 +49,7 @@ class Task:
         self,
         facts: Facts,
         write: Callable[[str], None],
-        tell: Callable[[Told], None] | None = None,
+        tell: Callable[[TaskNotes], None] | None = None,
         *,
         hand: Hand = carry_out,
     ) -> None:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.apps.app import App
-from tokimori.apps.attempt import Attempt, not_begun
+from tokimori.apps.attempt import RunningAttempt, not_begun
 from tokimori.apps.exits import Exits
 from tokimori.apps.forks import leave_line, leave_loop, tell_of_forks
 from tokimori.apps.load_failure import why_not_loaded
@@ -38,9 +38,9 @@ from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import (
     Begin,
     End,
-    Ended,
     Frames,
     FromWorker,
+    FunctionEnded,
     Leave,
     Ping,
     Pong,
@@ -59,7 +59,7 @@ TELL_EVERY = 1.0
 """Seconds between two reports on one attempt's growing output."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class WorkerStart(Struct, frozen=True, kw_only=True):
     """Settings of a worker process at its start."""
 
     address: str
@@ -77,7 +77,7 @@ class WorkerProcess(asyncio.Protocol):
 
     def __init__(
         self,
-        told: Told,
+        told: WorkerStart,
         app: App,
         lost: Callable[[], None] = lambda: os._exit(1),
         outputs: Outputs | None = None,
@@ -93,7 +93,7 @@ class WorkerProcess(asyncio.Protocol):
         self._tracer = lru_cache(maxsize=1)(tracer_here)  # once the app is loaded, which may set up OpenTelemetry
         self._loop = asyncio.get_running_loop()
         self._frames: Frames[Any] = Frames(ToWorker)
-        self._threads = Threads[Attempt](told.concurrency, self._run, self._loop.call_later)
+        self._threads = Threads[RunningAttempt](told.concurrency, self._run, self._loop.call_later)
         self._outputs = outputs or Outputs()
         self._attempts = self._outputs.attempts
         self._gathers = False
@@ -182,7 +182,7 @@ class WorkerProcess(asyncio.Protocol):
     def _begin(self, begin: Begin) -> None:
         try:
             act, waits = self._known(begin.handler)
-            attempt = Attempt(
+            attempt = RunningAttempt(
                 begin,
                 act,
                 self._runs_dir,
@@ -211,11 +211,11 @@ class WorkerProcess(asyncio.Protocol):
         if self._gathers:
             self._loop.call_later(TELL_EVERY, self._gather)
 
-    def _begin_on_loop(self, attempt: Attempt) -> None:
+    def _begin_on_loop(self, attempt: RunningAttempt) -> None:
         attempt.coroutine = self._loop.create_task(self._run_async(attempt))
         self._coroutines += 1
 
-    def _run(self, attempt: Attempt) -> None:
+    def _run(self, attempt: RunningAttempt) -> None:
         if self._stacks is not None:
             self._stacks.begins(attempt.begin.number)
         ended = attempt.run()
@@ -224,7 +224,7 @@ class WorkerProcess(asyncio.Protocol):
         else:
             self._end(attempt, ended)
 
-    async def _run_async(self, attempt: Attempt) -> None:
+    async def _run_async(self, attempt: RunningAttempt) -> None:
         if self._stacks is not None:
             self._stacks.begins(attempt.begin.number, on_loop=True)
         try:
@@ -232,7 +232,7 @@ class WorkerProcess(asyncio.Protocol):
         finally:
             self._coroutines -= 1
 
-    def _end(self, attempt: Attempt, ended: Ended) -> None:
+    def _end(self, attempt: RunningAttempt, ended: FunctionEnded) -> None:
         """Report the end of an attempt, behind its last notes."""
         if self._stacks is not None:
             self._stacks.ended(attempt.begin.number)
@@ -271,14 +271,14 @@ class WorkerProcess(asyncio.Protocol):
         messages = []
         while self._unsent:
             message = self._unsent.popleft()
-            if isinstance(message, Ended):
+            if isinstance(message, FunctionEnded):
                 self._attempts.pop(message.number, None)
             messages.append(message)
         if messages and self._transport is not None:
             self._transport.write(frame(messages))
         self._leave_if_idle()
 
-    def _grew(self, attempt: Attempt) -> None:
+    def _grew(self, attempt: RunningAttempt) -> None:
         """Report new output within a second. Called in any thread."""
         number = attempt.begin.number
         if number not in self._grown:
@@ -291,7 +291,7 @@ class WorkerProcess(asyncio.Protocol):
         if attempt is not None:
             self._tell(attempt.growth())
 
-    def _noted(self, attempt: Attempt) -> None:
+    def _noted(self, attempt: RunningAttempt) -> None:
         """Report new notes at once, but not twice within a second. Called in any thread."""
         number = attempt.begin.number
         if number not in self._noting:
@@ -312,7 +312,7 @@ class WorkerProcess(asyncio.Protocol):
             self._done.set()
 
 
-async def work(told: Told, app: App, exits: Exits, outputs: Outputs) -> None:
+async def work(told: WorkerStart, app: App, exits: Exits, outputs: Outputs) -> None:
     """Serve the node until it has no more for this process."""
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerProcess(told, app, outputs=outputs, stacks=Stacks()), sock=_connected(told)
@@ -322,7 +322,7 @@ async def work(told: Told, app: App, exits: Exits, outputs: Outputs) -> None:
     exits.tell = None
 
 
-def _connected(told: Told) -> socket.socket:
+def _connected(told: WorkerStart) -> socket.socket:
     """Return the line to the node. Raises `OSError`."""
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with by_descriptor(Path(told.address)) as path:
@@ -330,7 +330,7 @@ def _connected(told: Told) -> socket.socket:
     return connected
 
 
-def _tell_why(told: Told, fault: BaseException) -> None:
+def _tell_why(told: WorkerStart, fault: BaseException) -> None:
     """Tell the node why there is no app, and wait until it has heard that. Raises `OSError`."""
     message, allowed = why_not_loaded(told.app, fault)
     with _connected(told) as node:
@@ -346,7 +346,7 @@ def main() -> NoReturn:
     """
     code = 1
     try:
-        code = _load_and_serve(msgspec.json.decode(sys.argv[1], type=Told))
+        code = _load_and_serve(msgspec.json.decode(sys.argv[1], type=WorkerStart))
     except BaseException:
         traceback.print_exc()
     finally:
@@ -356,7 +356,7 @@ def main() -> NoReturn:
         os._exit(code)
 
 
-def _load_and_serve(told: Told) -> int:
+def _load_and_serve(told: WorkerStart) -> int:
     """Return the exit code."""
     name_myself(b"tokimori-worker")
     die_with_parent()  # the keeper: the run may be begun elsewhere when that is dead

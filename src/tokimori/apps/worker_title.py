@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from itertools import islice
 
-from tokimori.apps.attempt import Attempt
+from tokimori.apps.attempt import RunningAttempt
 from tokimori.executors.keeper.kernel import Title
 
 EVERY = 0.5
@@ -15,7 +15,7 @@ _SHOWN = 3
 class WorkerTitle:
     """Shows the runs among `attempts`, by number; `name` says which worker process of which app this is."""
 
-    def __init__(self, name: str, attempts: Mapping[int, Attempt], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, name: str, attempts: Mapping[int, RunningAttempt], loop: asyncio.AbstractEventLoop) -> None:
         self._name, self._attempts, self._loop = name, attempts, loop
         self._title, self._waits = Title(), False
         self._show()

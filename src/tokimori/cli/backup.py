@@ -15,7 +15,7 @@ from tokimori.cli.session import load
 from tokimori.errors import Refused, StoreError
 
 
-class Written(Struct, frozen=True, kw_only=True):
+class WrittenBackup(Struct, frozen=True, kw_only=True):
     """A backup that was written: the file, and its size in bytes."""
 
     file: str
@@ -47,7 +47,7 @@ def backup(file: Path, *, replace: bool) -> None:
         write_snapshot(source, target, replace=replace)
     else:
         _copy(url, target)
-    written = Written(file=str(target), size=target.stat().st_size)
+    written = WrittenBackup(file=str(target), size=target.stat().st_size)
     if options().as_json:
         print_json(written)
     else:

@@ -16,7 +16,7 @@ from tokimori.model.transitions import ENDS
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from tokimori.service.events.events import Event, Filters, FoundEvents, FoundTold, Told
+    from tokimori.service.events.events import AnyEvent, Event, Filters, FoundEvents, FoundTold
     from tokimori.service.service import Service
 
     Read = Callable[[str | None, float], Awaitable[FoundEvents | FoundTold]]
@@ -90,11 +90,11 @@ async def _begin(service: "Service", since: str | None, after: str | None, *, fo
     return str(position_from(moment_ago("since", since or "1h", service.time_zone, await service.now())))
 
 
-async def _page(read: "Read", after: str | None) -> "Sequence[Event | Told]":
+async def _page(read: "Read", after: str | None) -> "Sequence[Event | AnyEvent]":
     """Return a bounded number of pages of events."""
     from tokimori.service.events.events import MOST_PAGES
 
-    told = dict["str", "Event | Told"]()
+    told = dict["str", "Event | AnyEvent"]()
     for _ in range(MOST_PAGES):
         found = await read(after, 0.0)
         _tell_gap(gap=found.gap)
@@ -127,7 +127,7 @@ def _tell_gap(*, gap: bool) -> None:
         print_notice("There is a gap: events before these are not kept any more. `tokimori run list` knows the runs.")
 
 
-def _print_line(event: "Event | Told", zone: str) -> None:
+def _print_line(event: "Event | AnyEvent", zone: str) -> None:
     from msgspec import json
 
     from tokimori.service.views.events import event_view
@@ -138,7 +138,7 @@ def _print_line(event: "Event | Told", zone: str) -> None:
     print_lines("  ".join([local(event.written, zone), event.what, *(printable(word) for word in _words(event))]))
 
 
-def _words(event: "Event | Told") -> "Iterator[str]":
+def _words(event: "Event | AnyEvent") -> "Iterator[str]":
     """Yield the words of an event: of a run its job and its end; of a change the thing, the author and the reason."""
     run, change = event.run, getattr(event, "change", None)
     if run is not None:
@@ -152,7 +152,7 @@ def _words(event: "Event | Told") -> "Iterator[str]":
         yield from [f"changed: {', '.join(change.fields)}"] if change.fields else []
 
 
-def _print_all(found: "Sequence[Event | Told]", zone: str) -> None:
+def _print_all(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     from tokimori.service.views.events import event_view
 
     if options().as_json:
@@ -165,7 +165,7 @@ def _print_all(found: "Sequence[Event | Told]", zone: str) -> None:
     print_table(("TOLD", "EVENT", "NAME", "MORE"), rows)
 
 
-def _print(found: "Sequence[Event | Told]", zone: str) -> None:
+def _print(found: "Sequence[Event | AnyEvent]", zone: str) -> None:
     from tokimori.model.run import asked_by
     from tokimori.service.views.events import event_view
 

@@ -18,7 +18,7 @@ from tokimori.formats.registry import FORMATS, format_of
 
 if TYPE_CHECKING:
     from tokimori.formats.format import Format, ImportRequest, Option
-    from tokimori.formats.importing import Changes, Tally
+    from tokimori.formats.importing import Changes, ImportTally
     from tokimori.service.service import Service
     from tokimori.translators.moving import Moved
 
@@ -106,7 +106,7 @@ def _import(
     _report(_brought(source.pages, wish), notes, wish)
 
 
-def _brought(pages: Any, wish: "ImportRequest") -> "Tally":
+def _brought(pages: Any, wish: "ImportRequest") -> "ImportTally":
     """Bring the jobs in, unless it is a dry run. Raises `InvalidFile`."""
     import asyncio
 
@@ -114,7 +114,7 @@ def _brought(pages: Any, wish: "ImportRequest") -> "Tally":
 
     asyncio.run(check(pages, wish, some_of))  # before a store is made
 
-    async def act(service: "Service") -> "Tally":
+    async def act(service: "Service") -> "ImportTally":
         return await bring_in(service, pages, wish, partial(_tell, wish))
 
     return in_service(act, Absent.EMPTY if wish.dry_run else Absent.MADE)
@@ -153,7 +153,7 @@ def _start(job: "Moved") -> Iterator[str]:
     return (f"    {name}: {value}" for name, value in told.items() if value is not None)
 
 
-def _report(tally: "Tally", notes: Sequence[str], wish: "ImportRequest") -> None:
+def _report(tally: "ImportTally", notes: Sequence[str], wish: "ImportRequest") -> None:
     if options().as_json:
         print_json(_as_json(tally))
         return
@@ -164,7 +164,7 @@ def _report(tally: "Tally", notes: Sequence[str], wish: "ImportRequest") -> None
     print_lines(_summary(tally, wish))
 
 
-def _warnings(tally: "Tally") -> Iterator[str]:
+def _warnings(tally: "ImportTally") -> Iterator[str]:
     """Say what was refused or left out, and what jobs have lost; of many of one kind some, and their number."""
     yield from some_of([f"refused: {place}: {why}" for place, why in tally.refused], "more were refused")
     yield from some_of([f"left out: {place}: {why}" for place, why in tally.left_out], "more were left out")
@@ -177,7 +177,7 @@ def _warnings(tally: "Tally") -> Iterator[str]:
         yield from some_of(lines, f"more warnings of {name}; --json has all of them")
 
 
-def _summary(tally: "Tally", wish: "ImportRequest") -> str:
+def _summary(tally: "ImportTally", wish: "ImportRequest") -> str:
     names = ("added", "changed", "unchanged", "kept", "refused", "left_out")
     counts = {name: len(getattr(tally, name)) for name in names}
     told = counted(counts, ("added", "changed", "unchanged"), dry_run=wish.dry_run)
@@ -185,7 +185,7 @@ def _summary(tally: "Tally", wish: "ImportRequest") -> str:
     return f"{'dry run: ' if wish.dry_run else ''}{tally.read} entries read, {told}{nothing}"
 
 
-def _as_json(tally: "Tally") -> dict[str, object]:
+def _as_json(tally: "ImportTally") -> dict[str, object]:
     return {
         "read": tally.read,
         "added": tally.added,

@@ -20,7 +20,7 @@ from tokimori.errors import NotFound
 
 if TYPE_CHECKING:
     from tokimori.model.job import Job
-    from tokimori.model.ledger import Line
+    from tokimori.model.ledger import LedgerLine
     from tokimori.service.ledger import Verified
     from tokimori.service.service import Service
 
@@ -42,9 +42,9 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
     """
     from tokimori.service.views.ledger import line_view
 
-    async def act(service: "Service") -> "tuple[Job, list[Line], Moment | None]":
+    async def act(service: "Service") -> "tuple[Job, list[LedgerLine], Moment | None]":
         since, until = await _range(service, first, last)
-        lines: list[Line] = []
+        lines: list[LedgerLine] = []
         left, page = count, await service.ledger(job_id, since, until, min(count, PAGE))
         while True:
             lines += page.lines
@@ -63,7 +63,7 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
         print_notice(f"there are more, from {local(following, zone)} on: --from and -n say which")
 
 
-def _row(line: "Line", zone: str) -> tuple[object, ...]:
+def _row(line: "LedgerLine", zone: str) -> tuple[object, ...]:
     last = "" if line.count == 1 else local(line.last, zone)
     became = line.fate.value if line.reason is None else f"{line.fate.value}: {line.reason}"
     became = became if line.state is None else f"{became}, {line.state.value}"

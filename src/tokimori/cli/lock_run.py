@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tokimori.config.settings import Loaded
     from tokimori.executors.foreground import ForegroundCommand
-    from tokimori.executors.keeper.wire import Ended
+    from tokimori.executors.keeper.wire import ProcessEnded
     from tokimori.locks.holdings import Held, Wanted
     from tokimori.locks.session import Session
 
@@ -115,7 +115,7 @@ async def _attended(command: "ForegroundCommand", held: "Held", argv: list[str])
         await command.close()
 
 
-def _code(ended: "Ended") -> int:
+def _code(ended: "ProcessEnded") -> int:
     if ended.error:
         print_notice(f"error: {ended.error}")
     if ended.status is None:

@@ -10,7 +10,7 @@ from tokimori.cli.command import options
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tokimori.service.copying import Step, Tell
+    from tokimori.service.copying import CopyStep, Tell
 
 Advance = Callable[[int, int | None], None]
 """Is told how much is done, and of how much; None: nobody knows."""
@@ -41,7 +41,7 @@ def copying_bar() -> "Iterator[Tell]":
     with _bar("{task.completed:.0f} rows") as progress:
         task = progress.add_task("copy", total=None)
 
-        def tell(step: "Step") -> None:
+        def tell(step: "CopyStep") -> None:
             verb = "verify" if step.verifying else "copy"
             progress.update(task, description=f"{verb} {step.kind}", completed=step.rows, total=step.total)
 

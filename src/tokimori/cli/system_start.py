@@ -27,7 +27,7 @@ _LOOK = 0.1
 """Seconds between two looks at a node that starts."""
 
 
-class Started(Struct, frozen=True, kw_only=True):
+class StartedNode(Struct, frozen=True, kw_only=True):
     """A node in the background. `address`: where its door is; None: it has none. `ready`, or why it is not."""
 
     pid: int
@@ -156,19 +156,21 @@ def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: fl
             return NOT_READY
 
 
-def _started(folder: Path, note: "Note") -> Started:
+def _started(folder: Path, note: "Note") -> StartedNode:
     from tokimori.node.door_probe import READY, readiness
     from tokimori.node.open_doors import doors
 
     address = next((door.address for door in doors(folder) if door.pid == note.pid), None)
-    return Started(pid=note.pid, ready=READY if address is None else readiness(address), address=address, log=note.log)
+    return StartedNode(
+        pid=note.pid, ready=READY if address is None else readiness(address), address=address, log=note.log
+    )
 
 
 def _last(told: Path) -> str:
     return "\n".join(told.read_text(errors="replace").splitlines()[-20:])
 
 
-def _print(started: Started, what: str) -> None:
+def _print(started: StartedNode, what: str) -> None:
     if options().as_json:
         print_json(started)
         return

@@ -17,7 +17,7 @@ from tokimori.cli.command import Command, options
 from tokimori.cli.session import in_service
 from tokimori.cli.table import terminal
 from tokimori.cli.top_keys import QUIT, Order, State, Verb, keys_in, pressed
-from tokimori.cli.top_screen import Seen, screen
+from tokimori.cli.top_screen import ScreenContent, screen
 from tokimori.errors import Refused, TokimoriError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def _keys(typed: "asyncio.Queue[str]") -> list[str]:
         return []
 
 
-async def _look(service: "Service", state: State) -> Seen:
+async def _look(service: "Service", state: State) -> ScreenContent:
     from tokimori.model.run import LONGEST_ERROR
     from tokimori.model.transitions import RunState
     from tokimori.ports.nodes import NodeState
@@ -87,7 +87,7 @@ async def _look(service: "Service", state: State) -> Seen:
     running = await service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN, longest=0))
     told = [(await service.get_run(run.id)).run for run in running[:20]]  # how far they are is noted beside them
     output = None if state.followed is None else await service.output(state.followed)
-    return Seen(
+    return ScreenContent(
         now=await service.now(),
         zone=service.time_zone,
         nodes=[node for node in await service.nodes() if node.state is NodeState.ALIVE and node.runs_jobs],
@@ -111,7 +111,7 @@ async def _carried_out(service: "Service", order: Order) -> str:
     return f"done: {order}"
 
 
-def _draw(seen: Seen, state: State) -> None:
+def _draw(seen: ScreenContent, state: State) -> None:
     lines = screen(terminal(), seen, state, shutil.get_terminal_size().lines).splitlines()
     sys.stdout.write(_HOME + f"{_REST_OF_LINE}\r\n".join(lines) + _REST_OF_LINE + _REST)
     sys.stdout.flush()

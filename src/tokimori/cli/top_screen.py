@@ -27,7 +27,7 @@ _BAR = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ScreenContent:
     """Result of one look at the store. `output`: the end of what the followed run wrote."""
 
     now: Moment
@@ -44,7 +44,7 @@ class Seen:
         return [Subject(run.id, run.job_id) for run in self.running]
 
 
-def screen(console: "Console", seen: Seen, state: State, height: int) -> str:
+def screen(console: "Console", seen: ScreenContent, state: State, height: int) -> str:
     """Return the lines, at most as many as the height."""
     with console.capture() as captured:
         for line in _parts(console, seen, state, height):
@@ -54,7 +54,7 @@ def screen(console: "Console", seen: Seen, state: State, height: int) -> str:
     return "\n".join([*lines, "", visible(asked) or _KEYS][:height])
 
 
-def _parts(console: "Console", seen: Seen, state: State, height: int) -> Iterator[str]:
+def _parts(console: "Console", seen: ScreenContent, state: State, height: int) -> Iterator[str]:
     room = max(_FEW, height - _FRAME - min(len(seen.nodes), _FEW) - min(len(seen.upcoming), _FEW))
     yield f"[bold]{_count(seen.nodes, 'node')}[/bold]"
     _draw(console, seen, ("NODE", "STATE", "HOST", "PID", "STARTED"), [_node(each, seen) for each in seen.nodes[:_FEW]])
@@ -84,7 +84,7 @@ def _parts(console: "Console", seen: Seen, state: State, height: int) -> Iterato
     _draw(console, seen, ("RUN", "JOB", "ENDED", "EXIT", "REASON"), failed[: max(_FEW, room // 2)])
 
 
-def _draw(console: "Console", seen: Seen, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def _draw(console: "Console", seen: ScreenContent, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
         drawn(console, columns, rows, ("PID",), seen.now)
 
@@ -93,7 +93,7 @@ def _count(found: Sequence[object], what: str) -> str:
     return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
 
 
-def _node(node: "NodeRecord", seen: Seen) -> tuple[object, ...]:
+def _node(node: "NodeRecord", seen: ScreenContent) -> tuple[object, ...]:
     return (
         Id(node.id),
         StateCell("drained" if node.drained else node.state.value),

@@ -33,7 +33,7 @@ from tokimori.randomness import Randomness
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit
 from tokimori.service.audited import PARTS, AuditedPart
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.given import check_author
@@ -101,7 +101,7 @@ class AsyncClient(Service, Locking[Lock]):
         self._has_warned = False
         self._session = session_on(stores, clock, random, program)
         timekeeper = Timekeeper(stores.job, clock, random)
-        self._place = Place(stores.job, clock, random, program, timekeeper=timekeeper)
+        self._place = ClaimPlace(stores.job, clock, random, program, timekeeper=timekeeper)
         self.claims = Claims(self._place, random)
 
     async def trigger(

@@ -29,14 +29,14 @@ def is_address(url: str) -> bool:
     return url.lower().startswith(SCHEMES)
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Address of a node, with the prefix of a proxy if there is one, and the headers that it wants."""
 
     url: str
     secret: str
 
 
-def address_of(url: str, state_dir: Path) -> Address:
+def address_of(url: str, state_dir: Path) -> NodeAddress:
     """Return the address in the URL, whose secret is in it (`?secret=`) or in the state folder. Raises
     `InvalidInput`.
     """
@@ -50,7 +50,7 @@ def address_of(url: str, state_dir: Path) -> Address:
         raise InvalidInput(f"url: {shown!r} is no node's address", field="url", value=shown, allowed=_ALLOWED)
     given = parse_qs(parts.query).get("secret")
     prefix, secret = parts.path.rstrip("/"), given[-1] if given else _kept(state_dir, parts.netloc)
-    return Address(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret)
+    return NodeAddress(url=f"{parts.scheme}://{parts.netloc}{prefix}", secret=secret)
 
 
 def _kept(state_dir: Path, where: str) -> str:
@@ -71,7 +71,7 @@ class Door:
 
     def __init__(
         self,
-        address: Address,
+        address: NodeAddress,
         *,
         author: str | None,
         time_zone: str | None,

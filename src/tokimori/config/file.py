@@ -56,7 +56,7 @@ def read_toml(path: Path) -> tuple[dict[str, object], list[str]]:
         return {}, [f"{path}:{place[1]}: {message[: place.start()]} (column {place[2]})"]
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """Content of a file: common settings, those of its sections `[env.NAME]`, and the faults that keep it from being
     read.
     """
@@ -66,7 +66,7 @@ class Content(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-def read_content(path: Path | None, env: str | None) -> Content:
+def read_content(path: Path | None, env: str | None) -> FileContent:
     """Return the content of the file. That the section `env` is not there is a fault: other settings would be in
     force.
     """
@@ -82,7 +82,7 @@ def read_content(path: Path | None, env: str | None) -> Content:
         place = "there is no configuration file" if path is None else f"{path} has no section [env.{env}]"
         there = ", ".join(sections) or "none"
         faults.append(f"{ENV}: {env!r} is in force, but {place}; sections that there are: {there}")
-    return Content(toml, {} if faults else sections, tuple(faults))
+    return FileContent(toml, {} if faults else sections, tuple(faults))
 
 
 def flattened(toml: Mapping[str, object], names: Collection[str], prefix: str = "") -> dict[str, object]:

@@ -11,8 +11,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.notify_reading import Known, Reader, Reading
-from tokimori.engine.notify_standing import Standing
+from tokimori.engine.notify_reading import KnownJobs, NotifyReader, NotifyReading
+from tokimori.engine.notify_standing import LastingTrouble
 from tokimori.errors import Conflict, NotFound, Refused, StoreError
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
@@ -62,9 +62,9 @@ class Messenger:
     def __init__(self, store: NotifyingStore, at: float, random: RandomBytes) -> None:
         self._store = store
         self._random = random
-        self._known = Known(store)
-        self._reader = Reader(store, self._known)
-        self._standing = Standing(store, self._known)
+        self._known = KnownJobs(store)
+        self._reader = NotifyReader(store, self._known)
+        self._standing = LastingTrouble(store, self._known)
         self._kept: tuple[Notifying, int] | None = None
         """What the document says, and its version; None: it is to be read."""
         self._state: Notifying | None = None
@@ -128,7 +128,7 @@ class Messenger:
             self.next_at = at
         return await self._send(state.sending, now)
 
-    async def _with_new(self, tellers: Tellers, reading: Reading, at: float) -> Tellers:
+    async def _with_new(self, tellers: Tellers, reading: NotifyReading, at: float) -> Tellers:
         """Also those that were added a moment ago: what is left out now is told to nobody later."""
         named = {name: occasion.job_id for occasion, names in reading.happened for name in names}
         if named.keys() <= tellers.keys():

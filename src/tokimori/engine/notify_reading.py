@@ -28,7 +28,7 @@ from tokimori.model.notifying import (
 from tokimori.model.quiet import quiet_until
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
-from tokimori.ports.ends import LATEST, Ended, Endings, Place
+from tokimori.ports.ends import LATEST, EndedRun, Endings, EndPlace
 from tokimori.ports.store import Jobs
 
 PAGE = 500
@@ -42,14 +42,14 @@ MOST_JOBS = 10_000
 _TOGETHER = 20
 
 
-class ReadStore(Jobs, Documents, Endings, Protocol):
+class NotifyReadStore(Jobs, Documents, Endings, Protocol):
     """Questions of reading to the store."""
 
 
-class Known:
+class KnownJobs:
     """Notifiers and jobs, as they were a few seconds ago."""
 
-    def __init__(self, store: ReadStore) -> None:
+    def __init__(self, store: NotifyReadStore) -> None:
         self._store = store
         self._tellers: Tellers = {}
         self._looked = float("-inf")
@@ -122,7 +122,7 @@ def _teller(job: Job) -> Teller | None:
     return Teller(notifier=notifier, time_zone=zone)
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class NotifyReading(Struct, frozen=True, kw_only=True):
     """Result of a reading: how far it got, what happened and who is to be notified, and whether there is more."""
 
     state: Notifying
@@ -130,27 +130,27 @@ class Reading(Struct, frozen=True, kw_only=True):
     more: bool = False
 
 
-class Reader:
+class NotifyReader:
     """Reads the history in its order, and leaves nothing out."""
 
-    def __init__(self, store: ReadStore, known: Known) -> None:
+    def __init__(self, store: NotifyReadStore, known: KnownJobs) -> None:
         self._store = store
         self._known = known
 
-    async def read(self, state: Notifying, now: Moment, at: float) -> Reading:
+    async def read(self, state: Notifying, now: Moment, at: float) -> NotifyReading:
         """Return the next ends.
 
         What was written in the last `LATEST` is read again and again, as something may appear before it, and what was
         told of is remembered. Where that is more than a page nobody is told of anything before it is final.
         """
-        bound, place = Moment(now - LATEST), Place(state.written, state.tie)
+        bound, place = Moment(now - LATEST), EndPlace(state.written, state.tie)
         is_ahead = (
             place.written > now + LATEST
         )  # the clock was set back: some stores write ends by their old time still
         if is_ahead:
-            near = await self._store.ended_since(Place(bound), 1)
+            near = await self._store.ended_since(EndPlace(bound), 1)
             if near.found and near.found[0].written <= now + LATEST:
-                is_ahead, place = False, Place(bound)
+                is_ahead, place = False, EndPlace(bound)
         ends = await self._store.ended_since(place, PAGE)
         final = [each for each in ends.found if each.written < bound or is_ahead]
         is_all = ends.rest is None
@@ -164,22 +164,24 @@ class Reader:
                 told[end.id] = end.written
                 for occasion, _ in new:
                     note_trouble(troubles, occasion)
-        place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, Place(bound))
+        place = ends.rest if ends.rest is not None and len(final) == len(ends.found) else max(place, EndPlace(bound))
         told = {run_id: written for run_id, written in told.items() if written >= place.written}
         read = replace(state, written=place.written, tie=place.tie, told=told, troubles=newest_of(troubles))
-        return Reading(state=read, happened=happened, more=not is_all and bool(final))
+        return NotifyReading(state=read, happened=happened, more=not is_all and bool(final))
 
-    def _may_tell(self, end: Ended, state: Notifying) -> bool:
+    def _may_tell(self, end: EndedRun, state: Notifying) -> bool:
         return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
 
-    def _concerns(self, end: Ended, trouble: Trouble | None) -> bool:
+    def _concerns(self, end: EndedRun, trouble: Trouble | None) -> bool:
         """Return whether somebody may be notified of the end, as far as is known without its job."""
         if is_notifier(end.job_id):
             return False
         is_good = end.state is RunState.SUCCEEDED
         return end.state is RunState.FAILED or (is_good and (trouble is not None or self._known.successes))
 
-    async def _occasions(self, end: Ended, trouble: Trouble | None, at: float) -> list[tuple[Occasion, Sequence[str]]]:
+    async def _occasions(
+        self, end: EndedRun, trouble: Trouble | None, at: float
+    ) -> list[tuple[Occasion, Sequence[str]]]:
         if not self._concerns(end, trouble):
             return []
         job = await self._known.job(end.job_id, at)

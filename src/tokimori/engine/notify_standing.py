@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
-from tokimori.engine.notify_reading import Known, Reading
+from tokimori.engine.notify_reading import KnownJobs, NotifyReading
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, decode_alarm
 from tokimori.model.ids import JobId, RunId
@@ -33,10 +33,10 @@ class StandingStore(Runs, Documents, Protocol):
     """Questions to the store."""
 
 
-class Standing:
+class LastingTrouble:
     """Walks through alarms and held runs. How far it is is known only here: another node begins anew."""
 
-    def __init__(self, store: StandingStore, known: Known) -> None:
+    def __init__(self, store: StandingStore, known: KnownJobs) -> None:
         self._store = store
         self._known = known
         self.forget()
@@ -49,7 +49,7 @@ class Standing:
         self._held: dict[RunId, int] = {}
         self._next_alarms = self._next_held = float("-inf")
 
-    async def read(self, reading: Reading, now: Moment, at: float) -> Reading:
+    async def read(self, reading: NotifyReading, now: Moment, at: float) -> NotifyReading:
         """Return the reading with a page of what lasts."""
         if at >= self._next_alarms:
             reading = await self._read_alarms(reading, now, at)
@@ -59,7 +59,7 @@ class Standing:
 
     # What is overdue
 
-    async def _read_alarms(self, reading: Reading, now: Moment, at: float) -> Reading:
+    async def _read_alarms(self, reading: NotifyReading, now: Moment, at: float) -> NotifyReading:
         page = await self._store.list_documents(ALARM_KIND, after=self._alarm, limit=ALARMS)
         overdue, troubles, happened = dict(reading.state.overdue), dict(reading.state.troubles), Happened()
         room = MOST_IDS - sum(map(len, overdue))
@@ -96,7 +96,7 @@ class Standing:
 
     # What is held
 
-    async def _read_held(self, reading: Reading, now: Moment, at: float) -> Reading:
+    async def _read_held(self, reading: NotifyReading, now: Moment, at: float) -> NotifyReading:
         wanted = RunFilter(states=frozenset({RunState.HELD}), before=self._run, limit=HELD, longest=LONGEST_ERROR)
         page = await self._store.list_runs(wanted)
         held, happened = dict(reading.state.held), Happened()

@@ -26,7 +26,7 @@ AT_ONCE = 10
 """So many are read in one step of the loop: signals may be large."""
 
 
-class Orders:
+class OrderFeed:
     """Orders from now on. What waits may raise `StoreError`; then nothing is lost."""
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:

@@ -18,7 +18,7 @@ KNOWN_FOR = 10 * MINUTE
 
 
 @dataclass(slots=True)
-class _Refused:
+class _RefusedJob:
     """Refusals of a job's own plans, and until when it waits."""
 
     tries: int
@@ -30,7 +30,7 @@ class RefusedJobs:
 
     def __init__(self, store: ParkingStore) -> None:
         self._store = store
-        self._known: dict[Incarnation, _Refused] = {}
+        self._known: dict[Incarnation, _RefusedJob] = {}
         self._took = True
         self.limit = BATCH
 
@@ -61,7 +61,7 @@ class RefusedJobs:
         self._took = False
         tries = self._known[job.incarnation].tries + 1 if job.incarnation in self._known else 1
         pause = pause_after(tries)
-        self._known[job.incarnation] = _Refused(tries, Moment(now + round(pause * SECOND)))
+        self._known[job.incarnation] = _RefusedJob(tries, Moment(now + round(pause * SECOND)))
         if tries >= PATIENCE and refuses_for_good(fault):
             try:
                 await park(self._store, job, f"the store refused what its schedule brings: {fault}")

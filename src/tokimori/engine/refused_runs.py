@@ -11,7 +11,7 @@ MOST_AT_ONCE = 1000
 """A lane of which so many were taken at once is well again."""
 
 
-class Asked(NamedTuple):
+class AskedClaim(NamedTuple):
     """For what to ask: at most `limit` runs of these lanes; `skip`: of one lane, but for so many at its head."""
 
     lanes: tuple[Lane, ...]
@@ -56,25 +56,25 @@ class RefusedRuns:
         """Return whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
         return not self._took
 
-    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> Asked:
+    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> AskedClaim:
         """For what to ask of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all others."""
         if not self._ill and not self._suspects:
-            return Asked(lanes, limit)
+            return AskedClaim(lanes, limit)
         suspects = tuple(lane for lane in self._suspects if lane in lanes)
         if suspects:
-            return Asked(suspects[: max(1, len(suspects) // 2)], limit)
+            return AskedClaim(suspects[: max(1, len(suspects) // 2)], limit)
         well = tuple(lane for lane in lanes if lane not in self._ill)
         lane = next((lane for lane in self._ill if lane in lanes), None)
         if lane is None or (well and not self._ill_next):
-            return Asked(well, limit)
+            return AskedClaim(well, limit)
         ill = self._ill[lane] = self._ill.pop(lane)  # the last one from now on
         if ill.moved:
-            return Asked((lane,), 1)
+            return AskedClaim((lane,), 1)
         if ill.skip and ill.at <= at and ill.looks:
-            return Asked((lane,), 1, ill.looked)
-        return Asked((lane,), min(limit, ill.many), ill.skip)
+            return AskedClaim((lane,), 1, ill.looked)
+        return AskedClaim((lane,), min(limit, ill.many), ill.skip)
 
-    def took(self, asked: Asked) -> None:
+    def took(self, asked: AskedClaim) -> None:
         """Note that the store has answered, whatever it gave."""
         self._took = True
         ill = self._note(asked)
@@ -87,7 +87,7 @@ class RefusedRuns:
         if not ill.skip and ill.many > MOST_AT_ONCE:
             del self._ill[asked.lanes[0]]
 
-    def refuse(self, asked: Asked, fault: Exception, at: float) -> str:
+    def refuse(self, asked: AskedClaim, fault: Exception, at: float) -> str:
         """Return the store refused this, and would again; what that leads to, for people."""
         if len(asked.lanes) > 1:
             self._suspects = asked.lanes
@@ -107,7 +107,7 @@ class RefusedRuns:
         told = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
         return f"{told}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
 
-    def _note(self, asked: Asked) -> _Ill | None:
+    def _note(self, asked: AskedClaim) -> _Ill | None:
         ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None
         self._ill_next = ill is None
         if ill is not None:

@@ -34,7 +34,7 @@ FORGOTTEN = 90
 """Days after which a subscriber that acknowledged nothing is forgotten."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class KeptEntries(Struct, frozen=True, kw_only=True):
     """For how many days entries of a kind are kept, and how many of one topic; by default those of messages."""
 
     kind: str = message.KIND
@@ -54,14 +54,14 @@ class Trimmer:
         at: float,
         chance: Callable[[], float],
         random: RandomBytes,
-        messages: Kept,
+        messages: KeptEntries,
     ) -> None:
         self._store = store
         self._chance = chance
         self._random = random
         self._kinds = (
             messages,
-            Kept(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
+            KeptEntries(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
         )
         self._place: tuple[int, str] = (0, "")
         """Which kind comes next, and from which name on."""
@@ -89,7 +89,7 @@ class Trimmer:
             self.next_at = at + PAUSE
         return False
 
-    async def _trim_some(self, kept: Kept, after: str, now: Moment) -> str | None:
+    async def _trim_some(self, kept: KeptEntries, after: str, now: Moment) -> str | None:
         """Look at some topics behind that name, up to one that is trimmed; where to go on. None: there are no more."""
         for _ in range(TOPICS):
             first = await self._store.list_documents(kept.kind, after=after, limit=1)
@@ -101,7 +101,7 @@ class Trimmer:
             after = behind_topic(topic)
         return after
 
-    async def _trim(self, kept: Kept, topic: str, now: Moment) -> bool:
+    async def _trim(self, kept: KeptEntries, topic: str, now: Moment) -> bool:
         """Trim the topic a little; whether there may be more of it to trim."""
         page = await self._store.list_documents(kept.kind, prefix=prefix_of(topic), limit=BATCH)
         opening = next((each for each in page if each.name == entry_name(topic, OPENING)), None)
@@ -113,7 +113,9 @@ class Trimmer:
             return False
         return await self._delete(gone)
 
-    async def _gone(self, kept: Kept, topic: str, entries: Sequence[Document], now: Moment) -> Sequence[Document]:
+    async def _gone(
+        self, kept: KeptEntries, topic: str, entries: Sequence[Document], now: Moment
+    ) -> Sequence[Document]:
         """Return the first entries of a topic that are too old or too many. What no version can read is too old."""
         before = Moment(now - kept.days * DAY)
         old = list(takewhile(lambda each: (moment_in(each.text) or 0) < before, entries)) if kept.days else []
@@ -121,7 +123,7 @@ class Trimmer:
         many = [each for each in entries if _number(each) <= newest - kept.most]
         return max(old, many, key=len)
 
-    async def _newest(self, kept: Kept, topic: str, number: int) -> int:
+    async def _newest(self, kept: KeptEntries, topic: str, number: int) -> int:
         """Return the newest of a topic that may have too many entries; of others it does not matter."""
         far = entry_name(topic, number + kept.most - 1)
         if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
@@ -156,7 +158,7 @@ class Trimmer:
         await self._delete([each for each in page if (moment_in(each.text) or 0) < now - keyed.KEPT])
         return page[-1].name if len(page) == BATCH else None
 
-    async def _open_behind(self, kept: Kept, topic: str, opening: Document | None, number: int) -> bool:
+    async def _open_behind(self, kept: KeptEntries, topic: str, opening: Document | None, number: int) -> bool:
         """Say that the topic goes on behind that number, before what comes up to it is deleted; whether it says so.
 
         So whoever has seen all of it misses no number, and one who was frozen puts no entry where one was trimmed.

@@ -21,7 +21,7 @@ MOST_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
-class _Refused:
+class _RefusedChange:
     """A change that the store refused, sent alone since. `form` is what is sent next, at `at` (monotonic seconds).
 
     `tries` counts how often it was sent as it is, `forms` are what is left to be sent instead in this try.
@@ -48,7 +48,7 @@ class Unsettled:
         self._sizes: dict[Key, int] = {}
         """Bytes, of those that bring more than their row: most bring none."""
         self._suspects: list[Key] = []
-        self._refused: dict[Key, _Refused] = {}
+        self._refused: dict[Key, _RefusedChange] = {}
         self._most = MOST_AT_ONCE
         self._alone_next = False
         self._took = True
@@ -119,7 +119,7 @@ class Unsettled:
                 break
         return first
 
-    def _due(self, at: float) -> _Refused | None:
+    def _due(self, at: float) -> _RefusedChange | None:
         due = [refused for refused in self._refused.values() if refused.at <= at]
         return min(due, key=lambda refused: refused.at, default=None)
 
@@ -146,7 +146,7 @@ class Unsettled:
         key = key_of(change)
         self._changes.pop(key, None)
         self._sizes.pop(key, None)
-        refused = self._refused.setdefault(key, _Refused(change, change, at))
+        refused = self._refused.setdefault(key, _RefusedChange(change, change, at))
         if refused.form is refused.change:
             refused.tries += 1
             self._took = False

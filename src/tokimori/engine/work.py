@@ -17,7 +17,7 @@ from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.payload import given_to, payload_for
 from tokimori.model.run import Output, Run
 from tokimori.model.target import Http, Unreadable
-from tokimori.ports.executor import Ended, Grew, Noted, Report, Started, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import LARGE, Change, Claimed, Verdict
 
@@ -139,7 +139,7 @@ class Work:
             else:
                 self._backlog.append(run)
 
-    def next_tasks(self) -> list[Task]:
+    def next_tasks(self) -> list[AttemptTask]:
         """Return the tasks to start now, as far as there is room; they count as running from here."""
         tasks = []
         while self._backlog and len(self._running) < self.concurrency:
@@ -341,12 +341,12 @@ def end_of(claimed: Claimed, started: Moment) -> Moment | None:
     return Moment(started + round(definition.timeout * SECOND))
 
 
-def task_of(claimed: Claimed) -> Task | None:
+def task_of(claimed: Claimed) -> AttemptTask | None:
     """Return the executor's task for a claimed run; None if its job is gone, or can't be read."""
     run, definition = claimed.run, claimed.definition
     if definition is None or isinstance(definition.target, Unreadable):
         return None
-    return Task(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
+    return AttemptTask(  # the first ones by position: Python gathers more than 15 keywords in a dictionary (0.6 µs)
         run.id,
         run.token,
         run.attempt,

@@ -10,7 +10,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.model.access_token import AccessToken, Role, Scope, digest_of, is_text_of, new_text
 from tokimori.model.ids import RandomBytes, RunId, Token
 from tokimori.model.outcome import Failed
-from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 
 _NO_DOOR: Final = "client: this node does not answer over HTTP, and the job asks for it: start it without --no-http"
 
@@ -27,7 +27,7 @@ class RunTokens:
         """From now on the node answers at this address."""
         self._address = address
 
-    def admit(self, task: Task) -> tuple[str, str] | None:
+    def admit(self, task: AttemptTask) -> tuple[str, str] | None:
         """Return the address that lets the attempt in, and its secret; None without a door."""
         if self._address is None or task.client is None:
             return None
@@ -61,13 +61,13 @@ class ClientExecutor:
         self._report = report
         await self._executor.open(self._hear)
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         if any(task.client is not None for task in tasks):
             tasks = [each for each in map(self._admitted, tasks) if each is not None]
         self._executor.start(tasks)
 
-    def _admitted(self, task: Task) -> Task | None:
+    def _admitted(self, task: AttemptTask) -> AttemptTask | None:
         if task.client is None:
             return task
         found = self._tokens.admit(task)

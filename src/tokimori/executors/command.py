@@ -16,7 +16,7 @@ from tokimori.executors.hiding import hidden_in_json
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper_deaths import how, lost_with, said_of
-from tokimori.executors.keeper_post import Attempt, KeeperPost
+from tokimori.executors.keeper_post import CommandAttempt, KeeperPost
 from tokimori.executors.keeper_process import KeeperSettings
 from tokimori.executors.old_output import MOST, remove_old_output
 from tokimori.executors.outcomes import outcome_of, short_of
@@ -27,7 +27,7 @@ from tokimori.model.run import Output
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, Judgement, Suspicion, after_death, after_end, pause_after
 from tokimori.model.target import Command
 from tokimori.model.templates import with_secrets
-from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason
 
 log = logging.getLogger(__name__)
 
@@ -83,20 +83,20 @@ class CommandExecutor:
         await self._new_post(COMMON).open()
         self._see_to(asyncio.to_thread(self._exchanges.remove_dead))
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts; one that can't be begun is reported before this returns."""
         orders: dict[KeeperPost, list[wire.Order]] = {}
         for task in tasks:
             try:
                 order, exchange = self._order(task)
             except Refused as refusal:
-                self._tell(self._end(Attempt(task), Failed(refusal.message), self._clock.now()))
+                self._tell(self._end(CommandAttempt(task), Failed(refusal.message), self._clock.now()))
                 continue
             except OSError as fault:
                 self._see_to(self._hand_back(task, fault))
                 continue
             post = self._post_for(task)
-            post.attempts[order.number] = Attempt(task, exchange)
+            post.attempts[order.number] = CommandAttempt(task, exchange)
             self._numbers[task.run_id, task.token] = (post, order.number)
             orders.setdefault(post, []).append(order)
         for post, theirs in orders.items():
@@ -150,7 +150,7 @@ class CommandExecutor:
         post = self._posts[cell] = KeeperPost(self._settings, cell, self._heard, self._died)
         return post
 
-    def _post_for(self, task: Task) -> KeeperPost:
+    def _post_for(self, task: AttemptTask) -> KeeperPost:
         """Return the keeper that runs commands of this job; one for suspects starts when it is needed."""
         cell = self._suspicion.cell_of(task.job_id)
         post = self._posts.get(cell)
@@ -159,7 +159,7 @@ class CommandExecutor:
             post.open_later(self._suspicion.pause_of(task.job_id))
         return post
 
-    def _order(self, task: Task) -> tuple[wire.Start, Exchange]:
+    def _order(self, task: AttemptTask) -> tuple[wire.Start, Exchange]:
         """Return the order to begin the attempt, and its files. Raises `Refused`; `OSError` where this node lacks
         files.
         """
@@ -192,30 +192,30 @@ class CommandExecutor:
 
     def _heard(self, post: KeeperPost, notice: wire.Notice) -> None:
         match notice:
-            case wire.Started():
+            case wire.ProcessStarted():
                 self._started(post, notice)
-            case wire.Grew():
+            case wire.OutputGrew():
                 task = post.attempts[notice.number].task
                 tail = wire.to_bytes(notice.tail)
                 output = Output(run_id=task.run_id, attempt=task.attempt, size=notice.size, tail=tail)
                 self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
-            case wire.Ended():
+            case wire.ProcessEnded():
                 self._ended(post, notice)
             case wire.Ready():
                 pass
 
-    def _started(self, post: KeeperPost, notice: wire.Started) -> None:
+    def _started(self, post: KeeperPost, notice: wire.ProcessStarted) -> None:
         attempt = post.attempts[notice.number]
         attempt.pid, attempt.began = notice.pid, notice.at
         task = attempt.task
         self._tell(Started(run_id=task.run_id, token=task.token, pid=notice.pid, at=self._moment(notice.at)))
 
-    def _ended(self, post: KeeperPost, notice: wire.Ended) -> None:
+    def _ended(self, post: KeeperPost, notice: wire.ProcessEnded) -> None:
         attempt = post.attempts.pop(notice.number)
         task = attempt.task
         del self._numbers[task.run_id, task.token]
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
-        if notice.cause == wire.Cause.SHORT:
+        if notice.cause == wire.EndCause.SHORT:
             attempt.began = None  # of another user's command a process was there
         if post.cell != COMMON and not post.attempts and not self._closing:
             del self._posts[post.cell]
@@ -229,7 +229,7 @@ class CommandExecutor:
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
             self._tell(self._end(attempt, failed, self._moment(notice.at), _output(task, notice)))
 
-    def _tell_end(self, attempt: Attempt, notice: wire.Ended) -> None:
+    def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""
         task = attempt.task
         reported = None if attempt.exchange is None else attempt.exchange.reported()
@@ -240,7 +240,7 @@ class CommandExecutor:
         )
         self._tell(self._end(attempt, outcome, self._moment(notice.at), _output(task, notice)))
 
-    async def _tell_end_later(self, attempt: Attempt, notice: wire.Ended, fault: OSError) -> None:
+    async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
         log.warning("what run %s has reported can't be read, and is tried again: %s", attempt.task.run_id, fault)
         tries = 0
@@ -255,19 +255,19 @@ class CommandExecutor:
         reason = f"what it reported can't be read: {fault}"
         self._tell(self._end(attempt, Released(reason), self._moment(notice.at), _output(attempt.task, notice)))
 
-    async def _hand_back(self, task: Task, fault: OSError) -> None:
+    async def _hand_back(self, task: AttemptTask, fault: OSError) -> None:
         """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
         reason = f"the files of this attempt can't be made: {fault}"
         if not is_short(fault):  # else its node pauses
             await asyncio.sleep(_PAUSE)
         outcome = short_of(reason) if is_short(fault) else Released(reason)
-        self._tell(self._end(Attempt(task), outcome, self._clock.now()))
+        self._tell(self._end(CommandAttempt(task), outcome, self._clock.now()))
 
     def _moment(self, at: float) -> Moment:
         """Return the moment of the keeper's seconds since boot; only here do they meet the wall clock."""
         return Moment(self._clock.now() - int((boottime() - at) * SECOND))
 
-    def _end(self, attempt: Attempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
+    def _end(self, attempt: CommandAttempt, outcome: Outcome, at: Moment, output: Output | None = None) -> Ended:
         task = attempt.task
         if attempt.exchange is not None and attempt.exchange.is_theirs:
             self._see_to(asyncio.to_thread(attempt.exchange.remove))
@@ -304,7 +304,7 @@ class CommandExecutor:
             self._deaths_in_a_row = self._deaths_in_a_row + 1 if in_a_row else 1
             self._new_post(COMMON).open_later(pause_after(self._deaths_in_a_row), burial)
 
-    async def _bury(self, post: KeeperPost, lost: Sequence[Attempt], judged: Judgement) -> None:
+    async def _bury(self, post: KeeperPost, lost: Sequence[CommandAttempt], judged: Judgement) -> None:
         """End what the keeper has left, and only then tell that its attempts are lost."""
         pid, status = await post.bury()
         for line in said_of("keeper", f"keeper {pid}", how(pid, status), [attempt.task for attempt in lost], judged):
@@ -331,7 +331,7 @@ def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:
     )
 
 
-def _output(task: Task, notice: wire.Ended) -> Output | None:
+def _output(task: AttemptTask, notice: wire.ProcessEnded) -> Output | None:
     if notice.size == 0:
         return None
     head, tail = wire.to_bytes(notice.head), wire.to_bytes(notice.tail)

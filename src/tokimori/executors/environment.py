@@ -10,7 +10,7 @@ from tokimori.clock import format_moment
 from tokimori.errors import Refused
 from tokimori.model.target import Command
 from tokimori.model.trace import VARIABLE
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULT_LANG = "C.UTF-8"
@@ -52,7 +52,7 @@ def account_for(user: str | None, own: Account) -> Account:
 
 
 def environment_of(
-    task: Task, command: Command, account: Account, node: Mapping[str, str], exchange: Mapping[str, str]
+    task: AttemptTask, command: Command, account: Account, node: Mapping[str, str], exchange: Mapping[str, str]
 ) -> dict[str, str]:
     """Everything that a command finds in its environment, and nothing else of the node's but PATH and LANG.
 

@@ -13,7 +13,7 @@ from tokimori.executors.environment import Account
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.others_folder import FOLDER, OthersFolder, remove_at, remove_dead
 from tokimori.executors.reported import MOST_LINE
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 MOST_IN_ENVIRONMENT = 100_000
 """Bytes of a payload that go into a variable: Linux allows 128 KiB for one, its name included (execve(2))."""
@@ -151,7 +151,7 @@ class Exchanges:
             where = self._root
             raise Refused(f"{where} can't be made: {fault.strerror}", field="state_dir", value=str(where)) from None
 
-    def open(self, task: Task, account: Account, own: Account) -> Exchange:
+    def open(self, task: AttemptTask, account: Account, own: Account) -> Exchange:
         """Make the place for an attempt's files: in this folder; for an account that can't get there, a new one.
 
         One folder for all, because a folder for each takes milliseconds to remove. Raises `Refused`; `OSError` where
@@ -171,7 +171,7 @@ class Exchanges:
             raise Refused(f"the files of this attempt can't be made: {fault}") from None
         return exchange
 
-    def _placed(self, folder: Path, at: int, task: Task, account: Account, own: Account) -> Exchange:
+    def _placed(self, folder: Path, at: int, task: AttemptTask, account: Account, own: Account) -> Exchange:
         if account.uid == own.uid:
             return Exchange(folder, at, f"{task.run_id}.{task.attempt}.", task.payload, account.uid)
         try:

@@ -16,7 +16,7 @@ from tokimori.model.email import Email
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
 from tokimori.ports.builds import Builds
-from tokimori.ports.executor import Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Executor, Report, StopReason
 
 
 class Executors:
@@ -35,7 +35,7 @@ class Executors:
         for executor in self._by_kind.values():
             await executor.open(report)
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts."""
         for kind in {type(task.target): None for task in tasks}:
             self._by_kind[kind].start([task for task in tasks if type(task.target) is kind])

@@ -5,10 +5,10 @@ from collections.abc import Collection
 
 from tokimori.clock import format_moment
 from tokimori.model.templates import SECRETS, check_filled, names_parts, parts_of
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 
-def facts_of(task: Task, texts: Collection[str] = ()) -> dict[str, str]:
+def facts_of(task: AttemptTask, texts: Collection[str] = ()) -> dict[str, str]:
     """Return the facts that templates may name (`tokimori.model.templates`), for these texts.
 
     Raises `InvalidInput` where the texts would become too large with it.

@@ -24,7 +24,7 @@ class ForegroundCommand:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._keeper: KeeperProcess | None = None
-        self._ended: asyncio.Future[wire.Ended] | None = None
+        self._ended: asyncio.Future[wire.ProcessEnded] | None = None
         self._lease: wire.Lease | None = None
         self._runs = False
         self._signals: list[int] = []
@@ -76,7 +76,7 @@ class ForegroundCommand:
         """End it as one whose lease ran out: TERM, then KILL."""
         self._send([wire.Stop(_NUMBER, LEASE_KILL - LEASE)])
 
-    async def ended(self) -> wire.Ended:
+    async def ended(self) -> wire.ProcessEnded:
         """Return how the command ended, once nothing of it is left. Raises `Refused` if its keeper was killed."""
         if self._ended is None:
             raise Refused("the command was not started")
@@ -94,10 +94,10 @@ class ForegroundCommand:
 
     def _heard(self, notice: wire.Notice) -> None:
         match notice:
-            case wire.Started():
+            case wire.ProcessStarted():
                 self._runs = True
                 self._send([wire.Pass(_NUMBER, number) for number in self._signals])
-            case wire.Ended() if self._ended is not None and not self._ended.done():
+            case wire.ProcessEnded() if self._ended is not None and not self._ended.done():
                 self._ended.set_result(notice)
             case _:
                 pass

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from tokimori.executors.outcomes import signal_name
 from tokimori.model.outcome import Lost
 from tokimori.model.suspicion import Judgement
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 MOST_NAMED = 10
 """Runs, or jobs, that one line names."""
 
 
-def lost_with(pid: int, status: int, task: Task, judged: Judgement) -> Lost:
+def lost_with(pid: int, status: int, task: AttemptTask, judged: Judgement) -> Lost:
     """Return the outcome of an attempt whose keeper died."""
     counts = judged.counts.get(task.run_id, 1)
     words = "" if counts else ", beside other jobs: it does not count against this one yet"
     return Lost(f"its keeper died{words} ({how(pid, status)})", counts)
 
 
-def said_of(kind: str, name: str, how: str, tasks: Sequence[Task], judged: Judgement) -> list[str]:
+def said_of(kind: str, name: str, how: str, tasks: Sequence[AttemptTask], judged: Judgement) -> list[str]:
     """Return lines for the log: a keeper, or another process of this `kind`, has died."""
     lines = [f"a {kind} died ({how}); lost with it: {runs_of(tasks)}"]
     if judged.culprit is not None:
@@ -29,7 +29,7 @@ def said_of(kind: str, name: str, how: str, tasks: Sequence[Task], judged: Judge
     return lines
 
 
-def runs_of(tasks: Sequence[Task]) -> str:
+def runs_of(tasks: Sequence[AttemptTask]) -> str:
     """Return these runs in words, at most `MOST_NAMED` of them."""
     return some([f"run {task.run_id} of {task.job_id}" for task in tasks]) or "nothing"
 

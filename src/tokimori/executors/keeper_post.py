@@ -10,7 +10,7 @@ from tokimori.executors.exchange import Exchange
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_process import KeeperProcess, KeeperSettings
-from tokimori.ports.executor import StopReason, Task
+from tokimori.ports.executor import AttemptTask, StopReason
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _MOST_TRIES = 9
 """So often a burial is tried again: a node that stops waits for it."""
 
 
-class Attempt:
+class CommandAttempt:
     """An attempt that has not ended. `reason` is the first for which it was stopped.
 
     `began` is kept as seconds since boot: the wall clock may be set while it runs.
@@ -28,7 +28,7 @@ class Attempt:
 
     __slots__ = ("began", "exchange", "pid", "reason", "task")
 
-    def __init__(self, task: Task, exchange: Exchange | None = None) -> None:
+    def __init__(self, task: AttemptTask, exchange: Exchange | None = None) -> None:
         self.task = task
         self.exchange = exchange
         self.began: float | None = None
@@ -50,7 +50,7 @@ class KeeperPost:
         died: "Callable[[KeeperPost], None]",
     ) -> None:
         self.cell = cell
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, CommandAttempt] = {}
         self.since = boottime()
         self._settings = settings
         self._heard = partial(heard, self)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tokimori.clock import Clock, Moment
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Succeeded
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 
 
 class NoopExecutor:
@@ -19,7 +19,7 @@ class NoopExecutor:
         """From now on tell `report`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Report each of them ended."""
         now, outcome, report = self._clock.now(), Succeeded(), self._report
         for task in tasks:

@@ -14,17 +14,17 @@ from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.run import Output
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 
 log = logging.getLogger(__name__)
 
 LEASE_IS_OVER = Released("its node's lease ran out")
 
 
-class Attempt:
+class LoopAttempt:
     """An attempt in hand. `ending` is what it ends with, whatever its work comes to."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: AttemptTask) -> None:
         self.task = task
         self.work: asyncio.Task[Outcome] | None = None
         self.began: Moment | None = None
@@ -43,7 +43,7 @@ class Attempt:
         return None
 
 
-Made = TypeVar("Made", bound=Attempt)
+Made = TypeVar("Made", bound=LoopAttempt)
 
 
 class LoopExecutor(ABC, Generic[Made]):
@@ -59,7 +59,7 @@ class LoopExecutor(ABC, Generic[Made]):
         self._alarm: asyncio.TimerHandle | None = None
 
     @abstractmethod
-    def _made(self, task: Task) -> Made:
+    def _made(self, task: AttemptTask) -> Made:
         """Return the attempt of a task. Raises `Bug` for a target of another kind."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class LoopExecutor(ABC, Generic[Made]):
         """From now on tell `report`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts."""
         for task in tasks:
             attempt = self._made(task)

@@ -2,7 +2,7 @@
 
 import signal
 
-from tokimori.executors.keeper.wire import Cause, Ended
+from tokimori.executors.keeper.wire import EndCause, ProcessEnded
 from tokimori.executors.reported import outcome_from
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded, TimedOut
 from tokimori.ports.executor import StopReason
@@ -11,7 +11,7 @@ UNSAID = "it did not say how it ended, as its job demands (auto_complete_success
 
 
 def outcome_of(
-    ended: Ended,
+    ended: ProcessEnded,
     reason: StopReason | None,
     timeout: float | None,
     reported: bytes | None = None,
@@ -25,18 +25,18 @@ def outcome_of(
     the engine stopped it, None where the keeper did so by itself.
     """
     exit_code, number = _split(ended.status)
-    match Cause(ended.cause):
-        case Cause.EXIT:
+    match EndCause(ended.cause):
+        case EndCause.EXIT:
             return _own_end(exit_code, number, reported, auto_complete_success=auto_complete_success)
-        case Cause.NOT_STARTED:
+        case EndCause.NOT_STARTED:
             return Failed(ended.error, exit_code)
-        case Cause.SHORT:
+        case EndCause.SHORT:
             return short_of(ended.error)
-        case Cause.TIMEOUT:
+        case EndCause.TIMEOUT:
             return TimedOut(f"it took longer than {timeout:g} s", exit_code, number)
-        case Cause.LEASE:
+        case EndCause.LEASE:
             return Released("its node's lease ran out", exit_code, number)
-        case Cause.STOP:
+        case EndCause.STOP:
             return stopped(reason, exit_code, number)
 
 

@@ -13,7 +13,7 @@ from tokimori.executors.outcomes import stopped
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.templates import secrets_in
-from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 from tokimori.ports.secrets import OpenSecret, Vault
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class SecretExecutor:
         self._clock = clock
         self._hide = hide
         self._report: Callable[[Report], None] = _nobody
-        self._waiting: dict[_Key, Task] = {}
+        self._waiting: dict[_Key, AttemptTask] = {}
         self._hidden: dict[_Key, tuple[str, ...]] = {}
         self._opening: set[asyncio.Task[None]] = set()
 
@@ -48,7 +48,7 @@ class SecretExecutor:
         self._report = report
         await self._executor.open(self._hear)
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`. Each secret is asked for once, however many of these tasks name it."""
         wanting = {_key_of(task): task for task in tasks if secrets_in(task.target.texts())}
         if not wanting:
@@ -61,7 +61,7 @@ class SecretExecutor:
         if at_once := [task for task in tasks if _key_of(task) not in wanting]:
             self._executor.start(at_once)
 
-    async def _start_with_secrets(self, tasks: Sequence[Task]) -> None:
+    async def _start_with_secrets(self, tasks: Sequence[AttemptTask]) -> None:
         names = sorted(frozenset[str]().union(*(secrets_in(task.target.texts()) for task in tasks)))
         found = dict(zip(names, await asyncio.gather(*map(self._asked, names)), strict=True))
         ready, away = [], []
@@ -91,7 +91,7 @@ class SecretExecutor:
             kind = StoreError if isinstance(fault, OSError | RuntimeError | MemoryError) else Refused
             return kind(f"secret: the node could not open {name!r}: {type(fault).__name__}; its log says more")
 
-    def _with_values(self, task: Task, found: _Found) -> Task:
+    def _with_values(self, task: AttemptTask, found: _Found) -> AttemptTask:
         values = {each.name: each.value for each in _wanted(task, found) if isinstance(each, OpenSecret)}
         hidden = needles_of(values.values())
         self._hide(hidden)
@@ -105,7 +105,7 @@ class SecretExecutor:
         else:
             self._end(waiting, stopped(reason))
 
-    def _end(self, task: Task, outcome: Outcome) -> None:
+    def _end(self, task: AttemptTask, outcome: Outcome) -> None:
         if self._waiting.pop(_key_of(task), None) is not None:
             self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
 
@@ -132,22 +132,22 @@ class SecretExecutor:
         await self._executor.close()
 
 
-def _key_of(task: Task) -> _Key:
+def _key_of(task: AttemptTask) -> _Key:
     return task.run_id, task.token
 
 
-def _wanted(task: Task, found: _Found) -> list[OpenSecret | TokimoriError]:
+def _wanted(task: AttemptTask, found: _Found) -> list[OpenSecret | TokimoriError]:
     return [found[name] for name in sorted(secrets_in(task.target.texts()))]
 
 
-def _fault(task: Task, found: _Found) -> str | TokimoriError | None:
+def _fault(task: AttemptTask, found: _Found) -> str | TokimoriError | None:
     """Return why the task can't have its secrets: a missing one says more than a store that is away."""
     faults = [_fault_of(task, each) for each in _wanted(task, found)]
     found_faults = [each for each in faults if each is not None]
     return min(found_faults, key=lambda each: isinstance(each, StoreError), default=None)
 
 
-def _fault_of(task: Task, found: OpenSecret | TokimoriError) -> str | TokimoriError | None:
+def _fault_of(task: AttemptTask, found: OpenSecret | TokimoriError) -> str | TokimoriError | None:
     if isinstance(found, TokimoriError):
         return found
     if found.is_for(task.job_id):

@@ -8,7 +8,7 @@ from msgspec import field
 from tokimori.clock import Moment
 from tokimori.formats.calls import JUMPS, PARAMETERS, parameters_of
 from tokimori.formats.files import of_table
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -36,12 +36,14 @@ def _read(said: ApschedulerRequest, now: Moment) -> "Iterator[Entry]":
     return read_apscheduler(map(from_base64, said.rows), now, said.parameters)
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.sources.tables import check_table
     from tokimori.translators.apscheduler import KEY, read_apscheduler
 
     names, table = parameters_of(given.options["parameters"]), check_table(given.options["table"])
-    return Source(of_table(given.source, table, lambda rows: read_apscheduler(rows, given.now, names), KEY), _NOTES)
+    return FormatSource(
+        of_table(given.source, table, lambda rows: read_apscheduler(rows, given.now, names), KEY), _NOTES
+    )
 
 
 FORMAT = Format(

@@ -14,7 +14,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.calls import JUMPS, PARAMETERS, parameters_of
 from tokimori.formats.files import at_once, mapping_in, name_of, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Pages, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -51,7 +51,7 @@ def _read(said: CeleryRequest, now: Moment) -> "Iterator[Entry]":
     return read_celery(said.periodictask, others, now, said.parameters, said.time_zone)
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     source = given.source
     if source.rpartition("/")[2].startswith(_OWN_FILE):
         message = f"{source}: beat's own file holds when tasks ran, as pickles of Celery's classes; it is not read"
@@ -61,10 +61,10 @@ def _source(given: Given) -> Source:
         return _of_schedule(json.loads(_conf_of(source, given.options["python"] or sys.executable)), given)
     if source == "-" or source.lower().endswith(_FILES):
         return _of_schedule(mapping_in(text_of(source), name_of(source)), given)
-    return Source(_of_tables(given), _NOTES)
+    return FormatSource(_of_tables(given), _NOTES)
 
 
-def _of_schedule(said: Mapping[str, object], given: Given) -> Source:
+def _of_schedule(said: Mapping[str, object], given: Given) -> FormatSource:
     from tokimori.translators.celery import beat_of, read_beat_schedule
 
     beat = beat_of(said)
@@ -73,7 +73,7 @@ def _of_schedule(said: Mapping[str, object], given: Given) -> Source:
     read: Callable[[], Iterable[Entry]] = partial(
         read_beat_schedule, beat.entries, name_of(given.source), given.now, names, zone
     )
-    return Source(at_once(read), (*told, f"the times of crontab schedules are in {zone}", *_NOTES))
+    return FormatSource(at_once(read), (*told, f"the times of crontab schedules are in {zone}", *_NOTES))
 
 
 def _of_tables(given: Given) -> Pages:

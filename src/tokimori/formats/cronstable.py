@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.files import STDIN, at_once, name_of, of_files, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Source, Text
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -33,7 +33,7 @@ def _read(said: CronstableRequest, _now: Moment) -> "Iterator[Entry]":
     return read_cronstable(said.text, Cronstable("text", said.time_zone, lambda: said.time_zone))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.cronstable import Cronstable, read_cronstable
 
     zone, told = given.zone("UTC")[0], list[str]()
@@ -48,7 +48,7 @@ def _source(given: Given) -> Source:
         return read_cronstable(text_of(file), said)
 
     found = of_files([each for source in given.sources for each in _files(source)], read)
-    return Source(at_once(lambda: found), (*told, *_NOTES))
+    return FormatSource(at_once(lambda: found), (*told, *_NOTES))
 
 
 def _files(source: str) -> Sequence[str]:

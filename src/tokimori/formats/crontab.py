@@ -10,7 +10,7 @@ from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.executors.http.addresses import may_be_asked, networks_of
 from tokimori.formats.files import at_once, name_of, of_files, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Source, Text
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Text
 from tokimori.model.email import Tls, server_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class CrontabRequest(ImportRequest, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _read(said: CrontabRequest, _now: Moment) -> "Iterator[Entry]":
-    from tokimori.translators.crontab import Crontab, Dialect, read_crontab
+    from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
 
     crontab = Crontab(
         file=_TEXT,
@@ -48,13 +48,13 @@ def _read(said: CrontabRequest, _now: Moment) -> "Iterator[Entry]":
         system=said.system,
         run_as=said.user,
         host=said.host,
-        dialect=Dialect(said.dialect),
+        dialect=CrontabDialect(said.dialect),
         prefix=said.prefix,
     )
     return read_crontab(said.text, crontab)
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.crontab import read_crontab
     from tokimori.translators.crontab_mail import with_mail
 
@@ -70,7 +70,7 @@ def _source(given: Given) -> Source:
         found = with_mail(found, smtp, given.options["sender"], Tls(given.options["tls"]))
     if smtp is not None:
         told += tuple(_of_server(smtp, Tls(given.options["tls"]), given.networks()))
-    return Source(at_once(lambda: found), (*told, *_notes(found, crontabs, mails=smtp is not None)))
+    return FormatSource(at_once(lambda: found), (*told, *_notes(found, crontabs, mails=smtp is not None)))
 
 
 def _of_server(smtp: str, tls: Tls, allowed: Sequence[str]) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _check(given: Given) -> None:
 
 def _crontab(file: str, zone: str, given: Given) -> "Crontab":
     """Return the terms that no crontab names. Where cron keeps the files of users, a file is named after its user."""
-    from tokimori.translators.crontab import Crontab, Dialect
+    from tokimori.translators.crontab import Crontab, CrontabDialect
 
     path, user, system = PurePath(file), given.options["user"], given.options["system"]
     if not system and any(place in (path, *path.parents) for place in SYSTEM_PLACES):
@@ -114,7 +114,7 @@ def _crontab(file: str, zone: str, given: Given) -> "Crontab":
         system=system,
         run_as=user,
         host=socket.gethostname() if system and not given.options["anywhere"] else None,
-        dialect=Dialect(given.options["dialect"]),
+        dialect=CrontabDialect(given.options["dialect"]),
         prefix=given.options["prefix"],
     )
 

@@ -46,7 +46,7 @@ class Option(NamedTuple):
     short: str | None = None
 
 
-class Source(NamedTuple):
+class FormatSource(NamedTuple):
     """Source on a command line: its entries, and notes for people once jobs came in."""
 
     pages: Pages
@@ -93,7 +93,7 @@ class Format:
     request: type[ImportRequest]
     example: Mapping[str, object]
     read: Callable[[Any, Moment], "Iterable[Entry]"]
-    source: Callable[[Given], Source]
+    source: Callable[[Given], FormatSource]
     options: tuple[Option, ...] = ()
     metavar: str = "SOURCE"
     takes_many: bool = False

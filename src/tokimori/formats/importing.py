@@ -18,7 +18,7 @@ Changes = tuple[FieldChange, ...]
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportTally:
     """Outcome of an import so far. `kept`: jobs that exist and differ, and stay as they are."""
 
     read: int = 0
@@ -51,7 +51,7 @@ Some = Callable[[Sequence[str], str], Sequence[str]]
 
 async def check(pages: Pages, wish: ImportRequest, some: Some) -> None:
     """Read all entries, and change nothing. Raises `InvalidFile` with (some of) those that are refused."""
-    tally, taken = Tally(), dict[str, str]()
+    tally, taken = ImportTally(), dict[str, str]()
     async for page in pages():
         for _ in _jobs_of(page, taken, tally):
             pass
@@ -68,9 +68,9 @@ def check_refused(refused: Sequence[Refused], wish: ImportRequest, option: str, 
 
 async def bring_in(
     service: Service, pages: Pages, wish: ImportRequest, tell: Callable[[Moved, Changes | None], None]
-) -> Tally:
+) -> ImportTally:
     """Add the jobs, unless it is a dry run, and change those that exist and differ if that is wished."""
-    tally, taken = Tally(), dict[str, str]()
+    tally, taken = ImportTally(), dict[str, str]()
     async for page in pages():
         jobs = {job.job_id: job for job in _jobs_of(page, taken, tally)}
         known = await _known(service, jobs.values())
@@ -85,7 +85,7 @@ async def bring_in(
     return tally
 
 
-def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: Tally) -> Iterator[Moved]:
+def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: ImportTally) -> Iterator[Moved]:
     """Return the jobs of a page, and count the rest. `taken` knows where each id was read."""
     for entry in told_apart(page, taken):
         tally.read += 1

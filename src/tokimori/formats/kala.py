@@ -8,7 +8,7 @@ from msgspec import Meta
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.formats.files import name_of, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def _pages_of(jobs: _Jobs, now: Moment) -> "Iterator[Sequence[Entry]]":
     return in_pages(entries_of(jobs, now))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     read = _reader(given.source)
 
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
         for page in _pages_of(await read(), given.now):
             yield page
 
-    return Source(pages, _NOTES)
+    return FormatSource(pages, _NOTES)
 
 
 def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:

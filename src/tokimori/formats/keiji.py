@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tokimori.clock import Moment
 from tokimori.formats.files import of_table, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Pages, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Pages, Rows
 
 if TYPE_CHECKING:
     from tokimori.translators.keiji import Keiji
@@ -41,13 +41,13 @@ def _read(said: KeijiRequest, _now: Moment) -> "Iterator[Entry]":
     return read_keiji(said.task_models, Keiji(said.time_zone))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.keiji import Keiji
 
     folder = Path(given.source)
     found = _workspace(folder) if folder.is_dir() else Workspace(given.source)
     zone, told = given.zone(found.time_zone)
-    return Source(_pages(found, Keiji(zone)), (*told, *_NOTES))
+    return FormatSource(_pages(found, Keiji(zone)), (*told, *_NOTES))
 
 
 def _workspace(folder: Path) -> Workspace:

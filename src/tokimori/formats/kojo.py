@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.formats.files import at_once, name_of, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Pages, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -36,14 +36,14 @@ def _read(said: KojoRequest, _now: Moment) -> "Iterator[Entry]":
     yield from read_waiting(placed_jobs(said.kojo_job), types, said.command, said.time_zone)
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.kojo import read_types, rows_of_file
 
     command, zone = _words(given.options["command"]), given.zone("UTC")[0]
     if given.source != "-" and not given.source.lower().endswith(_FILES):
-        return Source(_of_tables(given.source, command, zone), _NOTES)
+        return FormatSource(_of_tables(given.source, command, zone), _NOTES)
     rows = rows_of_file(text_of(given.source), name_of(given.source))
-    return Source(at_once(partial(read_types, rows, command, zone)), _NOTES)
+    return FormatSource(at_once(partial(read_types, rows, command, zone)), _NOTES)
 
 
 def _words(command: str | None) -> list[str]:

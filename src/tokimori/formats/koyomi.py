@@ -10,7 +10,7 @@ from msgspec import Meta
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.files import text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Pages, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def _read(said: KoyomiRequest, now: Moment) -> "Iterator[Entry]":
     return read_koyomi(said.jobs, said.job_times, said.semaphores, Koyomi(said.time_zone, said.prefix, now))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.koyomi import Koyomi
 
     found = _configured(Path(given.source)) if given.source.endswith(".toml") else Configured(given.source)
     zone, told = given.zone(found.time_zone)
-    return Source(
+    return FormatSource(
         _pages(found.database, Koyomi(zone, given.options["prefix"], given.now)), (*found.notes, *told, *_NOTES)
     )
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.formats.files import at_once, name_of, of_files, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Source, Text
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
 from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
 
@@ -38,12 +38,12 @@ def _read(said: KubernetesRequest, _now: Moment) -> "Iterator[Entry]":
     return read_manifest(said.text, file="text", zone=said.time_zone)
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.kubernetes import read_manifest
 
     zone, _ = given.zone("UTC")
     found = of_files(given.sources, lambda file: read_manifest(text_of(file), file=name_of(file), zone=zone))
-    return Source(at_once(lambda: found), tuple(_notes(found)))
+    return FormatSource(at_once(lambda: found), tuple(_notes(found)))
 
 
 def _notes(found: "Iterable[Entry]") -> Iterator[str]:

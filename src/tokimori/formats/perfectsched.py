@@ -9,7 +9,7 @@ from msgspec import Meta
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.files import of_table, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Rows, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -42,7 +42,7 @@ def _read(said: PerfectSchedRequest, _now: Moment) -> "Iterator[Entry]":
     return read_perfectsched(said.rows, PerfectSched(said.table, said.retry_wait, said.time_zone))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.sources.tables import check_table
     from tokimori.translators.perfectsched import PerfectSched, read_perfectsched
 
@@ -50,7 +50,7 @@ def _source(given: Given) -> Source:
     found = _configured(given.source, given.options["environment"]) if is_file else Configured(given.source)
     table = check_table(given.options["table"] or found.table or "schedules")
     said = PerfectSched(table, found.retry_wait, given.zone("UTC")[0])
-    return Source(of_table(found.database, table, lambda rows: read_perfectsched(rows, said)), _NOTES)
+    return FormatSource(of_table(found.database, table, lambda rows: read_perfectsched(rows, said)), _NOTES)
 
 
 def _configured(file: str, environment: str) -> Configured:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile
 from tokimori.formats.files import at_once, text_of
-from tokimori.formats.format import Format, Given, ImportRequest, Option, Source
+from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry, LeftOut
@@ -47,7 +47,7 @@ def _read(said: SystemdRequest, now: Moment) -> "Iterator[Entry]":
     return read_systemd(said.files, Systemd(said.time_zone, said.host, said.user, now))
 
 
-def _source(given: Given) -> Source:
+def _source(given: Given) -> FormatSource:
     from tokimori.translators.systemd import Systemd, read_systemd
 
     zone, told = given.zone()
@@ -57,7 +57,7 @@ def _source(given: Given) -> Source:
         files, aliases = _files(given.sources)
         return [*read_systemd(files, said), *aliases]
 
-    return Source(at_once(read), (*told, *_NOTES))
+    return FormatSource(at_once(read), (*told, *_NOTES))
 
 
 def _files(sources: Sequence[str]) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:

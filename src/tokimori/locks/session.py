@@ -12,7 +12,7 @@ from tokimori.locks.holdings import POLL, Held, Holdings, Owner, Wanted, check_w
 from tokimori.locks.membership import Membership, MemberStore, nap
 from tokimori.locks.program import Program
 from tokimori.model.ids import NodeId, PermitId, RandomBytes, uuid7
-from tokimori.ports.semaphores import Grant, InLine, NodeGone, Semaphores, Wish
+from tokimori.ports.semaphores import Grant, InLine, NodeGone, SemaphoreTable, UnitWish
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ async def _nothing() -> None:
     """Prepare nothing."""
 
 
-class SessionStore(MemberStore, Semaphores, Protocol):
+class SessionStore(MemberStore, SemaphoreTable, Protocol):
     """The part of the store that a session uses."""
 
 
@@ -154,8 +154,8 @@ class Session:
         least, most = pauses(answer.ahead) if isinstance(answer, InLine) else (0.0, POLL)
         await nap(bell, min(least, left), min(most, left))
 
-    def _wish(self, wanted: Wanted, rank: int) -> Wish:
-        return Wish(
+    def _wish(self, wanted: Wanted, rank: int) -> UnitWish:
+        return UnitWish(
             id=PermitId(uuid7(self.now, self._random)),
             node=self.id,
             semaphore=wanted.name,
@@ -164,7 +164,7 @@ class Session:
             rank=rank,
         )
 
-    async def _ask(self, wish: Wish) -> Grant | InLine | NodeGone | None:
+    async def _ask(self, wish: UnitWish) -> Grant | InLine | NodeGone | None:
         """Return the store's answer to the wish; None if there was none."""
         try:
             answer = await self._store.acquire(wish, self.now)
@@ -173,7 +173,7 @@ class Session:
             self._membership.note_away(fault)
             return None
 
-    def _held(self, wanted: Wanted, wish: Wish, grant: Grant) -> Held:
+    def _held(self, wanted: Wanted, wish: UnitWish, grant: Grant) -> Held:
         return Held(
             wanted,
             grant.token,

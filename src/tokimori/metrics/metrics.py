@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from tokimori.clock import SECOND, Moment
 from tokimori.metrics.buckets import CALLS, DURATIONS, LATENESS, Buckets
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.ports.meter import outcome_of
 from tokimori.ports.working import Change, Claimed, Verdict
 
@@ -27,7 +27,7 @@ MOST_QUEUES = 50
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class StoreFigures(Struct, frozen=True, kw_only=True):
     """Figures of a store: living nodes, live runs by state (up to 100 of each), the newest 1,000 ready ones by queue.
 
     `alarms`: at most 1,000 of them. `oldest_ready`: for how many seconds the run that was due first has been ready.
@@ -56,7 +56,7 @@ class Metrics:
         """See `Meter`."""
         self._claimed += len(runs)
 
-    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+    def started(self, tasks: Sequence[AttemptTask], now: Moment) -> None:
         """See `Meter`. A later attempt is not late: it waits for its retry."""
         for task in tasks:
             if task.attempt == 1:
@@ -80,7 +80,11 @@ class Metrics:
         buckets.add(seconds)
 
     def text(
-        self, standing: Standing, lease_left: float, broken: Mapping[str, int] = _NOTHING, silent: Iterable[str] = ()
+        self,
+        standing: StoreFigures,
+        lease_left: float,
+        broken: Mapping[str, int] = _NOTHING,
+        silent: Iterable[str] = (),
     ) -> bytes:
         """Return all figures. `lease_left`: for how many seconds the node may still begin work without another beat.
 
@@ -121,7 +125,7 @@ class _Families(Collector):
         return self._families
 
 
-def _of_store(standing: Standing) -> Iterator[Metric]:
+def _of_store(standing: StoreFigures) -> Iterator[Metric]:
     yield _gauge("nodes_alive", "Nodes that live.", standing.nodes)
     yield _gauge("pauses", "Pauses of queues.", standing.pauses)
     yield _gauge("alarms", "What should have ended well and has not; 1000 or more.", standing.alarms)

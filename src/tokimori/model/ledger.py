@@ -48,7 +48,7 @@ class Fate(StrEnum):
 FAULTS = frozenset({Fate.MISSING, Fate.UNSCHEDULED, Fate.TWICE})
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class LedgerLine(Struct, frozen=True, kw_only=True):
     """One occurrence, or several in a row that became the same and are no runs: `count` from `first` to `last`."""
 
     first: Moment
@@ -70,7 +70,7 @@ class KeptRun(Struct, frozen=True, gc=False):
     created: Moment
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class KeptRecords(Struct, frozen=True, kw_only=True):
     """Records of a job's occurrences: runs by moment, and skips in their order.
 
     `twice`: of moments with several scheduled runs, another one. `known_from`: older runs, or skips, were not read.
@@ -93,13 +93,13 @@ def by_moment(runs: Iterable[Run]) -> Mapping[Moment, KeptRun]:
     return {run.nominal: kept_run(run) for run in runs}
 
 
-def ledger(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
+def ledger(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) -> Iterator[LedgerLine]:
     """Yield the fate of these occurrences, in their order, with unscheduled runs between them."""
     lines = _together(_each(job, sorted([*moments, *_others(job, moments, kept)]), frozenset(moments), kept, now))
     return merge(lines, _twice(kept), key=lambda line: line.first)
 
 
-def without_runs(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
+def without_runs(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) -> Iterator[LedgerLine]:
     """Yield the same, but for occurrences that have a scheduled run: they are most, and there is no more to say of
     them.
     """
@@ -108,11 +108,11 @@ def without_runs(job: Job, moments: Sequence[Moment], kept: Kept, now: Moment) -
     yield from _twice(kept)
 
 
-def _twice(kept: Kept) -> Iterator[Line]:
+def _twice(kept: KeptRecords) -> Iterator[LedgerLine]:
     return (_of_run(moment, run, Fate.TWICE) for moment, run in sorted(kept.twice.items()))
 
 
-def _others(job: Job, moments: Sequence[Moment], kept: Kept) -> Sequence[Moment]:
+def _others(job: Job, moments: Sequence[Moment], kept: KeptRecords) -> Sequence[Moment]:
     """Return the moments of scheduled runs that are none of these; those of before the last change had another
     schedule.
     """
@@ -124,7 +124,9 @@ def known_since(job: Job, now: Moment) -> Moment:
     return Moment(max(job.created + 1, now - retention_of(job.definition.retention)))
 
 
-def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: Kept, now: Moment) -> Iterator[Line]:
+def _each(
+    job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: KeptRecords, now: Moment
+) -> Iterator[LedgerLine]:
     pruned_before = now - retention_of(job.definition.retention)
     firsts = [skip.first for skip in kept.skips]
     for moment in moments:
@@ -133,9 +135,9 @@ def _each(job: Job, moments: Iterable[Moment], known: frozenset[Moment], kept: K
         elif (run := kept.fired.get(moment) or kept.backfilled.get(moment)) is not None:
             yield _of_run(moment, run, Fate.RUN)
         elif (skip := _covering(kept.skips, firsts, moment)) is not None:
-            yield Line(first=moment, last=moment, count=1, fate=Fate.SKIPPED, reason=skip.reason)
+            yield LedgerLine(first=moment, last=moment, count=1, fate=Fate.SKIPPED, reason=skip.reason)
         else:
-            yield Line(first=moment, last=moment, count=1, fate=_without(job, moment, kept, pruned_before))
+            yield LedgerLine(first=moment, last=moment, count=1, fate=_without(job, moment, kept, pruned_before))
 
 
 def _was_before(job: Job, moment: Moment) -> bool:
@@ -143,9 +145,9 @@ def _was_before(job: Job, moment: Moment) -> bool:
     return job.definition.anchored_on is AnchoredOn.LAST_RUN and moment <= job.anchor
 
 
-def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> Line:
+def _of_run(moment: Moment, run: KeptRun, fate: Fate) -> LedgerLine:
     origin = asked_by(run.origin)
-    return Line(first=moment, last=moment, count=1, fate=fate, run_id=run.id, state=run.state, origin=origin)
+    return LedgerLine(first=moment, last=moment, count=1, fate=fate, run_id=run.id, state=run.state, origin=origin)
 
 
 def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -> Skip | None:
@@ -154,7 +156,7 @@ def _covering(skips: Sequence[Skip], firsts: Sequence[Moment], moment: Moment) -
     return skips[place] if place >= 0 and moment <= skips[place].last else None
 
 
-def _without(job: Job, moment: Moment, kept: Kept, pruned_before: int) -> Fate:
+def _without(job: Job, moment: Moment, kept: KeptRecords, pruned_before: int) -> Fate:
     if moment > job.fired_through:
         return Fate.OPEN
     if moment <= job.created:
@@ -166,9 +168,9 @@ def _without(job: Job, moment: Moment, kept: Kept, pruned_before: int) -> Fate:
     return Fate.MISSING
 
 
-def _together(lines: Iterable[Line]) -> Iterator[Line]:
+def _together(lines: Iterable[LedgerLine]) -> Iterator[LedgerLine]:
     """Lines without a run join those before them that say the same."""
-    row: Line | None = None
+    row: LedgerLine | None = None
     for line in lines:
         if row is not None and _alike(row, line):
             row = replace(row, last=line.last, count=row.count + 1)
@@ -180,5 +182,5 @@ def _together(lines: Iterable[Line]) -> Iterator[Line]:
         yield row
 
 
-def _alike(row: Line, line: Line) -> bool:
+def _alike(row: LedgerLine, line: LedgerLine) -> bool:
     return row.run_id is line.run_id is None and row.fate is line.fate and row.reason == line.reason

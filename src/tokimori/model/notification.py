@@ -55,7 +55,7 @@ class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The job, where it is always the same."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class NotifiedOccasion(Struct, frozen=True, kw_only=True):
     """One occasion in a notification."""
 
     job_id: str
@@ -78,7 +78,7 @@ class Payload(Struct, frozen=True, kw_only=True):
     job_id: str | None
     run_id: str | None
     error: str | None
-    runs: tuple[Told, ...]
+    runs: tuple[NotifiedOccasion, ...]
 
 
 def cause_of(occasion: Occasion, *, bundled: bool) -> str:
@@ -208,8 +208,10 @@ def _line(occasion: Occasion) -> str:
     return "  ".join(each for each in said if each)
 
 
-def _told(occasion: Occasion) -> Told:
-    return Told(job_id=occasion.job_id, run_id=occasion.run_id, at=format_moment(occasion.at), error=occasion.error)
+def _told(occasion: Occasion) -> NotifiedOccasion:
+    return NotifiedOccasion(
+        job_id=occasion.job_id, run_id=occasion.run_id, at=format_moment(occasion.at), error=occasion.error
+    )
 
 
 def shown_fewer(gathered: Sequence[Gathered], most: int, longest: int) -> tuple[Gathered, ...]:

@@ -7,7 +7,7 @@ from tokimori.clock import HOUR, MINUTE, Moment
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
-from tokimori.model.transitions import Event, move, sources
+from tokimori.model.transitions import RunMove, move, sources
 
 REMEMBERED = HOUR
 """How long it is known which run took over what a request asked for, for whoever lost the reply and asks again."""
@@ -70,7 +70,7 @@ def answers(newest: Run, asked: Run, manner: Manner) -> bool:
 
 def never_started(run: Run) -> bool:
     """Return whether nothing of the run has been executed, and nobody holds it."""
-    return not run.attempt and run.state in sources(Event.PUT_OFF)
+    return not run.attempt and run.state in sources(RunMove.PUT_OFF)
 
 
 PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
@@ -83,7 +83,7 @@ def put_off(run: Run, asked: Run, lane: Lane) -> Run:
     """
     return replace(
         run,
-        state=move(run.state, Event.PUT_OFF),
+        state=move(run.state, RunMove.PUT_OFF),
         nominal=asked.nominal,
         due=asked.due,
         priority=asked.priority,

@@ -25,7 +25,7 @@ _NAME = re.compile(rf"{SECRETS_NAME}\Z", re.ASCII)
 
 
 class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A secret as the store keeps it. `sealed` is its `Content`, encrypted; `jobs` are prefixes of ids, empty: any."""
+    """A secret as the store keeps it. `sealed` is its encrypted content; `jobs` are prefixes of ids, empty: any."""
 
     name: str
     sealed: str
@@ -34,7 +34,7 @@ class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
 
 
-class Content(Struct, frozen=True, array_like=True):
+class SecretContent(Struct, frozen=True, array_like=True):
     """Encrypted content. Name and jobs are encrypted with the value, so that whoever writes the store can't move it."""
 
     name: str
@@ -43,7 +43,7 @@ class Content(Struct, frozen=True, array_like=True):
 
 
 _secrets = msgspec.json.Decoder(Secret)
-_contents = msgspec.json.Decoder(Content)
+_contents = msgspec.json.Decoder(SecretContent)
 
 
 def encode_secret(secret: Secret) -> str:
@@ -56,7 +56,7 @@ def decode_secret(text: str) -> Secret:
     return _secrets.decode(text)
 
 
-def encode_content(content: Content) -> bytes:
+def encode_content(content: SecretContent) -> bytes:
     """Return the bytes that are encrypted."""
     return msgspec.json.encode(content)
 

@@ -22,7 +22,7 @@ from tokimori.model.outcome import (
 from tokimori.model.policies import Retry
 from tokimori.model.retry import after_wait, next_try
 from tokimori.model.run import Run
-from tokimori.model.transitions import Event, RunState, move
+from tokimori.model.transitions import RunMove, RunState, move
 
 NEVER_AGAIN = "it is not begun again, as its job says (retry.lost_attempts = 0)"
 PARKED_BY = "tokimori"
@@ -57,7 +57,7 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
     """
     match outcome:
         case Succeeded():
-            state, word = move(run.state, Event.SUCCEED), _word(outcome)
+            state, word = move(run.state, RunMove.SUCCEED), _word(outcome)
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
@@ -66,18 +66,18 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():
-            return _settlement(run, Event.RETRY, _word(outcome), due=max(outcome.moment, now))
+            return _settlement(run, RunMove.RETRY, _word(outcome), due=max(outcome.moment, now))
         case RetryIn():
-            return _settlement(run, Event.RETRY, _word(outcome), due=after_wait(outcome, retry, now))
+            return _settlement(run, RunMove.RETRY, _word(outcome), due=after_wait(outcome, retry, now))
         case Hold():
-            return _settlement(run, Event.HOLD, _word(outcome), error=outcome.reason)
+            return _settlement(run, RunMove.HOLD, _word(outcome), error=outcome.reason)
         case Released() if begun and not outcome.asked and retry.once_begun:
             return _lost(run, Lost(outcome.reason), retry)
         case Released():
             waits = outcome.asked and retry.wait > 0
             return _settlement(
                 run,
-                Event.RETRY if waits else Event.REQUEUE,
+                RunMove.RETRY if waits else RunMove.REQUEUE,
                 _word(outcome),
                 due=after_wait(outcome, retry, now) if waits else None,
                 error=outcome.reason,
@@ -96,7 +96,7 @@ def _cancelled(run: Run, outcome: Outcome, reason: str) -> Settlement:
             exit_code, signal = outcome.exit_code, outcome.signal
         case _:
             exit_code, signal = None, None
-    return _settlement(run, Event.CANCEL, _word(outcome), error=reason, exit_code=exit_code, signal=signal)
+    return _settlement(run, RunMove.CANCEL, _word(outcome), error=reason, exit_code=exit_code, signal=signal)
 
 
 def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
@@ -105,7 +105,7 @@ def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, cha
     again = None if is_final else next_try(retry, nominal=run.nominal, failures=failures, now=now, chance=chance)
     return _settlement(
         run,
-        Event.FAIL if again is None else Event.RETRY,
+        RunMove.FAIL if again is None else RunMove.RETRY,
         _word(outcome),
         due=again,
         failures=failures,
@@ -121,14 +121,14 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     Where none may be lost, the run is not begun again, whoever is at fault.
     """
     lost = run.lost + outcome.counts
-    event = Event.REQUEUE if retry.may_lose(lost) else Event.FAIL
+    event = RunMove.REQUEUE if retry.may_lose(lost) else RunMove.FAIL
     why = f"{outcome.reason.rstrip('.')}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
     return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=why)
 
 
 def _settlement(
     run: Run,
-    event: Event,
+    event: RunMove,
     outcome: str,
     *,
     due: Moment | None = None,

@@ -47,7 +47,7 @@ class What(StrEnum):
     RESOLVED = "resolved"
 
 
-class Event(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TaskEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Something that happened to a task, by whom; `detail` is what its log says of that."""
 
     at: Moment
@@ -67,7 +67,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     builds: tuple[BuildRecord, ...] = ()
     current: str | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[TaskEvent, ...] = ()
     incarnation: Incarnation | None = None
 
     @property
@@ -131,7 +131,7 @@ def with_current(record: TaskRecord, build: BuildRecord, incarnation: Incarnatio
     return replace(record, current=earlier_build(record, build.digest).digest, incarnation=incarnation)
 
 
-def with_event(record: TaskRecord, event: Event) -> TaskRecord:
+def with_event(record: TaskRecord, event: TaskEvent) -> TaskRecord:
     """Return the record with what happened; of more than so many the oldest are forgotten."""
     return replace(record, events=(*record.events, event)[-MOST_EVENTS:])
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Attempt, Run
-from tokimori.model.task import Event, TaskRecord, What
+from tokimori.model.task import TaskEvent, TaskRecord, What
 from tokimori.model.transitions import RunState
 from tokimori.schedules.zones import on_clocks
 
@@ -43,7 +43,7 @@ def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run | At
     return sorted([*told, *written], key=lambda line: line.at)
 
 
-def event_lines(event: Event) -> Iterator[LogLine]:
+def event_lines(event: TaskEvent) -> Iterator[LogLine]:
     """Yield the lines for an event: in Keiji's words if Keiji has some."""
     match event.what:
         case What.RESTARTED:

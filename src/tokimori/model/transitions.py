@@ -26,7 +26,7 @@ class RunState(StrEnum):
     """Dropped before it started."""
 
 
-class Event(StrEnum):
+class RunMove(StrEnum):
     """Events that move a run."""
 
     PROMOTE = "promote"
@@ -51,9 +51,9 @@ class Event(StrEnum):
 
 
 _S = RunState
-_E = Event
+_E = RunMove
 
-TRANSITIONS: Mapping[tuple[RunState, Event], RunState] = MappingProxyType(
+TRANSITIONS: Mapping[tuple[RunState, RunMove], RunState] = MappingProxyType(
     {
         (_S.WAITING, _E.PROMOTE): _S.READY,
         (_S.READY, _E.CLAIM): _S.RUNNING,
@@ -94,7 +94,7 @@ ACTIVE = BEFORE_START | {_S.RUNNING}
 """States that count against `max_running` when an occurrence is decided. A held run counts for nothing."""
 
 
-def move(state: RunState, event: Event) -> RunState:
+def move(state: RunState, event: RunMove) -> RunState:
     """Return the state after the event. Raises `Bug` for a move that the table does not have."""
     try:
         return TRANSITIONS[state, event]
@@ -102,6 +102,6 @@ def move(state: RunState, event: Event) -> RunState:
         raise Bug(f"a run that is {state} can't {event}") from None
 
 
-def sources(event: Event) -> frozenset[RunState]:
+def sources(event: RunMove) -> frozenset[RunState]:
     """Return the states in which the event can happen."""
     return frozenset(state for state, known in TRANSITIONS if known is event)

@@ -14,7 +14,7 @@ LATE_TICK = 1.0
 """Seconds by which an observer's own tick may be late before its windows start again."""
 
 
-class Seen(Struct, frozen=True):
+class PeerSeen(Struct, frozen=True):
     """A counter, and since when (the observer's monotonic seconds) it has been seen unchanged."""
 
     beat: int
@@ -24,7 +24,7 @@ class Seen(Struct, frozen=True):
 class Watch(Struct, frozen=True):
     """Observations of one node about the others."""
 
-    peers: Mapping[NodeId, Seen] = field(default_factory=dict)
+    peers: Mapping[NodeId, PeerSeen] = field(default_factory=dict)
 
 
 def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unbroken: bool) -> Watch:
@@ -32,7 +32,7 @@ def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unb
     seen = {}
     for node, beat in peers:
         known = watch.peers.get(node)
-        seen[node] = known if known is not None and known.beat == beat and unbroken else Seen(beat, at)
+        seen[node] = known if known is not None and known.beat == beat and unbroken else PeerSeen(beat, at)
     return Watch(seen)
 
 

@@ -19,7 +19,7 @@ from tokimori.model.outcome import Released
 from tokimori.model.run import Output, Run
 from tokimori.model.semaphores import wanted
 from tokimori.node.units import Stock
-from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
@@ -173,14 +173,14 @@ class ApartExecutor:
         await self._executor.open(self._hear)
         self._stock.open()
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         certain = [task for task in map(self._with_units, tasks) if task is not None]
         if any(task.permits for task in certain):
             self._stock.renew_again()
         self._executor.start(certain)
 
-    def _with_units(self, task: Task) -> Task | None:
+    def _with_units(self, task: AttemptTask) -> AttemptTask | None:
         units = self._stock.used_by((task.run_id, task.token))
         if units is None:
             return task

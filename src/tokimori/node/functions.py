@@ -42,7 +42,7 @@ class Functions:
         self.concurrency = settings.node.concurrency
         """How many runs at a time the node has, as soon as the code of the last reload has taken over."""
         self._secret = settings.app.attached or random(16).hex()
-        self._changes = Changes()
+        self._changes = CodeChanges()
         self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
 
     def reload(self) -> None:
@@ -72,7 +72,7 @@ class Functions:
     async def followed(
         self, take: Callable[[Hello], object], declare: Callable[[Hello], Awaitable[object]]
     ) -> AsyncIterator[None]:
-        """Within it new code counts, see `Changes`. For development, files that change are new code."""
+        """Within it new code counts, see `CodeChanges`. For development, files that change are new code."""
         async with self._watched(), self._changes.followed(take, declare):
             yield
 
@@ -121,7 +121,7 @@ async def declare_jobs(service: Service, store: Store, random: RandomBytes, app:
         log.warning("%s", line)
 
 
-class Changes:
+class CodeChanges:
     """Declarations of new code: handlers count at once, jobs when the store has them. The newest counts."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from tokimori.node.secret_file import make_secret
 from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
 from tokimori.service.allowed import Allowed
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
@@ -61,7 +61,7 @@ async def http_door(
     service_of: Callable[[Store, StoreOnDemand | None], Service],
     callbacks: Callbacks,
     metrics: Metrics,
-    place: Place | None = None,
+    place: ClaimPlace | None = None,
 ) -> AsyncIterator[OpenDoor]:
     """Yield the open door of a node. It stays open while the node drains: whoever asks why is answered.
 

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from tokimori.clock import Moment
-from tokimori.engine.trim import Kept
+from tokimori.engine.trim import KeptEntries
 from tokimori.model.handlers import Handler, handlers_text
 from tokimori.model.ids import Lane, NodeId
 from tokimori.model.lanes import (
@@ -47,7 +47,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     max_load: float | None = None
     stop_grace: float = 30.0
     audit_kept: int = 0
-    messages: Kept = Kept()
+    messages: KeptEntries = KeptEntries()
 
     @property
     def blocking(self) -> list[str]:

@@ -23,7 +23,7 @@ MOST_LANES = 10_000
 _DOUBTS = "disagree by over 5 s: nothing is decided until they agree three times in a row"
 
 
-class Heard(NamedTuple):
+class BeatAnswer(NamedTuple):
     """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter.
 
     `unbroken`: neither it nor the one before it failed or came late.
@@ -105,7 +105,7 @@ class Membership:
         """Join the store, or tell it what has changed."""
         await self._source.register(self.identity.record(self.id, self._clock.now()))
 
-    async def tick(self, started: tuple[StartedRun, ...], *, busy: bool) -> Heard | None:
+    async def tick(self, started: tuple[StartedRun, ...], *, busy: bool) -> BeatAnswer | None:
         """Beat, and tell of what `started`. None: the store has declared this node dead.
 
         Late and failed ticks break the watch over the others. A `busy` node beats again sooner.
@@ -126,7 +126,7 @@ class Membership:
         if trusted != self._timeline.trusted:
             log.warning("the clock of the store and that of this node %s", _DOUBTS if trusted else "agree again")
         self._watch = observe(self._watch, pulse.peers, at, unbroken=unbroken)
-        return Heard(pulse, sent, overdue(self._watch, at), unbroken)
+        return BeatAnswer(pulse, sent, overdue(self._watch, at), unbroken)
 
     async def _beat(self, started: tuple[StartedRun, ...]) -> Pulse | None:
         """Beat. If the store refuses to note a process, the node only says that it lives: ends report processes

@@ -14,7 +14,7 @@ from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import Lookout
 from tokimori.engine.notify import Messenger
-from tokimori.engine.orders import Orders
+from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.parkings import tell_parked
 from tokimori.engine.refusals import raise_first
@@ -31,7 +31,7 @@ from tokimori.node.duties import duties_of
 from tokimori.node.flow import LONGEST_FLOW
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap, load_average
-from tokimori.node.membership import Heard, Membership
+from tokimori.node.membership import BeatAnswer, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.patience import Patience
 from tokimori.node.stopping import Phase, Stopping
@@ -127,7 +127,7 @@ class Node:
             timed=self._timed,
             monotonic=self._clock.monotonic,
         )
-        self._orders = Orders(self._store, self._random)
+        self._orders = OrderFeed(self._store, self._random)
         self._saver = Saver(source, self._worker.work)
         self._overdue = Overdue(self._store, at, self._schedules)
         self._messenger = Messenger(self._store, at, self._random)
@@ -334,7 +334,7 @@ class Node:
             self._membership.tick_at = self._clock.monotonic()
         raise_first(done)
 
-    async def _see_to(self, heard: Heard) -> None:
+    async def _see_to(self, heard: BeatAnswer) -> None:
         for peer, beat in heard.overdue:
             if await self._store.bury(peer, beat, self.id, self.now):
                 log.warning("node %s has fallen silent; its runs are taken over", peer)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tokimori.engine.look import Lookout
-from tokimori.engine.orders import Orders
+from tokimori.engine.orders import OrderFeed
 from tokimori.model.ids import NodeId
 from tokimori.model.order import DrainNode, Order, RestartRun, ResumeNode, SignalRun, StopNode
-from tokimori.node.membership import Heard
+from tokimori.node.membership import BeatAnswer
 from tokimori.node.stopping import Phase, Stopping
 from tokimori.node.worker import Worker
 from tokimori.ports.executor import Signal, Signalling
@@ -27,7 +27,7 @@ class Hearer(NamedTuple):
     stop: Callable[[], str]
 
 
-async def obey_heard(orders: Orders, heard: Heard, node: Hearer) -> bool:
+async def obey_heard(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool:
     """Do what was ordered since the last beat; whether somebody waits for one more, as who orders of nodes does.
 
     A beat that came late, or failed, may have missed him: it is followed by a look.
@@ -38,7 +38,7 @@ async def obey_heard(orders: Orders, heard: Heard, node: Hearer) -> bool:
     return any(isinstance(order, DrainNode | ResumeNode | StopNode) for order in found)
 
 
-async def obey_missed(orders: Orders, node: Hearer) -> None:
+async def obey_missed(orders: OrderFeed, node: Hearer) -> None:
     """Do what was ordered of the node by its id before it was declared dead: it is the same process."""
     async for order in orders.missed():
         match order:

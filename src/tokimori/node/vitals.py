@@ -50,7 +50,7 @@ _LOOK = 2.0
 _BYTES = bytes(4096)
 
 
-class Cause(NamedTuple):
+class UnreadyCause(NamedTuple):
     """Cause of an unready node: `text` is for everybody, `detail` may name jobs and addresses."""
 
     kind: str
@@ -171,27 +171,27 @@ class Vitals:
         else:
             log.info("ready again")
 
-    def _causes(self) -> Iterator[Cause]:
+    def _causes(self) -> Iterator[UnreadyCause]:
         node, at = self._node, self._clock.monotonic()
         if (fault := self._disk.wrong(at)) is not None:
-            yield Cause("disk", f"the disk can't be written: {fault}", ", ".join(map(str, self._folders)))
+            yield UnreadyCause("disk", f"the disk can't be written: {fault}", ", ".join(map(str, self._folders)))
         if not node.healthy:
             yield self._without_a_lease(self._store.wrong(at))
         elif (still := node.stands_still) > STANDS_STILL:
             yield _stands_still(still)
         for run, since in node.overtime(Moment(node.now - OVERTIME))[:1]:
             late = f"a handler was asked to end {(node.now - since) / SECOND:.0f} s ago, and does not"
-            yield Cause("handler", late, f"run {run.id} of job {run.job_id}")
+            yield UnreadyCause("handler", late, f"run {run.id} of job {run.job_id}")
         for check in sorted({each.check for each in self._scanner.failures}):
             detail = "; ".join(each.text for each in self._scanner.failures if each.check == check)
-            yield Cause(check, f"{BROKEN[check]}: `tokimori doctor` names it", detail)
+            yield UnreadyCause(check, f"{BROKEN[check]}: `tokimori doctor` names it", detail)
 
-    def _without_a_lease(self, fault: str | None) -> Cause:
+    def _without_a_lease(self, fault: str | None) -> UnreadyCause:
         """Return the cause that the store has taken no beat of the node for a while."""
         node = self._node
         if fault is None and node.stands_still > SILENT / 2:
             return _stands_still(node.stands_still)
-        return Cause("store", "the store does not answer", fault or node.fault)
+        return UnreadyCause("store", "the store does not answer", fault or node.fault)
 
 
 def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, clock: Clock) -> Vitals:
@@ -207,8 +207,8 @@ def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, cl
     return Vitals(node, doors.now, folders, scanner_of(service, late), clock)
 
 
-def _stands_still(seconds: float) -> Cause:
-    return Cause("loop", f"the scheduling loop has stood still for {seconds:.0f} s, though the store answers")
+def _stands_still(seconds: float) -> UnreadyCause:
+    return UnreadyCause("loop", f"the scheduling loop has stood still for {seconds:.0f} s, though the store answers")
 
 
 def write_probe(folders: Collection[Path]) -> None:

@@ -16,7 +16,7 @@ from tokimori.clock import Clock
 from tokimori.config.secrets import keyring_of
 from tokimori.config.settings import Settings
 from tokimori.engine.rhythm import Rhythm
-from tokimori.engine.trim import Kept
+from tokimori.engine.trim import KeptEntries
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.client import ClientExecutor
 from tokimori.executors.executors import executors_of
@@ -47,7 +47,7 @@ from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
 from tokimori.randomness import Randomness
 from tokimori.service.builds import Builds
-from tokimori.service.claim_place import MOST_WAITING, Place
+from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
@@ -243,13 +243,13 @@ async def _take_part(
             await rest()
 
 
-def place_of(store: Store, clock: Clock, stopping: Stopping) -> Place:
+def place_of(store: Store, clock: Clock, stopping: Stopping) -> ClaimPlace:
     """Return the place where workers elsewhere claim. Most of the door's connections stay for everybody else."""
     most = min(MOST_WAITING, most_connections() // 4)
-    return Place(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
+    return ClaimPlace(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
 
 
-async def _rest(place: Place, stopping: Stopping, drain: float) -> None:
+async def _rest(place: ClaimPlace, stopping: Stopping, drain: float) -> None:
     """End runs in the hands of workers elsewhere after what is left of the grace, as the node's own; then they go back.
 
     So long after it was told to stop, the node answers: until then somebody may send requests here.
@@ -279,7 +279,7 @@ def _door_of(
     *,
     callbacks: Callbacks,
     metrics: "Metrics | None",
-    place: Place,
+    place: ClaimPlace,
 ) -> "AbstractAsyncContextManager[OpenDoor | None]":
     """Return the door over HTTP, where the settings want one."""
     if metrics is None:
@@ -326,7 +326,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
         max_load=settings.node.max_load,
         stop_grace=settings.node.stop_grace,
         audit_kept=settings.audit.keep,
-        messages=Kept(days=settings.channels.keep, most=settings.channels.most),
+        messages=KeptEntries(days=settings.channels.keep, most=settings.channels.most),
     )
 
 

@@ -7,7 +7,7 @@ from tokimori.clock import MILLISECOND, Clock
 from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
 from tokimori.engine.refusals import blames_the_asked, tell
-from tokimori.engine.refused_runs import Asked, RefusedRuns
+from tokimori.engine.refused_runs import AskedClaim, RefusedRuns
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unsettled import Key
 from tokimori.engine.work import Work
@@ -164,7 +164,7 @@ class Worker:
             self._lookout.drop(asked.lanes)
         return may_be_more
 
-    async def _claim(self, asked: Asked) -> list[Claimed] | None:
+    async def _claim(self, asked: AskedClaim) -> list[Claimed] | None:
         """None: the store refuses to give out some of these."""
         name, member = ClaimId(self._random(16).hex()), self._membership
         claim = Claim(id=name, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)

@@ -17,7 +17,7 @@ LATEST = 10 * SECOND
 """No end is seen later after the moment that it bears: transactions are cut after 4 seconds (microseconds)."""
 
 
-class Place(Struct, frozen=True, order=True):
+class EndPlace(Struct, frozen=True, order=True):
     """Behind the end that was written at this moment and is `tie` among those of the moment; "": before all of them.
 
     A store of another kind knows other ties, and a position may come from one: those count as "".
@@ -27,7 +27,7 @@ class Place(Struct, frozen=True, order=True):
     tie: str = ""
 
 
-class Ended(Struct, frozen=True, kw_only=True, gc=False):
+class EndedRun(Struct, frozen=True, kw_only=True, gc=False):
     """End of a run as reported. The fields are those of the run; `origin` says who asked for it."""
 
     written: Moment
@@ -51,14 +51,14 @@ class Ended(Struct, frozen=True, kw_only=True, gc=False):
 class Ends(Struct, frozen=True, kw_only=True):
     """Some ends in order, and where to go on; `rest` is None where there were no more."""
 
-    found: Sequence[Ended]
-    rest: Place | None
+    found: Sequence[EndedRun]
+    rest: EndPlace | None
 
 
 class Endings(Protocol):
     """Ends of runs, for who tells of them."""
 
-    async def ended_since(self, place: Place, limit: int) -> Ends:
+    async def ended_since(self, place: EndPlace, limit: int) -> Ends:
         """About `limit` ends from behind this place on, in the order of their moments.
 
         One that was written in a transaction which has not ended may appear before ends that were read: up to `LATEST`

@@ -14,7 +14,7 @@ from tokimori.model.run import Output
 from tokimori.model.target import Target
 
 
-class Task(Struct, frozen=True, gc=False):
+class AttemptTask(Struct, frozen=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
     `parent_id` is the run after whose end, or by whose code, this one was asked for. `checkpoint` is what an earlier
@@ -128,7 +128,7 @@ class Executor(Protocol):
         """Get ready. From now on `report` is called, on the loop."""
         ...
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts."""
         ...
 

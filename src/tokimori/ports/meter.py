@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.ports.working import Change, Claimed, Verdict
 
 
@@ -16,7 +16,7 @@ class Meter(Protocol):
         """Count runs that the node has claimed, perhaps none."""
         ...
 
-    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+    def started(self, tasks: Sequence[AttemptTask], now: Moment) -> None:
         """Count attempts that begin at this moment. A task is late by what that is after its `due`."""
         ...
 
@@ -38,7 +38,7 @@ class Unmetered:
     def claimed(self, runs: Sequence[Claimed]) -> None:
         """See `Meter`."""
 
-    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+    def started(self, tasks: Sequence[AttemptTask], now: Moment) -> None:
         """See `Meter`."""
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:

@@ -57,7 +57,7 @@ class Semaphore(Struct, frozen=True, kw_only=True):
     holders: tuple[Permit, ...] = ()
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class UnitWish(Struct, frozen=True, kw_only=True):
     """A program's request for units. The caller makes the id, a new UUIDv7 for each wish.
 
     `limit` is the limit that the semaphore must have; a new one is made with it. None: any limit; a new one gets 1.
@@ -98,7 +98,7 @@ def permit_of(run_id: RunId, semaphore: str) -> PermitId:
     return PermitId(f"{run_id}/{semaphore}")
 
 
-class Semaphores(Protocol):
+class SemaphoreTable(Protocol):
     """Units of named semaphores, for people and for programs; runs get theirs by `Working.claim`."""
 
     async def put_semaphore(self, name: str, limit: int, now: Moment) -> None:
@@ -120,7 +120,7 @@ class Semaphores(Protocol):
         """Delete it; it is no error if there is none. Raises `Refused` while units are held, or something waits."""
         ...
 
-    async def acquire(self, wish: Wish, now: Moment) -> Answer:
+    async def acquire(self, wish: UnitWish, now: Moment) -> Answer:
         """Join the line; granted at once if first in it (no blocked run has a smaller rank) and the units fit.
 
         Asked again with the same id it answers the same grant, or the place in line; it is granted if its turn has

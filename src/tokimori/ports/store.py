@@ -29,7 +29,7 @@ from tokimori.ports.nodes import Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
-from tokimori.ports.semaphores import Semaphores
+from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.ports.working import Working
 
 
@@ -281,7 +281,19 @@ class Runs(Protocol):
 
 
 class Store(
-    Schema, Jobs, Documents, Pausing, Runs, Endings, Planning, Nodes, Working, Semaphores, Copying, Pruning, Protocol
+    Schema,
+    Jobs,
+    Documents,
+    Pausing,
+    Runs,
+    Endings,
+    Planning,
+    Nodes,
+    Working,
+    SemaphoreTable,
+    Copying,
+    Pruning,
+    Protocol,
 ):
     """The shared database, and the only truth."""
 

@@ -25,7 +25,7 @@ class Jump(NamedTuple):
     warning: str
 
 
-class _Part(NamedTuple):
+class _ClockPart(NamedTuple):
     """Times of a schedule, except those of `without`. `fixed`: the job's rules for gaps and folds apply to them."""
 
     moments: Zoned
@@ -42,7 +42,7 @@ def jumps(schedule: Schedule, after: Moment, through: Moment) -> Iterator[Jump]:
                 yield Jump(Moment(stretch.start), warning)
 
 
-def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
+def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_ClockPart]:
     match schedule:
         case Union():
             for member in schedule.members:
@@ -53,7 +53,7 @@ def _parts(schedule: Schedule, without: tuple[Zoned, ...]) -> Iterator[_Part]:
             yield from _parts(schedule.base, without)
         case ZonedSchedule():
             fixed = not (isinstance(schedule, Cron) and (schedule.fields.minute.star or schedule.fields.hour.star))
-            yield _Part(schedule.moments, fixed, without)
+            yield _ClockPart(schedule.moments, fixed, without)
         case _:
             pass
 
@@ -64,7 +64,7 @@ def _changes(zone: str, after: Moment, through: Moment) -> Iterator[Stretch]:
             yield stretch
 
 
-def _at_gap(part: _Part, stretch: Stretch) -> str | None:
+def _at_gap(part: _ClockPart, stretch: Stretch) -> str | None:
     start, end = stretch.start + stretch.before, stretch.start + stretch.offset
     lost = () if _goes_on(part, start, end) else _times(part, start, end)
     if not lost:
@@ -77,7 +77,7 @@ def _at_gap(part: _Part, stretch: Stretch) -> str | None:
     return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {clock_time(end)}{day}"
 
 
-def _at_fold(part: _Part, stretch: Stretch) -> str | None:
+def _at_fold(part: _ClockPart, stretch: Stretch) -> str | None:
     start, end = stretch.start + stretch.offset, stretch.start + stretch.before
     twice = () if _goes_on(part, start, end) else _times(part, start, end)
     if not twice:
@@ -87,7 +87,7 @@ def _at_fold(part: _Part, stretch: Stretch) -> str | None:
     return f"{_named(twice)} {verb} twice on {_date(twice[0])}; {what}"
 
 
-def _times(part: _Part, start: int, end: int) -> Sequence[int]:
+def _times(part: _ClockPart, start: int, end: int) -> Sequence[int]:
     """Return the wall-clock times with start <= t < end; of more than are named the first ones and the last."""
     times: list[int] = []
     at, looks = part.moments.times.at_or_after(start), 0
@@ -103,11 +103,11 @@ def _times(part: _Part, start: int, end: int) -> Sequence[int]:
     return times
 
 
-def _left_out(part: _Part, at: int) -> bool:
+def _left_out(part: _ClockPart, at: int) -> bool:
     return any(zoned.times.has(at) for zoned in part.without if zoned.zone == part.moments.zone)
 
 
-def _goes_on(part: _Part, start: int, end: int) -> bool:
+def _goes_on(part: _ClockPart, start: int, end: int) -> bool:
     """Return whether no warning is needed, as wildcards run right before the jump and right after it."""
     length = end - start
     times = part.moments.times

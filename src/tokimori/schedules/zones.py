@@ -45,7 +45,7 @@ class Stretch(NamedTuple):
     before: int
 
 
-class _Known(NamedTuple):
+class _ZoneFile(NamedTuple):
     """The stretches that a zone's file lists, in order; from `until` on its rule for all later years holds."""
 
     starts: tuple[int, ...]
@@ -166,11 +166,11 @@ class _Change(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _known(zone: str) -> _Known:
+def _known(zone: str) -> _ZoneFile:
     """Return the entries of the zone's file, the year of its last one and the next one's first change included."""
     fixed = fixed_offset(zone)
     if fixed is not None:
-        return _Known((-FOREVER,), (Stretch(-FOREVER, FOREVER, fixed, fixed),), FOREVER)
+        return _ZoneFile((-FOREVER,), (Stretch(-FOREVER, FOREVER, fixed, fixed),), FOREVER)
     info = zone_info(zone)
     seconds = _listed(zone)
     last_year = _last_listed(zone)
@@ -182,7 +182,7 @@ def _known(zone: str) -> _Known:
     stretches = tuple(_stretches([_Change(-FOREVER, first, first), *changes, *following]))
     if not following:
         stretches = (*stretches, _endless(changes[-1] if changes else _Change(-FOREVER, first, first)))
-    return _Known(tuple(stretch.start for stretch in stretches), stretches, stretches[-1].end)
+    return _ZoneFile(tuple(stretch.start for stretch in stretches), stretches, stretches[-1].end)
 
 
 def _stretches(changes: Sequence[_Change]) -> Iterator[Stretch]:

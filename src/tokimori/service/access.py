@@ -186,7 +186,7 @@ class Sight:
         return holder.run_id is not None and await self.sees_run_id(holder.run_id)
 
 
-class Asked(NamedTuple):
+class AskedOperation(NamedTuple):
     """A call of a method of a `part` of the service, for which leave is asked."""
 
     sight: Sight
@@ -224,14 +224,14 @@ class Asked(NamedTuple):
         return self.argument(self.subject)
 
 
-Rule = Callable[[Asked], Awaitable[Any]]
+Rule = Callable[[AskedOperation], Awaitable[Any]]
 Sees = Callable[[Sight, Any], Awaitable[bool]]
 
 
 def reads(sees: Sees, missing: Callable[[object], NotFound]) -> Rule:
     """Return the rule of what is read of its first argument: what is not within the scope is not there."""
 
-    async def rule(asked: Asked) -> Any:
+    async def rule(asked: AskedOperation) -> Any:
         if not await sees(asked.sight, asked.first):
             raise missing(asked.first)
         return await asked.go()
@@ -242,7 +242,7 @@ def reads(sees: Sees, missing: Callable[[object], NotFound]) -> Rule:
 def changes(sees: Sees, field: str) -> Rule:
     """Return the rule of what is done to its first argument, which has to be within the scope."""
 
-    async def rule(asked: Asked) -> Any:
+    async def rule(asked: AskedOperation) -> Any:
         if not await sees(asked.sight, asked.first):
             raise out_of_scope(f"{field}: {asked.first!r}", asked.first)
         return await asked.go()

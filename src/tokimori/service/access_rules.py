@@ -17,7 +17,7 @@ from tokimori.model.ids import check_job_id
 from tokimori.model.job import Job
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
 from tokimori.model.words import check_word
-from tokimori.service.access import Asked, Rule, Sight, changes, no_job, out_of_scope, reads
+from tokimori.service.access import AskedOperation, Rule, Sight, changes, no_job, out_of_scope, reads
 from tokimori.service.access_sets import applied, resources, sets
 from tokimori.service.access_to_runs import (
     OF_RUN,
@@ -52,7 +52,7 @@ _Listed = TypeVar("_Listed")
 # What is read
 
 
-async def _shared(asked: Asked) -> Any:
+async def _shared(asked: AskedOperation) -> Any:
     """Allow a method about no single job, or one that asks for leave itself: see `judge_of`."""
     return await asked.go()
 
@@ -61,7 +61,7 @@ _of_job, _of_task = reads(Sight.sees_id, no_job), reads(Sight.sees_task, no_job)
 _of_expectation = reads(Sight.sees_expectation, no_job)
 
 
-async def _shown(asked: Asked) -> Shown:
+async def _shown(asked: AskedOperation) -> Shown:
     """Return a job with what is around it. Of edges that others declare, only those between jobs within the scope."""
     found: Shown = await _of_job(asked)
     own, facts = found.facts.job.id, found.facts
@@ -71,7 +71,7 @@ async def _shown(asked: Asked) -> Shown:
     return replace(found, facts=replace(facts, edges=edges)) if hidden else found
 
 
-async def _since_moved(asked: Asked) -> Any:
+async def _since_moved(asked: AskedOperation) -> Any:
     """Occurrences since the job is in its queue."""
     if not await asked.sight.sees_id(asked.first):
         raise no_job(asked.first)
@@ -86,34 +86,34 @@ async def _since_moved(asked: Asked) -> Any:
     return await asked.method(**{**given, "first": max(asked_for, terms.moved)})
 
 
-async def _jobs(asked: Asked) -> list[Job]:
+async def _jobs(asked: AskedOperation) -> list[Job]:
     async def sees(job: Job) -> bool:
         return asked.sight.sees(job)
 
     return await _by_id(asked, asked.service.list, lambda job: job.id, sees)
 
 
-async def _tasks(asked: Asked) -> list[TaskDetails]:
+async def _tasks(asked: AskedOperation) -> list[TaskDetails]:
     async def sees(task: TaskDetails) -> bool:
         return await asked.sight.sees_task(task.record.name)
 
     return await _by_id(asked, asked.service.tasks.list, lambda task: task.record.name, sees, most=TASKS_AT_ONCE)
 
 
-async def _task_log(asked: Asked) -> Any:
+async def _task_log(asked: AskedOperation) -> Any:
     if not await asked.sight.sees_task(asked.first):
         raise no_job(asked.first)
     return await asked.service.tasks._log(asked.first, asked.argument("lines"), asked.sight.sees_run)
 
 
-async def _named(asked: Asked) -> list[Any]:
+async def _named(asked: AskedOperation) -> list[Any]:
     """Return expectations or alarms in scope: their names are ids of jobs, or of what runs elsewhere, in no queue."""
     listed = asked.service.alarms if asked.name == "alarms" else asked.service.expectations.list
     return await _by_id(asked, listed, lambda each: each.name, lambda each: asked.sight.sees_expectation(each.name))
 
 
 async def _by_id(
-    asked: Asked,
+    asked: AskedOperation,
     page_of: Callable[[str | None, int], Awaitable[Sequence[_Listed]]],
     id_of: Callable[[_Listed], str],
     sees: Callable[[_Listed], Awaitable[bool]],
@@ -135,19 +135,19 @@ async def _by_id(
     return found[:limit]
 
 
-async def _find_jobs(asked: Asked) -> Any:
+async def _find_jobs(asked: AskedOperation) -> Any:
     ids = asked.sight.scope.jobs
     span = (min(ids)[:-1], f"{max(ids)}\x7f") if ids else EVERY_ID
     return await find_jobs(asked.service.list, asked.service.get, asked.first, asked.sight.sees, span)
 
 
-async def _upcoming(asked: Asked) -> Any:
+async def _upcoming(asked: AskedOperation) -> Any:
     wanted = checked("n", asked.first, MOST_LISTED)
     found = await asked.service.upcoming(MOST_LISTED, asked.argument("after"))
     return [pair for pair in found if asked.sight.sees(pair[0])][:wanted]
 
 
-async def _graph(asked: Asked) -> Any:
+async def _graph(asked: AskedOperation) -> Any:
     """Return the edges between jobs that are both within the scope."""
     if asked.first is not None and not await asked.sight.sees_id(asked.first):
         raise no_job(asked.first)
@@ -156,11 +156,11 @@ async def _graph(asked: Asked) -> Any:
     return [edge for edge in edges if known[edge.parent] and known[edge.child]]
 
 
-async def _job_ids(asked: Asked) -> Any:
+async def _job_ids(asked: AskedOperation) -> Any:
     return [job_id for job_id in await asked.go() if await asked.sight.sees_id(job_id)]
 
 
-async def _queues(asked: Asked) -> Any:
+async def _queues(asked: AskedOperation) -> Any:
     """Return the queues in scope, each asked for by itself: they are few."""
     limit, scope = checked("limit", asked.argument("limit"), MOST_LISTED), asked.sight.scope
     if (after := asked.argument("after")) is not None:
@@ -170,35 +170,35 @@ async def _queues(asked: Asked) -> Any:
     return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:limit]
 
 
-async def _queue(asked: Asked) -> Any:
+async def _queue(asked: AskedOperation) -> Any:
     if not asked.sight.scope.owns_queue(asked.first):
         raise NotFound(f"there is no queue {asked.first!r}", field="queue", value=asked.first)
     return await asked.go()
 
 
-async def _pauses(asked: Asked) -> Any:
+async def _pauses(asked: AskedOperation) -> Any:
     """Return pauses in scope, and that of everything, which concerns everybody."""
     queues = asked.sight.scope
     return [pause for pause in await asked.go() if pause.queue == ALL_QUEUES or queues.owns_queue(pause.queue)]
 
 
-async def _semaphores(asked: Asked) -> Any:
+async def _semaphores(asked: AskedOperation) -> Any:
     """Without their holders, which may be runs of anybody."""
     found = await asked.go()
     return _without_holders(found) if isinstance(found, SemaphoreDetails) else [*map(_without_holders, found)]
 
 
-async def _secrets(asked: Asked) -> Any:
+async def _secrets(asked: AskedOperation) -> Any:
     """Return the secrets to which the token has a right of its own: see `judge_of`."""
     return [each for each in await asked.go() if asked.sight.scope.may_name(each.jobs)]
 
 
-async def _events(asked: Asked) -> Any:
+async def _events(asked: AskedOperation) -> Any:
     after, wait, filters = (asked.argument(name) for name in ("after", "wait", "filters"))
     return await asked.service.events._read(after, wait, filters, asked.sight.scope)
 
 
-async def _all_events(asked: Asked) -> Any:
+async def _all_events(asked: AskedOperation) -> Any:
     """Return events in scope. Events of the audit log alone are for those who may read it."""
     kind, after, wait, filters = (asked.argument(name) for name in ("kind", "after", "wait", "filters"))
     of_audit = asked.role is Role.ADMIN and asked.sight.scope.is_everything
@@ -213,7 +213,7 @@ def _without_holders(details: SemaphoreDetails) -> SemaphoreDetails:
 # What is changed
 
 
-async def whole(asked: Asked) -> Any:
+async def whole(asked: AskedOperation) -> Any:
     """Refuse a change of what is everybody's."""
     raise out_of_scope(asked.name)
 
@@ -222,14 +222,14 @@ _to_job, _to_task = changes(Sight.sees_id, "id"), changes(Sight.sees_task, "name
 _to_expectation = changes(Sight.sees_expectation, "name")
 
 
-async def _deleted(asked: Asked) -> Any:
+async def _deleted(asked: AskedOperation) -> Any:
     """Return a job, and with `cascade` all that run after it."""
     if asked.argument("cascade") and not await _sees_all_after(asked):
         raise out_of_scope("cascade: a job that runs after it")
     return await _gone_alone(asked)
 
 
-async def _renamed(asked: Asked) -> Any:
+async def _renamed(asked: AskedOperation) -> Any:
     """Give a job another id, also in the jobs that name it. Which of others' jobs do is not said."""
     if await asked.sight.sees_id(asked.first):
         edges = await asked.service.graph(asked.first)
@@ -239,7 +239,7 @@ async def _renamed(asked: Asked) -> Any:
     return await _gone_alone(asked)
 
 
-async def _gone_alone(asked: Asked) -> Any:
+async def _gone_alone(asked: AskedOperation) -> Any:
     """Delete a job, and no other. If it has to stay, jobs of others are not named."""
     try:
         return await _gone(asked)
@@ -250,20 +250,20 @@ async def _gone_alone(asked: Asked) -> Any:
         raise Refused(told, field="id", value=asked.first, allowed=fault.allowed) from fault
 
 
-async def _gone_task(asked: Asked) -> Any:
+async def _gone_task(asked: AskedOperation) -> Any:
     if not await asked.sight.sees_task(asked.first):
         raise out_of_scope(f"name: {asked.first!r}", asked.first)
     return await _gone_alone(asked)
 
 
-async def _sees_all_after(asked: Asked) -> bool:
+async def _sees_all_after(asked: AskedOperation) -> bool:
     for job_id in all_after(await asked.service.graph(asked.first), asked.first):
         if not await asked.sight.sees_id(job_id):
             return False
     return True
 
 
-async def _gone(asked: Asked) -> Any:
+async def _gone(asked: AskedOperation) -> Any:
     """Delete or rename a job. Which of others' jobs name a notifier is not said."""
     try:
         return await _to_job(asked)
@@ -274,13 +274,13 @@ async def _gone(asked: Asked) -> Any:
         raise Refused(f"{told.message}ask an admin which", field="id", value=asked.first) from fault
 
 
-async def _to_queue(asked: Asked) -> Any:
+async def _to_queue(asked: AskedOperation) -> Any:
     if asked.first is None or not asked.sight.scope.owns_queue(asked.first):
         raise out_of_scope("queue", asked.first)
     return await asked.go()
 
 
-async def _claimed(asked: Asked) -> Any:
+async def _claimed(asked: AskedOperation) -> Any:
     """Return runs of one of the token's queues: which run of a queue comes next is not for the worker to say."""
     queue = asked.argument("queue")
     if queue is None or not asked.sight.scope.owns_queue(queue):

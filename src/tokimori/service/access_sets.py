@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import set_of
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
-from tokimori.service.access import Asked, out_of_scope
+from tokimori.service.access import AskedOperation, out_of_scope
 from tokimori.service.given import mapping_of
 from tokimori.service.set_turns import no_set
 from tokimori.service.sets import Applied
 
 
-async def sets(asked: Asked) -> Any:
+async def sets(asked: AskedOperation) -> Any:
     """Return those that have a job within the scope, and how many of these."""
     seen, after = Counter[str | None](), None
     while page := await asked.service.list(after):
@@ -26,14 +26,14 @@ async def sets(asked: Asked) -> Any:
     return found
 
 
-async def resources(asked: Asked) -> Any:
+async def resources(asked: AskedOperation) -> Any:
     """Return pauses of queues as `queues.pauses` gives them; the rest is everybody's."""
     found, scope = await asked.go(), asked.sight.scope
     known = {name: each for name, each in found.queues.items() if name == ALL_QUEUES or scope.owns_queue(name)}
     return replace(found, queues=known)
 
 
-async def applied(asked: Asked) -> Any:
+async def applied(asked: AskedOperation) -> Any:
     """Apply a set where all that it declares, changes and deletes is within the scope; the rest of it stays unnamed."""
     scope, sight = asked.sight.scope, asked.sight
     for job_id in mapping_of("declared", asked.argument("declared"), "fields by id of the job"):

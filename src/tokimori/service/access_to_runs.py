@@ -14,7 +14,7 @@ from tokimori.model.run import Run
 from tokimori.model.statistics import statistics
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Asked, Sight, changes, no_job, out_of_scope, reads
+from tokimori.service.access import AskedOperation, Sight, changes, no_job, out_of_scope, reads
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.claims import Claims, has_claimed
 from tokimori.service.finding import MOST_PAGES, find_runs, seen_runs
@@ -36,7 +36,7 @@ TO_RUN = changes(Sight.sees_run_id, "id")
 TO_JOB = changes(Sight.sees_id, "id")
 
 
-async def why(asked: Asked) -> Any:
+async def why(asked: AskedOperation) -> Any:
     """Return the holders that are in scope; count the others."""
     found: Why = await (OF_RUN if asked.name == "why_run" else OF_JOB)(asked)
     if not await asked.sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
@@ -44,7 +44,7 @@ async def why(asked: Asked) -> Any:
     return await asked.sight.of_why(found)
 
 
-async def read_run(asked: Asked) -> Any:
+async def read_run(asked: AskedOperation) -> Any:
     """Return a run, without what the job says that has its id now, where that is of others."""
     found: RunDetails = await OF_RUN(asked)
     if await asked.sight.sees_id(found.run.job_id):
@@ -53,7 +53,7 @@ async def read_run(asked: Asked) -> Any:
     return replace(_of_nobody(asked, found), run=run)
 
 
-async def listed_runs(asked: Asked) -> list[Run]:
+async def listed_runs(asked: AskedOperation) -> list[Run]:
     """Return runs, newest first. Raises `Refused` if too many runs of others lie between."""
     wanted: RunFilter = asked.first
     try:
@@ -66,13 +66,13 @@ async def listed_runs(asked: Asked) -> list[Run]:
     return found
 
 
-async def _check_there(asked: Asked, job_id: str | None) -> None:
+async def _check_there(asked: AskedOperation, job_id: str | None) -> None:
     """Raise `NotFound` if a job is named that is not within the scope: no run of it is shown."""
     if job_id is not None and not await asked.sight.sees_id(job_id):
         raise no_job(job_id)
 
 
-async def found_runs(asked: Asked) -> Any:
+async def found_runs(asked: AskedOperation) -> Any:
     """Return the runs of a search. A job that is named has to be in scope, or runs of it."""
     longest, job_of = asked.argument("longest"), jobs_within(asked.sight.scope, asked.service.get)
     found = await find_runs(asked.service.list_runs, job_of, asked.first, asked.sight.sees_run, longest=longest)
@@ -81,7 +81,7 @@ async def found_runs(asked: Asked) -> Any:
     return found
 
 
-async def last_runs(asked: Asked) -> Any:
+async def last_runs(asked: AskedOperation) -> Any:
     """Return the last runs in scope, also those before newer runs of others."""
     for job_id in {check_job_id(each, field=asked.subject) for each in many(asked.subject, asked.first, "ids of jobs")}:
         await _check_there(asked, job_id)
@@ -93,7 +93,7 @@ async def last_runs(asked: Asked) -> Any:
     return found
 
 
-async def summaries(asked: Asked) -> Any:
+async def summaries(asked: AskedOperation) -> Any:
     """Return runs as a list shows them. A job that is not in scope counts as gone."""
     for run in many(asked.subject, asked.first, "runs"):
         if isinstance(run, Run) and not await asked.sight.sees_run(run):
@@ -102,12 +102,12 @@ async def summaries(asked: Asked) -> Any:
     return [each if await asked.sight.sees_id(each.run.job_id) else _of_nobody(asked, each) for each in found]
 
 
-def _of_nobody(asked: Asked, summary: _Summary) -> _Summary:
+def _of_nobody(asked: AskedOperation, summary: _Summary) -> _Summary:
     """Return the run as one of a job that is gone: of the one that has its id now nothing is told."""
     return replace(summary, time_zone=asked.service.time_zone, is_job_deleted=True)
 
 
-async def counted(asked: Asked) -> Any:
+async def counted(asked: AskedOperation) -> Any:
     """Count runs of a queue one by one, the newest 20,000: what was pruned of a job says no queue."""
     service, job_id = asked.service, check_job_id(asked.first)
     if not asked.sight.scope.queues:
@@ -128,7 +128,7 @@ async def counted(asked: Asked) -> Any:
     return statistics(job_id, daily_counts(rows), measured, zone)
 
 
-async def _ended_runs(asked: Asked, job_id: JobId) -> tuple[list[Run], bool]:
+async def _ended_runs(asked: AskedOperation, job_id: JobId) -> tuple[list[Run], bool]:
     """Return the runs of a job within the scope that have ended, newest first, and if these are all."""
     found: list[Run] = []
     wanted = RunFilter(job_id=job_id, states=ENDS, limit=MOST_LISTED, longest=0)
@@ -141,14 +141,14 @@ async def _ended_runs(asked: Asked, job_id: JobId) -> tuple[list[Run], bool]:
     return found, False
 
 
-async def skips_since_moved(asked: Asked) -> Any:
+async def skips_since_moved(asked: AskedOperation) -> Any:
     """Return the skips of a job since it is in its queue."""
     job, found = await asked.service.get(asked.first), await asked.go()
     since = job.definition.moved if asked.sight.scope.queues else None
     return [skip for skip in found if skip.first >= (since or 0)]
 
 
-async def retried(asked: Asked) -> Any:
+async def retried(asked: AskedOperation) -> Any:
     """Check that a new run may be asked for of the job that has the id now."""
     if await asked.sight.sees_run_id(asked.first):
         old = (await asked.service.get_run(asked.first)).run
@@ -157,14 +157,14 @@ async def retried(asked: Asked) -> Any:
     raise out_of_scope(f"id: {asked.first!r}", asked.first)
 
 
-async def to_claim(asked: Asked) -> Any:
+async def to_claim(asked: AskedOperation) -> Any:
     """Allow whoever claimed a run with this token to end it, in whichever queue its job is by now."""
     if isinstance(asked.part, Claims) and has_claimed(asked.part, asked.first, asked.argument("token")):
         return await asked.go()
     return await TO_RUN(asked)
 
 
-async def requested(asked: Asked) -> Any:
+async def requested(asked: AskedOperation) -> Any:
     """Return a run of a job, perhaps in the name of another run."""
     requests = many("requests", asked.argument("requests"), "requests") if asked.name == "trigger_many" else []
     named = [each.get("parent") for each in (asked.kwargs, *requests) if isinstance(each, Mapping)]

@@ -39,7 +39,7 @@ from tokimori.service.claimed import ClaimedRun, Heard, view_of
 from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
 from tokimori.service.open_lanes import OpenLanes
 from tokimori.service.timekeeping import Timekeeper
-from tokimori.service.wishes import Wish, output_of
+from tokimori.service.wishes import WorkerWish, output_of
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class ClaimStore(WorkSource, MemberStore, Parkings, Protocol):
     """The part of a store that claims use."""
 
 
-class Place:
+class ClaimPlace:
     """Claims of workers, and the runs that they have in hand. Every method that waits may raise `StoreError`.
 
     `may_give`: whether runs may still be given out; `most_waiting`: how many workers may wait at a time. `timekeeper`:
@@ -103,7 +103,7 @@ class Place:
 
     # What workers ask, and their program
 
-    async def take(self, wish: Wish) -> Sequence[ClaimedRun]:
+    async def take(self, wish: WorkerWish) -> Sequence[ClaimedRun]:
         """See `Claims.claim`."""
         if again := self._hands.of_claim(wish.id, wish.access_token):
             return [view_of(held) for held in again]
@@ -184,7 +184,7 @@ class Place:
                 allowed=f"{MOST_IN_HAND} at a time; another node, or this one when some of them have ended",
             )
 
-    async def _wait(self, wish: Wish, bell: asyncio.Event) -> list[ClaimedRun]:
+    async def _wait(self, wish: WorkerWish, bell: asyncio.Event) -> list[ClaimedRun]:
         ends = self._clock.monotonic() + wish.wait
         while True:
             await self._membership.join()
@@ -194,7 +194,7 @@ class Place:
                 return [view_of(held) for held in taken]
             await nap(bell, min(LEAST_NAP, left), min(LONGEST_NAP, left))
 
-    async def _take(self, wish: Wish) -> list[InHand]:
+    async def _take(self, wish: WorkerWish) -> list[InHand]:
         """Return the runs for this wish now. The one that has waited longest is first."""
         async with self._asking:
             member = self._membership
@@ -214,7 +214,7 @@ class Place:
         if self._timekeeper is not None and member.holds_lease() and await self._timekeeper.fire(member):
             await lookout.look(member.now, self._clock.monotonic())
 
-    async def _ask(self, wish: Wish, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
+    async def _ask(self, wish: WorkerWish, lanes: tuple[Lane, ...], room: int) -> list[Claimed]:
         asked = self._refused.next(lanes, room, self._clock.monotonic())
         member = self._membership
         claim = Claim(id=wish.id, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
@@ -230,7 +230,7 @@ class Place:
             self._lookout.drop(asked.lanes)
         return claimed
 
-    async def _accept(self, claimed: Claimed, wish: Wish) -> InHand | None:
+    async def _accept(self, claimed: Claimed, wish: WorkerWish) -> InHand | None:
         """None for what this version can't read: perhaps another one can, after a while."""
         at, definition = self._clock.monotonic(), claimed.definition
         held = InHand(

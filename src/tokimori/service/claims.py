@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from tokimori.model.ids import ClaimId, RandomBytes
 from tokimori.model.outcome import Failed, Hold, Released, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
 from tokimori.service.wishes import (
@@ -22,7 +22,7 @@ from tokimori.service.wishes import (
 class Claims:
     """Operations of workers. Every method may raise `InvalidInput` and `StoreError`."""
 
-    def __init__(self, place: Place, random: RandomBytes, access_token: str | None = None) -> None:
+    def __init__(self, place: ClaimPlace, random: RandomBytes, access_token: str | None = None) -> None:
         self._place = place
         self._random = random
         self._access_token = access_token

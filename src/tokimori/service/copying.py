@@ -43,7 +43,7 @@ class KindCopied(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class CopyStep(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a copy: rows of this kind copied so far, or (`verifying`) read again, on both sides together."""
 
     kind: Kind
@@ -52,10 +52,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
 
 
-Tell = Callable[[Step], None]
+Tell = Callable[[CopyStep], None]
 
 
-class Tally:
+class CopyTally:
     """Counts rows and makes one digest of them in their order; pages of any size give the same digest."""
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ async def _copy_kind(source: Store, target: Store, kind: Kind, tell: Tell) -> tu
             await retried(partial(_write, target, kind, missing), FamilyChanged, StoreUnavailable)
         after = key_of(rows[-1])
         done, written = done + len(rows), written + len(missing)
-        tell(Step(kind=kind, verifying=False, rows=done))
+        tell(CopyStep(kind=kind, verifying=False, rows=done))
     for row in await _page(target, kind, after, 1):
         raise _mixed(kind, row)
     return done, written
@@ -243,12 +243,12 @@ async def _write(store: Store, kind: Kind, rows: Sequence[Row]) -> None:
 
 async def _verified(source: Store, target: Store, kind: Kind, copied: tuple[int, int], tell: Tell) -> KindCopied:
     rows_copied, written = copied
-    tallies = Tally(), Tally()
+    tallies = CopyTally(), CopyTally()
     for tally, store in zip(tallies, (source, target), strict=True):
         async for rows in _pages(store, kind):
             tally.add(rows)
             done = sum(each.rows for each in tallies)
-            tell(Step(kind=kind, verifying=True, rows=done, total=2 * rows_copied))
+            tell(CopyStep(kind=kind, verifying=True, rows=done, total=2 * rows_copied))
     ours, theirs = tallies
     if (ours.rows, ours.digest) != (theirs.rows, theirs.digest):
         raise Conflict(

@@ -62,7 +62,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     refused: dict[str, str] = {}
 
 
-class Wish(NamedTuple):
+class ApplyWish(NamedTuple):
     """Manner in which a set is applied."""
 
     set: str
@@ -70,7 +70,7 @@ class Wish(NamedTuple):
     take_over: bool
 
 
-class Step(NamedTuple):
+class ResourceStep(NamedTuple):
     """Step of one resource: its state `was`, the state to be, and `why` it is refused."""
 
     name: str
@@ -108,7 +108,9 @@ class Declarations:
         self._opened = opened
         self._random = random
 
-    async def plan(self, wish: Wish, wanted: Mapping[str, State], in_use: Mapping[str, str]) -> Sequence[Step]:
+    async def plan(
+        self, wish: ApplyWish, wanted: Mapping[str, State], in_use: Mapping[str, str]
+    ) -> Sequence[ResourceStep]:
         """Return the steps. `in_use` says by name why a resource can't be removed."""
         owned = await self._owned()
         gone = [name for name, each in owned.items() if each.set == wish.set and name not in wanted]
@@ -125,7 +127,7 @@ class Declarations:
         owned = await self._owned()
         return await self.kind.states([name for name, each in owned.items() if each.set == set_name])
 
-    async def carry_out(self, set_name: str, step: Step) -> None:
+    async def carry_out(self, set_name: str, step: ResourceStep) -> None:
         """Do it, for this set. Raises `Conflict` where somebody has changed it meanwhile."""
         documents = await self._documents()
         if step.known is not None and step.fate in (Fate.REMOVED, Fate.FORGOTTEN):
@@ -133,7 +135,7 @@ class Declarations:
         else:
             await self._follow(documents, set_name, step)
 
-    async def _follow(self, documents: Documents[Owned], set_name: str, step: Step) -> None:
+    async def _follow(self, documents: Documents[Owned], set_name: str, step: ResourceStep) -> None:
         before, after, known = digest_of_fields(step.was), digest_of_fields(step.state), step.known
         if before != after:
             begun = Owned(name=step.name, set=set_name, left=(before, after))
@@ -161,7 +163,7 @@ class Declarations:
         except (AlreadyExists, NotFound):
             raise self._taken(owned.name) from None
 
-    async def _disown(self, documents: Documents[Owned], step: Step, known: Owned) -> None:
+    async def _disown(self, documents: Documents[Owned], step: ResourceStep, known: Owned) -> None:
         """Remove it, unless another set declares it by now; who has removed it meanwhile has done it."""
         try:
             document = await documents.find(self._key(known.name))
@@ -184,7 +186,7 @@ class Declarations:
         return Documents(await self._opened(), DECLARATIONS, self._random)
 
 
-def changes_of(steps: Sequence[Step]) -> Changes:
+def changes_of(steps: Sequence[ResourceStep]) -> Changes:
     """Return the steps, by what becomes of the resources."""
     names = {fate: tuple(step.name for step in steps if step.fate is fate) for fate in Fate}
     return Changes(
@@ -201,19 +203,19 @@ def changes_of(steps: Sequence[Step]) -> Changes:
 # The rules
 
 
-def _declared(wish: Wish, found: _Found, wanted: State) -> Step:
+def _declared(wish: ApplyWish, found: _Found, wanted: State) -> ResourceStep:
     """Return the step of a resource that the set declares."""
     name, known, was, absent = found
     state = state_after(was, wanted)
     why = None if wish.take_over else _why_not(wish.set, found, wanted)
     if why is not None:
-        return Step(name, Fate.REFUSED, known, was, state, why)
+        return ResourceStep(name, Fate.REFUSED, known, was, state, why)
     if was == state:
         fate = Fate.UNCHANGED if known is not None and known.set == wish.set else Fate.ADOPTED
     else:
         is_new = was == absent and (known is None or not absent)
         fate = Fate.ADDED if is_new else Fate.CHANGED
-    return Step(name, fate, known, was, state)
+    return ResourceStep(name, fate, known, was, state)
 
 
 def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
@@ -228,15 +230,15 @@ def _why_not(set_name: str, found: _Found, wanted: State) -> str | None:
     return f"it was changed by hand since ({fields})"
 
 
-def _gone(wish: Wish, found: _Found, known: Owned, in_use: str | None) -> Step:
+def _gone(wish: ApplyWish, found: _Found, known: Owned, in_use: str | None) -> ResourceStep:
     """Return the step of a resource that the set does not declare any more."""
     name, _, was, absent = found
     if was == absent:
-        return Step(name, Fate.FORGOTTEN, known, was, absent)
+        return ResourceStep(name, Fate.FORGOTTEN, known, was, absent)
     if not wish.prune:
-        return Step(name, Fate.KEPT, known, was, was)
+        return ResourceStep(name, Fate.KEPT, known, was, was)
     if not wish.take_over and digest_of_fields(was) not in known.left:
         in_use = "was changed by hand since"
     if in_use is not None:
-        return Step(name, Fate.REFUSED, known, was, was, f"it is not declared any more, but {in_use}")
-    return Step(name, Fate.REMOVED, known, was, absent)
+        return ResourceStep(name, Fate.REFUSED, known, was, was, f"it is not declared any more, but {in_use}")
+    return ResourceStep(name, Fate.REMOVED, known, was, absent)

@@ -16,7 +16,7 @@ from tokimori.model.target import Function
 from tokimori.ports.store import Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
-from tokimori.service.declaring import Standing, digest_of, standing_of
+from tokimori.service.declaring import DeclaredStanding, digest_of, standing_of
 from tokimori.service.definitions import definition_from, fields_of
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.jobs import JobService
@@ -29,7 +29,7 @@ _MOST_TRIES = 160
 """Before each but the first there is a pause, in seconds: longer than a lease, all in all."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class DeclaredDigests(Struct, frozen=True, kw_only=True):
     """Digests of what an app declared last for each job, or for some of them."""
 
     jobs: dict[str, str]
@@ -38,7 +38,7 @@ class Known(Struct, frozen=True, kw_only=True):
 APPS = DocumentKind(
     "app",
     lambda known: msgspec.json.encode(known, order="sorted").decode(),
-    lambda text: msgspec.json.decode(text, type=Known),
+    lambda text: msgspec.json.decode(text, type=DeclaredDigests),
 )
 
 
@@ -80,7 +80,7 @@ async def declare(service: JobService, store: Store, random: RandomBytes, declar
     return await act()
 
 
-async def _declare(at: _At, documents: Documents[Known], declared: Declared) -> Sequence[str]:
+async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Declared) -> Sequence[str]:
     """Do it in this turn, which begins with the first change."""
     parts = await documents.list(f"{declared.app}/")
     known = {job_id: digest for part in parts for job_id, digest in part.jobs.items()}
@@ -103,7 +103,7 @@ async def _declare(at: _At, documents: Documents[Known], declared: Declared) -> 
     return lines
 
 
-async def _remember(documents: Documents[Known], app: str, changes: Mapping[str, str | None]) -> None:
+async def _remember(documents: Documents[DeclaredDigests], app: str, changes: Mapping[str, str | None]) -> None:
     """Keep what was declared, and forget what is None; what another node has declared meanwhile stays known."""
     parts: dict[str, dict[str, str | None]] = {}
     for job_id, digest in changes.items():
@@ -119,16 +119,16 @@ def _part_of(app: str, job_id: str) -> str:
     return f"{app}/{sha256(job_id.encode()).hexdigest()[0]}"
 
 
-async def _change(documents: Documents[Known], part: str, changes: Mapping[str, str | None]) -> None:
-    def changed(known: Known) -> Known:
+async def _change(documents: Documents[DeclaredDigests], part: str, changes: Mapping[str, str | None]) -> None:
+    def changed(known: DeclaredDigests) -> DeclaredDigests:
         now = {**known.jobs, **changes}
-        return Known(jobs={job_id: digest for job_id, digest in now.items() if digest is not None})
+        return DeclaredDigests(jobs={job_id: digest for job_id, digest in now.items() if digest is not None})
 
     try:
         await documents.change(part, changed)
     except NotFound:
         try:
-            await documents.add(part, changed(Known(jobs={})))
+            await documents.add(part, changed(DeclaredDigests(jobs={})))
         except AlreadyExists:
             await documents.change(part, changed)
 
@@ -143,9 +143,9 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
             await (await at.changing()).add(job_id, **cast(JobArguments, said))
             return None
         standing = standing_of(job.definition, wanted, known or _declared_elsewhere(job, said))
-        if job.definition.declared is not None or standing in (Standing.STRANGE, Standing.EDITED):
+        if job.definition.declared is not None or standing in (DeclaredStanding.STRANGE, DeclaredStanding.EDITED):
             return _left_alone(job, standing)
-        if standing is Standing.AS_DECLARED:
+        if standing is DeclaredStanding.AS_DECLARED:
             await (await at.changing()).update(job_id, **cast(JobArguments, _changes(job, said)))
         return None
 
@@ -182,8 +182,8 @@ def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _left_alone(job: Job, standing: Standing) -> str:
-    did = "it was edited by hand since" if standing is Standing.EDITED else "somebody else has added it"
+def _left_alone(job: Job, standing: DeclaredStanding) -> str:
+    did = "it was edited by hand since" if standing is DeclaredStanding.EDITED else "somebody else has added it"
     if job.definition.declared is not None:
         did = f"the set {job.definition.declared.set} declares it, too"
     return (

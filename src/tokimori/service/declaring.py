@@ -12,7 +12,7 @@ from tokimori.model.job import Definition
 from tokimori.service.definitions import fields_of
 
 
-class Standing(Enum):
+class DeclaredStanding(Enum):
     """Relations of a job in the store to its declaration."""
 
     SAME = auto()
@@ -43,14 +43,14 @@ def digest_of_fields(fields: Mapping[str, Any]) -> str:
     return sha256(text).hexdigest()[:32]
 
 
-def standing_of(found: Definition, wanted: str, known: str | None) -> Standing:
+def standing_of(found: Definition, wanted: str, known: str | None) -> DeclaredStanding:
     """Return the job's standing. `wanted` and `known` are digests of the present and the last declaration."""
     digest = digest_of(found)
     if digest == wanted:
-        return Standing.SAME
+        return DeclaredStanding.SAME
     if known is None:
-        return Standing.STRANGE
-    return Standing.AS_DECLARED if digest == known else Standing.EDITED
+        return DeclaredStanding.STRANGE
+    return DeclaredStanding.AS_DECLARED if digest == known else DeclaredStanding.EDITED
 
 
 def differences(old: Definition, new: Definition) -> tuple[FieldChange, ...]:

@@ -19,7 +19,7 @@ from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run, is_brief
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
 from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.given import many, moment_of
@@ -42,7 +42,7 @@ ListJobs = Callable[[str | None, int], Awaitable[Sequence[Job]]]
 ListRuns = Callable[[RunFilter], Awaitable[Sequence[Run]]]
 JobOf = Callable[[str], Awaitable[Job]]
 Sees = Callable[[Job], bool]
-SeesRun = Callable[[Run | Ended], Awaitable[bool]]
+SeesRun = Callable[[Run | EndedRun], Awaitable[bool]]
 EVERY_ID = ("", "\x7f")
 """Between these are all ids of jobs."""
 
@@ -255,7 +255,7 @@ class JobsOfRuns:
         """For how many jobs somebody has asked."""
         return len(self._known)
 
-    async def admit(self, run: Run | Ended) -> bool:
+    async def admit(self, run: Run | EndedRun) -> bool:
         """Return whether the job of the run is wanted."""
         if self._sees is not None and not await self._sees(run):
             return False
@@ -264,7 +264,7 @@ class JobsOfRuns:
             self._known[key] = await self._has_traits(run)
         return self._known.get(key, True)
 
-    async def _has_traits(self, run: Run | Ended) -> bool:
+    async def _has_traits(self, run: Run | EndedRun) -> bool:
         with suppress(NotFound):
             job = await self._job_of(run.job_id)
             is_its_own = job.incarnation == run.incarnation and job.state is not JobState.DELETED

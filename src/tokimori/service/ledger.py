@@ -12,7 +12,17 @@ from msgspec.structs import replace
 from tokimori.clock import MINUTE, Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
-from tokimori.model.ledger import FAULTS, Fate, Kept, KeptRun, Line, by_moment, kept_run, ledger, without_runs
+from tokimori.model.ledger import (
+    FAULTS,
+    Fate,
+    KeptRecords,
+    KeptRun,
+    LedgerLine,
+    by_moment,
+    kept_run,
+    ledger,
+    without_runs,
+)
 from tokimori.model.run import Skip, backfill_origin
 from tokimori.ports.store import OCCURRENCES, Jobs, Runs
 from tokimori.schedules.schedule import Schedule, each_moment
@@ -40,7 +50,7 @@ class LedgerStore(Jobs, Runs, Protocol):
 class LedgerPage(Struct, frozen=True, kw_only=True):
     """The lines of some occurrences, oldest first. `next`: from where to ask for the others; None: there are none."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
     next: Moment | None = None
 
 
@@ -49,7 +59,7 @@ class Verified(Struct, frozen=True, kw_only=True):
 
     job_id: str
     fates: dict[str, int]
-    faults: tuple[Line, ...] = ()
+    faults: tuple[LedgerLine, ...] = ()
     next: Moment | None = None
 
     @property
@@ -65,11 +75,11 @@ def check_range(first: Moment, last: Moment) -> None:
         raise InvalidInput("to: it is before `from`", field="to", value=format_moment(last), allowed=allowed)
 
 
-class _Part(NamedTuple):
+class _LedgerPart(NamedTuple):
     """Some occurrences, what is kept of them, and the first that is not among them."""
 
     moments: Sequence[Moment]
-    kept: Kept
+    kept: KeptRecords
     next: Moment | None
 
 
@@ -90,7 +100,7 @@ class LedgerOf:
     async def verify(self, first: Moment, last: Moment) -> Verified:
         """Check that occurrences from `first` to `last` are runs, skips or pruned; at most 10,000 of them."""
         fates: Counter[str] = Counter()
-        faults: list[Line] = []
+        faults: list[LedgerLine] = []
         following: Moment | None = first
         for _ in range(PARTS):
             if following is None:
@@ -105,25 +115,25 @@ class LedgerOf:
         told = {fate: count for fate, count in fates.items() if count}
         return Verified(job_id=self._job.id, fates=told, faults=tuple(faults[:MOST_FAULTS]), next=following)
 
-    def _without_runs(self, part: _Part) -> Sequence[Line]:
+    def _without_runs(self, part: _LedgerPart) -> Sequence[LedgerLine]:
         return list(without_runs(self._job, part.moments, part.kept, self._now))
 
-    async def _read(self, first: Moment, last: Moment, limit: int) -> _Part:
+    async def _read(self, first: Moment, last: Moment, limit: int) -> _LedgerPart:
         asked = islice(each_moment(_all_of(self._job), Moment(first - 1), last), limit + 1)
         moments = list(asked) if limit < AT_ONCE else await self._aside.compute(lambda: list(asked))
         rest = moments.pop() if len(moments) > limit else None
-        return _Part(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
+        return _LedgerPart(moments, await self._kept(moments, first, last if rest is None else Moment(rest - 1)), rest)
 
-    async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> Kept:
+    async def _kept(self, moments: Sequence[Moment], first: Moment, last: Moment) -> KeptRecords:
         job, store = self._job, self._store
         fired, twice, runs_from = await self._fired(first, last, len(moments))
         without = [moment for moment in moments if moment not in fired and moment <= job.fired_through]
         if not without:
-            return Kept(fired=fired, backfilled={}, skips=(), twice=twice)
+            return KeptRecords(fired=fired, backfilled={}, skips=(), twice=twice)
         made = await store.runs_of(job.incarnation, [backfill_origin(moment) for moment in without], OCCURRENCES)
         skips, skips_from = await _skips(store, job, without[0])
         known_from = max(filter(None, (runs_from, skips_from)), default=None)
-        return Kept(fired=fired, backfilled=by_moment(made), skips=skips, twice=twice, known_from=known_from)
+        return KeptRecords(fired=fired, backfilled=by_moment(made), skips=skips, twice=twice, known_from=known_from)
 
     async def _fired(
         self, first: Moment, last: Moment, likely: int

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tokimori.model.ids import Lane
 from tokimori.model.lanes import handler_of, lacking, queue_of
-from tokimori.service.wishes import Wish
+from tokimori.service.wishes import WorkerWish
 
 
 class OpenLanes:
@@ -14,7 +14,7 @@ class OpenLanes:
         self._lanes: Sequence[Lane] = ()
         self._by_function: dict[str, list[Lane]] = {}
 
-    def serving(self, wish: Wish, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    def serving(self, wish: WorkerWish, lanes: Sequence[Lane]) -> tuple[Lane, ...]:
         """Return the lanes that serve the wish. The same lanes again are not sorted again."""
         if lanes is not self._lanes:
             self._sort(lanes)
@@ -29,5 +29,5 @@ class OpenLanes:
                 self._by_function.setdefault(function, []).append(lane)
 
 
-def _serves(wish: Wish, lane: Lane) -> bool:
+def _serves(wish: WorkerWish, lane: Lane) -> bool:
     return wish.queue in (None, queue_of(lane)) and not lacking(wish.labels, lane)

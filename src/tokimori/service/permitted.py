@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any, cast
 
 from tokimori.model.access_token import Role
-from tokimori.service.access import Access, Asked, Sight, needs_role
+from tokimori.service.access import Access, AskedOperation, Sight, needs_role
 from tokimori.service.access_rules import BY_ROLE, RULES, whole
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.audited import PARTS, audited
@@ -67,7 +67,7 @@ class _Permitted:
             if access.scope.is_everything and full != BY_ROLE:
                 return await method(*args, **kwargs)
             sight = Sight(service, access.scope)
-            return await rule(Asked(sight, service, method, full, args, kwargs, access.role, self._inner))
+            return await rule(AskedOperation(sight, service, method, full, args, kwargs, access.role, self._inner))
 
         self.__dict__[name] = asked  # made once: each request asks for it
         return asked

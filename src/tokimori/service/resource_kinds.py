@@ -17,7 +17,7 @@ from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_word
-from tokimori.ports.semaphores import Semaphores as SemaphoreStore
+from tokimori.ports.semaphores import SemaphoreTable as SemaphoreStore
 from tokimori.service.asking import MOST_LISTED, checked
 from tokimori.service.calendars import Calendars, changed_calendar, follow_calendar
 from tokimori.service.given import mapping_of

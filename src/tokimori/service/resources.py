@@ -11,7 +11,7 @@ from tokimori.model.job import Definition
 from tokimori.model.words import check_word
 from tokimori.ports.store import Store
 from tokimori.service.days_off import CALENDARS
-from tokimori.service.declarations import Declarations, Step, Wish
+from tokimori.service.declarations import ApplyWish, Declarations, ResourceStep
 from tokimori.service.documents import Documents
 from tokimori.service.jobs import JobService
 from tokimori.service.resource_kinds import (
@@ -61,7 +61,12 @@ class ResourceService(JobService):
         return self._store
 
     async def _carry_out(
-        self, name: str, steps: Mapping[Part, Sequence[Step]], on: Callable[[], Awaitable[Self]], *, begins: bool
+        self,
+        name: str,
+        steps: Mapping[Part, Sequence[ResourceStep]],
+        on: Callable[[], Awaitable[Self]],
+        *,
+        begins: bool,
     ) -> None:
         """Carry out the steps: what jobs need comes before them, what ends comes after them, in reverse."""
         for part in PARTS if begins else reversed(PARTS):
@@ -71,8 +76,8 @@ class ResourceService(JobService):
                     await (await on())._declarations(part).carry_out(name, step)
 
     async def _steps(
-        self, wish: Wish, resources: Resources, final: Mapping[JobId, Definition]
-    ) -> Mapping[Part, Sequence[Step]]:
+        self, wish: ApplyWish, resources: Resources, final: Mapping[JobId, Definition]
+    ) -> Mapping[Part, Sequence[ResourceStep]]:
         """Return the steps of the resources, if these jobs exist in the end."""
         used = {name: f"the job {job_id} uses it" for job_id, each in final.items() for name in each.calendars}
         return {
@@ -82,7 +87,7 @@ class ResourceService(JobService):
             for part in PARTS
         }
 
-    def _as_declared(self, steps: Mapping[Part, Sequence[Step]]) -> Self:
+    def _as_declared(self, steps: Mapping[Part, Sequence[ResourceStep]]) -> Self:
         """Return the same service, to which calendars and semaphores are as they will be."""
         other = copy(self)
         days = {step.name: step.state for step in steps["calendars"]}

@@ -10,7 +10,7 @@ from tokimori.model.lanes import queue_of
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.service.finding import JobOf, SeesRun
 
 
@@ -25,7 +25,7 @@ def sight_of_runs(scope: Scope, job_of: JobOf) -> SeesRun:
                 known[job_id] = await job_of(job_id)
         return known[job_id]
 
-    async def sees(run: Run | Ended) -> bool:
+    async def sees(run: Run | EndedRun) -> bool:
         if run.lane is not None or not scope.queues or not scope.has_id(run.job_id):
             return scope.has(run.job_id, None if run.lane is None else queue_of(run.lane))
         job = await known_job(run.job_id)  # it is stopped, so that its runs have no lane
@@ -46,7 +46,7 @@ def jobs_within(scope: Scope, job_of: JobOf) -> JobOf:
     return seen
 
 
-def _queue_without_lane(run: Run | Ended, job: Job) -> str | None:
+def _queue_without_lane(run: Run | EndedRun, job: Job) -> str | None:
     """Return the queue of a run of a stopped job: that of the job, unless the run had ended in another one before."""
     moved = job.definition.moved
     is_of_it = run.incarnation == job.incarnation and (

@@ -10,8 +10,8 @@ from tokimori.errors import Conflict, NotFound, Refused, StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.model.ids import RandomBytes, check_job_id
 from tokimori.model.secret import (
-    Content,
     Secret,
+    SecretContent,
     check_secret_name,
     check_value,
     decode_secret,
@@ -69,7 +69,7 @@ class Secrets:
         known = await self._known(name)
         if jobs is None:
             jobs = () if known is None else self._documents.value_of(known).jobs
-        sealed = await self._sealed(Content(name, jobs, value))
+        sealed = await self._sealed(SecretContent(name, jobs, value))
         secret = Secret(name=name, sealed=sealed, jobs=jobs, at=await self._now(), by=self._author)
         if known is None:
             await self._documents.add(name, secret)
@@ -103,7 +103,7 @@ class Secrets:
         known = await self._known(name)
         if known is not None:
             secret = self._documents.value_of(known)
-            content = Content(name, secret.jobs, await self._value_of(secret))
+            content = SecretContent(name, secret.jobs, await self._value_of(secret))
             await self._documents.replace(known, replace(secret, sealed=await self._sealed(content)))
 
     async def _known(self, name: str) -> Document | None:
@@ -112,7 +112,7 @@ class Secrets:
         except NotFound:
             return None
 
-    async def _sealed(self, content: Content) -> str:
+    async def _sealed(self, content: SecretContent) -> str:
         return await asyncio.to_thread(self._cipher.seal, encode_content(content))
 
     async def _value_of(self, secret: Secret) -> str:

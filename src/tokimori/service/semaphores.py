@@ -1,4 +1,4 @@
-"""Semaphores as people see them: with the processes that hold their units."""
+"""SemaphoreTable as people see them: with the processes that hold their units."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ from tokimori.model.semaphores import MOST_UNITS
 from tokimori.model.words import check_word
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore
-from tokimori.ports.semaphores import Semaphores as StoredSemaphores
+from tokimori.ports.semaphores import SemaphoreTable as StoredSemaphores
 from tokimori.service.asking import MOST_LISTED, checked, retried
 
 LONGEST_LANE = 2048

@@ -36,7 +36,7 @@ from tokimori.service.asking import MOST_LISTED, checked, chosen
 from tokimori.service.channels.channels import Channels
 from tokimori.service.days_off import read_days_off
 from tokimori.service.doctor.finding import Diagnosis, diagnosis
-from tokimori.service.doctor.reader import Reader as DoctorsReader
+from tokimori.service.doctor.reader import DoctorReader as DoctorsReader
 from tokimori.service.doctor.rules import findings
 from tokimori.service.drained import nodes_of
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
@@ -49,8 +49,8 @@ from tokimori.service.queues import binding
 from tokimori.service.repeating import RepeatingService
 from tokimori.service.shown import Facts, Shown
 from tokimori.service.why.job import overdue, what_is_lost, why_job
-from tokimori.service.why.reader import Reader
-from tokimori.service.why.reading import Reading
+from tokimori.service.why.reader import WhyReader
+from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.reasons import Why
 from tokimori.service.why.run import why_run
 from tokimori.service.why.stops import stopped
@@ -217,7 +217,7 @@ class Service(RepeatingService):
         """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
         job = await self.get(job_id)
         if job.state is JobState.DELETED:
-            reading = Reading(now=await self._now(), job=job)
+            reading = WhyReading(now=await self._now(), job=job)
         else:
             reading = await self._reader.of_job(job)
         why = await self._aside.compute(partial(why_job, reading, job))
@@ -227,9 +227,9 @@ class Service(RepeatingService):
         return structs.replace(why, reasons=(overdue(alarm, job.definition.time_zone), *why.reasons))
 
     @property
-    def _reader(self) -> Reader:
+    def _reader(self) -> WhyReader:
         apart, doubted = self._semaphore_store is not None, not self._trusts_time()
-        return Reader(self._store, self._store_of_semaphores, now=self._now, apart=apart, doubted=doubted)
+        return WhyReader(self._store, self._store_of_semaphores, now=self._now, apart=apart, doubted=doubted)
 
     async def skips(self, job_id: str, limit: int = 100) -> Sequence[Skip]:
         """Return the skips of a job (occurrences that became no run), newest first; a deleted job has none."""

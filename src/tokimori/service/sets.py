@@ -22,9 +22,9 @@ from tokimori.model.words import check_word
 from tokimori.service.arguments import CalendarArguments, JobArguments, QueueArguments, SemaphoreArguments
 from tokimori.service.asking import all_jobs
 from tokimori.service.days_off import read_days_off
-from tokimori.service.declarations import Changes, Step, Wish, changes_of
+from tokimori.service.declarations import ApplyWish, Changes, ResourceStep, changes_of
 from tokimori.service.declared import APPS, without_count
-from tokimori.service.declaring import FieldChange, Standing, differences, digest_of, standing_of
+from tokimori.service.declaring import DeclaredStanding, FieldChange, differences, digest_of, standing_of
 from tokimori.service.definitions import definition_from, runs_remaining_in, with_memory_of
 from tokimori.service.documents import Documents
 from tokimori.service.edits import edited
@@ -59,7 +59,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
     """Declared jobs, and jobs in the store that differ; `steps` are those of resources."""
 
     applied: Applied
-    steps: Mapping[Part, Sequence[Step]]
+    steps: Mapping[Part, Sequence[ResourceStep]]
     wanted: Mapping[JobId, Definition]
     counts: Mapping[str, int]
     stale: Sequence[JobId]
@@ -92,7 +92,7 @@ class SetService(ResourceService):
         or with `calendars.` and the name. Then nothing was changed.
         """
         check_word("set", name)
-        wish = Wish(name, flag_of("prune", prune), flag_of("take_over", take_over))
+        wish = ApplyWish(name, flag_of("prune", prune), flag_of("take_over", take_over))
         resources = read_resources({"calendars": calendars, "queues": queues, "semaphores": semaphores})
         if flag_of("dry_run", dry_run):
             return (await self._planned(wish, declared, resources)).applied
@@ -128,7 +128,7 @@ class SetService(ResourceService):
 
     # What is to be done
 
-    async def _planned(self, wish: Wish, declared: object, resources: Resources) -> _Plan:
+    async def _planned(self, wish: ApplyWish, declared: object, resources: Resources) -> _Plan:
         name = wish.set
         wanted, counts = await _read(name, declared, self.time_zone)
         known = {job.id: job async for job in all_jobs(self._store)}
@@ -198,7 +198,7 @@ class SetService(ResourceService):
 
     # Doing it
 
-    async def _carry_plan_out(self, plan: _Plan, wish: Wish, on: Callable[[], Awaitable[Self]]) -> None:
+    async def _carry_plan_out(self, plan: _Plan, wish: ApplyWish, on: Callable[[], Awaitable[Self]]) -> None:
         """Do it, each change with the service that `on` gives for it."""
 
         async def follow(job_id: JobId) -> None:
@@ -236,7 +236,7 @@ class SetService(ResourceService):
 
         await self._rewrite(job_id, lambda job: (rewritten(job), {}))
 
-    async def _remove(self, job_id: JobId, wish: Wish) -> None:
+    async def _remove(self, job_id: JobId, wish: ApplyWish) -> None:
         """Delete a job, unless another set has got it since it was looked at, or somebody has edited it."""
         with suppress(NotFound):
             definition = (await self._store.get_job(job_id)).definition
@@ -327,11 +327,11 @@ def _fate(job: Job, wanted: Definition, *, take_over: bool, of_app: bool = False
     if of_app:
         return "an app declares it"
     match standing_of(job.definition, new.digest, None if old is None else old.digest):
-        case Standing.EDITED:
+        case DeclaredStanding.EDITED:
             return f"it was edited by hand since ({', '.join(each.field for each in changes)})"
-        case Standing.STRANGE:
+        case DeclaredStanding.STRANGE:
             return "somebody has added it by hand, and it differs"
-        case Standing.SAME | Standing.AS_DECLARED:
+        case DeclaredStanding.SAME | DeclaredStanding.AS_DECLARED:
             return changes
 
 

@@ -36,7 +36,7 @@ class Shown(Struct, frozen=True, kw_only=True, eq=False):
     moments: Sequence[Moment]
 
 
-class _Known(Struct, frozen=True):
+class _KnownJob(Struct, frozen=True):
     """A shown job: since when, how many moments were asked for, and the store's mark from before."""
 
     since: Moment
@@ -57,7 +57,7 @@ class Foreseen:
     """
 
     def __init__(self, mark: Callable[[], object]) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownJob] = {}
         self._look = mark
         self._mark: object = None
         self._has_looked = False
@@ -91,4 +91,4 @@ class Foreseen:
         """Remember it for the next who asks; `mark` was taken before the store was asked."""
         if len(self._known) >= MOST_KEPT:
             self._known.clear()
-        self._known[shown.facts.job.id] = _Known(now, n, shown, mark)
+        self._known[shown.facts.job.id] = _KnownJob(now, n, shown, mark)

@@ -18,7 +18,7 @@ from tokimori.model.run import LONGEST_ERROR, Attempt, Run
 from tokimori.model.target import Build
 from tokimori.model.task import (
     BuildRecord,
-    Event,
+    TaskEvent,
     TaskRecord,
     What,
     check_build,
@@ -326,8 +326,8 @@ class Tasks:
         await self._change(name, lambda old: with_event(old, event))
         return await self.get(name)
 
-    async def _event(self, what: What, detail: str | None = None) -> Event:
-        return Event(at=await self._now(), what=what, by=self._author, detail=detail)
+    async def _event(self, what: What, detail: str | None = None) -> TaskEvent:
+        return TaskEvent(at=await self._now(), what=what, by=self._author, detail=detail)
 
     async def _change(self, name: str, change: Callable[[TaskRecord], TaskRecord]) -> TaskRecord:
         return await self._documents.change(name, change)

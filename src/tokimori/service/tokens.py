@@ -96,7 +96,7 @@ class Tokens:
         await self._documents.delete(await self._documents.find(name))
 
 
-class _Known(Struct, frozen=True):
+class _KnownToken(Struct, frozen=True):
     """The store's answer about a name, and when it was asked."""
 
     token: AccessToken | None
@@ -111,7 +111,7 @@ class Holders:
         self._documents = documents
         self._now = now
         self._clock = clock
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _KnownToken] = OrderedDict()
 
     async def bearer(self, text: str) -> AccessToken | None:
         """Return the token of this text, which may be over; None if there is none. Raises `StoreError`."""
@@ -129,11 +129,11 @@ class Holders:
         """Return the store's time, by which tokens are over."""
         return await self._now()
 
-    async def _ask(self, name: str) -> _Known:
+    async def _ask(self, name: str) -> _KnownToken:
         sent = self._clock.monotonic()
         known = self._known.get(name)
         if known is None or sent >= known.asked + KNOWN_FOR:
-            known = _Known(await self._read(name), sent)
+            known = _KnownToken(await self._read(name), sent)
             self._known[name] = known
             self._known.move_to_end(name)
             while len(self._known) > MOST_KNOWN:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.job import Definition
 from tokimori.model.semaphores import DEFAULT_LIMIT, wanted
-from tokimori.ports.semaphores import Semaphores
+from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.service.why import stops
 from tokimori.service.why.reasons import Reason
 
@@ -18,7 +18,7 @@ class Weights:
     """
 
     def __init__(
-        self, opened: Callable[[], Awaitable[Semaphores]], limits: Mapping[str, int] = MappingProxyType({})
+        self, opened: Callable[[], Awaitable[SemaphoreTable]], limits: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         self._opened = opened
         self._limits = limits

@@ -29,7 +29,7 @@ MOST_SAID = 64 * 1024
 _LARGEST_TOKEN = 2**63 - 1
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class WorkerWish(Struct, frozen=True, kw_only=True):
     """Wish of a worker: times in seconds. `types` None: any function; `queue` None: of any queue.
 
     `access_token` is the name of that with which it came; None: it brought none.
@@ -58,9 +58,9 @@ def wish_of(
     id: str | None,
     drawn: ClaimId,
     access_token: str | None = None,
-) -> Wish:
+) -> WorkerWish:
     """Return the wish; its id is `drawn` where none is given. Raises `InvalidInput`."""
-    return Wish(
+    return WorkerWish(
         id=drawn if id is None else ClaimId(check_uuid(id, field="id")),
         types=None if types is None else _types_of(types),
         queue=None if queue is None else _queue_of(queue),

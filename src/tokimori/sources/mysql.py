@@ -7,13 +7,13 @@ from typing import Any
 from asyncmy.connection import Connection
 from asyncmy.cursors import DictCursor
 
-from tokimori.sources.session import Dialect, Row, as_source
+from tokimori.sources.session import Row, SqlDialect, as_source
 from tokimori.stores.mysql.address import address_of
 from tokimori.stores.mysql.faults import FAULTS, store_error
 
 PATIENCE = 30.0
 """Seconds to wait for an answer."""
-_DIALECT = Dialect(
+_DIALECT = SqlDialect(
     "`", lambda _: "%s", "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE()"
 )
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import asyncpg
 
-from tokimori.sources.session import Dialect, Row, as_source
+from tokimori.sources.session import Row, SqlDialect, as_source
 from tokimori.stores.postgres.address import address_of
 from tokimori.stores.postgres.faults import FAULTS, store_error
 
 PATIENCE = 30.0
 """Seconds to wait for an answer."""
 _SETTINGS = {"application_name": "tokimori", "default_transaction_read_only": "on"}
-_DIALECT = Dialect(
+_DIALECT = SqlDialect(
     '"',
     lambda number: f"${number}",
     "SELECT relname AS name FROM pg_class WHERE pg_table_is_visible(oid) AND relkind IN ('r', 'p', 'v')",

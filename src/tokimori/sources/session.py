@@ -10,7 +10,7 @@ Row = Mapping[str, object]
 ALLOWED = "the path of an SQLite file, sqlite:///PATH, postgresql://USER:PASSWORD@HOST/DATABASE or mysql://…"
 
 
-class Dialect(NamedTuple):
+class SqlDialect(NamedTuple):
     """Dialect of a database: quotes around names, the nth parameter, and the list of tables."""
 
     quote: str
@@ -18,11 +18,11 @@ class Dialect(NamedTuple):
     names: str
 
 
-class Session(Protocol):
+class SourceSession(Protocol):
     """A connection that can't write. `name` is what people are shown: all but the password."""
 
     name: str
-    dialect: Dialect
+    dialect: SqlDialect
 
     async def rows(self, text: str, *values: object) -> Sequence[Row]:
         """Return the rows of a statement. Raises `StoreError`."""

@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 from tokimori.errors import StoreError
-from tokimori.sources.session import Dialect, Row
+from tokimori.sources.session import Row, SqlDialect
 
 PATIENCE = 5.0
 """Seconds to wait for a lock of others."""
 _WAL = b"\x02\x02"
-_DIALECT = Dialect('"', lambda _: "?", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+_DIALECT = SqlDialect('"', lambda _: "?", "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
 
 
 class SqliteSession:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tokimori.errors import InvalidInput, StoreError
-from tokimori.sources.session import ALLOWED, Row, Session
+from tokimori.sources.session import ALLOWED, Row, SourceSession
 
 PAGE = 1_000
 """Rows that are read at once."""
@@ -27,7 +27,7 @@ class Owned(NamedTuple):
 class Tables:
     """The tables of a database. Names of tables and columns must have been checked: they are written as they are."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SourceSession) -> None:
         self.name = session.name
         self._session = session
 
@@ -68,7 +68,7 @@ async def opened(source: str) -> AsyncIterator[Tables]:
         await session.close()
 
 
-async def _open(source: str) -> Session:
+async def _open(source: str) -> SourceSession:
     try:
         return await _session_of(source)
     except ModuleNotFoundError as fault:
@@ -78,7 +78,7 @@ async def _open(source: str) -> Session:
         raise StoreError(message, field="source", value=extra) from None
 
 
-async def _session_of(source: str) -> Session:
+async def _session_of(source: str) -> SourceSession:
     scheme, colon, _ = source.partition("://")
     match scheme.lower():
         case _ if not colon:

@@ -13,7 +13,7 @@ from tokimori.stores.rows import Row
 COUNT = "job_id, incarnation, day, outcome, count"
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """Source of the rows of a kind: all but the condition on the key. `rest` stands behind it."""
 
     columns: str
@@ -25,29 +25,29 @@ class Source(NamedTuple):
 SEMAPHORE = 'name, "limit", granted'
 
 SOURCES = {
-    Kind.DOCUMENTS: Source(rows.DOCUMENT, "tokimori_documents", ("kind", "name")),
-    Kind.SEMAPHORES: Source(SEMAPHORE, "tokimori_semaphores", ("name",)),
-    Kind.SKIPS: Source(
+    Kind.DOCUMENTS: RowSource(rows.DOCUMENT, "tokimori_documents", ("kind", "name")),
+    Kind.SEMAPHORES: RowSource(SEMAPHORE, "tokimori_semaphores", ("name",)),
+    Kind.SKIPS: RowSource(
         f"j.id, s.incarnation, {rows.prefixed(rows.SKIP, 's')}",
         "tokimori_skips s JOIN tokimori_jobs j ON j.incarnation = s.incarnation",
         ("j.id", "s.first"),
     ),
-    Kind.DELETED_JOBS: Source("incarnation, job_id", "tokimori_deleted_jobs", ("incarnation",)),
-    Kind.DELETED_SKIPS: Source(
+    Kind.DELETED_JOBS: RowSource("incarnation, job_id", "tokimori_deleted_jobs", ("incarnation",)),
+    Kind.DELETED_SKIPS: RowSource(
         f"s.incarnation, {rows.prefixed(rows.SKIP, 's')}",
         "tokimori_skips s JOIN tokimori_deleted_jobs d ON d.incarnation = s.incarnation",
         ("s.incarnation", "s.first"),
     ),
-    Kind.HISTORY: Source(rows.RUN, "tokimori_history", ("id",)),
-    Kind.ATTEMPTS: Source(rows.ATTEMPT, "tokimori_attempts", ("run_id", "number")),
-    Kind.OUTPUTS: Source(rows.OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
-    Kind.ARRIVALS: Source(rows.ARRIVAL, "tokimori_arrivals", ("incarnation", "root")),
-    Kind.RUNS: Source(rows.RUN, "tokimori_runs", ("id",)),
-    Kind.COUNTS: Source(COUNT, "tokimori_counts", ("job_id", "incarnation", "day", "outcome")),
+    Kind.HISTORY: RowSource(rows.RUN, "tokimori_history", ("id",)),
+    Kind.ATTEMPTS: RowSource(rows.ATTEMPT, "tokimori_attempts", ("run_id", "number")),
+    Kind.OUTPUTS: RowSource(rows.OUTPUT, "tokimori_outputs", ("run_id", "attempt")),
+    Kind.ARRIVALS: RowSource(rows.ARRIVAL, "tokimori_arrivals", ("incarnation", "root")),
+    Kind.RUNS: RowSource(rows.RUN, "tokimori_runs", ("id",)),
+    Kind.COUNTS: RowSource(COUNT, "tokimori_counts", ("job_id", "incarnation", "day", "outcome")),
 }
 
 
-def page(source: Source, after: Row) -> tuple[str, Row]:
+def page(source: RowSource, after: Row) -> tuple[str, Row]:
     """Return the statement that reads so many rows behind that key, if it is one; and its values before the limit."""
     condition, values = _is_behind(source.key, after) if after else ("1 = 1", ())
     order = ", ".join(source.key)

@@ -73,7 +73,7 @@ class Sender:
             await asyncio.wait({self._task})
 
 
-class Listener:
+class NoticeListener:
     """Hears the notices of others; where the connection for them is lost, or can't be opened, it tries again.
 
     `hear` opens a connection, which may raise `StoreError`, and returns when it is lost.
@@ -102,20 +102,20 @@ class Notices:
     """Tells those who watch a store of changes: this program's own at once, other nodes soon.
 
     `send` tells the others, where the server notifies them; `hear`, where there is anything to be heard, calls what it
-    is given for each notice of theirs, as for a `Listener`.
+    is given for each notice of theirs, as for a `NoticeListener`.
     """
 
     def __init__(self, send: Send | None = None, hear: Callable[[Wake], Awaitable[None]] | None = None) -> None:
         self._sender = None if send is None else Sender(send)
         self._hear = hear
-        self._listener: Listener | None = None
+        self._listener: NoticeListener | None = None
         self._watchers: list[Wake] = []
 
     def watch(self, wake: Wake) -> None:
         """Call `wake` for each change from now on."""
         self._watchers.append(wake)
         if self._listener is None and self._hear is not None:
-            self._listener = Listener(partial(self._hear, self.wake))
+            self._listener = NoticeListener(partial(self._hear, self.wake))
 
     def wake(self) -> None:
         """Tell this program's own."""

@@ -13,10 +13,10 @@ from tokimori.model.pause import Pause
 from tokimori.model.retention import FIRST_ID, DailyCount, daily_counts
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
-from tokimori.ports.ends import Ends, Place
+from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.nodes import NodeRecord
 from tokimori.stores import rows
-from tokimori.stores.copying import SOURCES, Source, page, value_of
+from tokimori.stores.copying import SOURCES, RowSource, page, value_of
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
 from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import Row
@@ -34,7 +34,7 @@ RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s
 
 HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
 """If a document has this version."""
-_ENDS = Source(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
+_ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
 
 
 class TableReader:
@@ -125,10 +125,10 @@ class TableReader:
             self.tell()
         return await self.get_run(run_id)
 
-    async def ended_since(self, place: Place, limit: int) -> Ends:
+    async def ended_since(self, place: EndPlace, limit: int) -> Ends:
         statement, values = page(_ENDS, (place.written, place.tie if len(place.tie) == len(FIRST_ID) else FIRST_ID))
         found = [rows.ended_of(row) for row in await self._select(statement, *values, limit)]
-        return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
+        return Ends(found=found, rest=EndPlace(found[-1].written, found[-1].id) if len(found) == limit else None)
 
     async def attempts(self, run_id: RunId) -> list[Attempt]:
         statement = f"SELECT {rows.ATTEMPT} FROM tokimori_attempts WHERE run_id = %s ORDER BY number"

@@ -13,7 +13,7 @@ from tokimori.model.pause import Pause
 from tokimori.model.run import LONG, NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Arrival
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.ports.nodes import NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.store import Most
@@ -156,7 +156,7 @@ def _both(kind: type[T], columns: str) -> tuple[Callable[[Row], T], Callable[[T]
     return row_reader(kind, columns), row_writer(kind, *names_of(columns))
 
 
-ended_of = row_reader(Ended, ENDED, state=RunState)
+ended_of = row_reader(EndedRun, ENDED, state=RunState)
 attempt_of, attempt_row = _both(Attempt, ATTEMPT)
 output_of, output_row = _both(Output, OUTPUT)
 document_of, document_row = _both(Document, DOCUMENT)

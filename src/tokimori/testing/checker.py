@@ -41,7 +41,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class WrittenLine:
     """Line that a job wrote of one attempt, in its own words and by its own clock. Killed, it has not `ended`."""
 
     run_id: RunId
@@ -73,13 +73,13 @@ class History:
 
     ledgers: Sequence[Ledger]
     attempts: Mapping[RunId, Sequence[Attempt]]
-    lines: Sequence[Line] = ()
+    lines: Sequence[WrittenLine] = ()
     silences: Mapping[NodeId, Sequence[Moment]] = field(default_factory=dict)
     alive: Sequence[NodeId] = ()
 
-    def lines_by_run(self) -> dict[RunId, list[Line]]:
+    def lines_by_run(self) -> dict[RunId, list[WrittenLine]]:
         """Return the lines of each run."""
-        found: dict[RunId, list[Line]] = {}
+        found: dict[RunId, list[WrittenLine]] = {}
         for line in self.lines:
             found.setdefault(line.run_id, []).append(line)
         return found
@@ -127,7 +127,7 @@ def _occurrences(ledger: Ledger) -> Iterator[Fault]:
         yield Fault(FaultKind.MISSED, text)
 
 
-def _starts(ledger: Ledger, history: History, lines: Mapping[RunId, Sequence[Line]]) -> Iterator[Fault]:
+def _starts(ledger: Ledger, history: History, lines: Mapping[RunId, Sequence[WrittenLine]]) -> Iterator[Fault]:
     """Yield the starts that do not fit what was due; only lost attempts are too many."""
     written = [line for run in ledger.runs for line in lines.get(run.id, ())]
     complete = [line.began for line in written if line.ended is not None]
@@ -141,7 +141,7 @@ def _starts(ledger: Ledger, history: History, lines: Mapping[RunId, Sequence[Lin
         yield Fault(FaultKind.DOUBLED, text)
 
 
-def _run(ledger: Ledger, run: Run, lines: Sequence[Line]) -> Iterator[Fault]:
+def _run(ledger: Ledger, run: Run, lines: Sequence[WrittenLine]) -> Iterator[Fault]:
     name = _name(ledger, run)
     if run.state is not RunState.SUCCEEDED:
         ended = "and has not ended" if run.state not in ENDS else f": {run.error}"
@@ -154,7 +154,7 @@ def _run(ledger: Ledger, run: Run, lines: Sequence[Line]) -> Iterator[Fault]:
         yield Fault(FaultKind.MISSED, f"{name} never wrote that it was done")
 
 
-def _attempts(ledger: Ledger, run: Run, rows: Sequence[Attempt], lines: Sequence[Line]) -> Iterator[Fault]:
+def _attempts(ledger: Ledger, run: Run, rows: Sequence[Attempt], lines: Sequence[WrittenLine]) -> Iterator[Fault]:
     """Yield faults of attempts: one follows another that was lost or given back, with a larger token."""
     name, in_order = _name(ledger, run), sorted(rows, key=lambda row: row.number)
     given_back = [row for row in in_order if row.outcome in GIVEN_BACK]
@@ -196,7 +196,7 @@ def take_overs(history: History) -> list[TakeOver]:
     ]
 
 
-def _take_over(ledger: Ledger, run: Run, row: Attempt, lines: Sequence[Line], history: History) -> TakeOver:
+def _take_over(ledger: Ledger, run: Run, row: Attempt, lines: Sequence[WrittenLine], history: History) -> TakeOver:
     name, given_up = f"{_name(ledger, run)} was lost with its node and begun again", row.ended or Moment(0)
     later = [line.began for line in lines if line.attempt > row.number]
     later += [other.started for other in history.attempts[run.id] if other.number > row.number and other.started]

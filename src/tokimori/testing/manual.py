@@ -12,7 +12,7 @@ from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
@@ -23,18 +23,18 @@ MOST_CYCLES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenEnd:
     """End of an attempt that has written something."""
 
     outcome: Outcome
     output: Output
 
 
-CarryOut = Callable[[Task], Outcome | Written]
+CarryOut = Callable[[AttemptTask], Outcome | WrittenEnd]
 """How an attempt ends."""
 
 
-def succeed(_task: Task) -> Outcome:
+def succeed(_task: AttemptTask) -> Outcome:
     """Return a success."""
     return Succeeded(0)
 
@@ -51,14 +51,14 @@ class _AtOnce:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         if self._report is None:
             raise Bug("the executor is not open")
         for task in tasks:
             started = self._clock.now()
             end = self._carry_out(task)
-            outcome, output = (end.outcome, end.output) if isinstance(end, Written) else (end, None)
+            outcome, output = (end.outcome, end.output) if isinstance(end, WrittenEnd) else (end, None)
             at = self._clock.now()
             self._report(
                 Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=at, started=started, output=output)

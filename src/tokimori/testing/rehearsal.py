@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self, TextIO, cast
 
 from tokimori.apps.app import App
-from tokimori.apps.attempt import Attempt
+from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.streams import RunStream
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.client import Client
@@ -37,11 +37,11 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Output, Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS
-from tokimori.ports.executor import Noted, Task
+from tokimori.ports.executor import AttemptTask, Noted
 from tokimori.service.declared import Declared, declare
 from tokimori.service.given import When, moment_of
 from tokimori.service.service import Service
-from tokimori.testing.manual import ManualNode, Written
+from tokimori.testing.manual import ManualNode, WrittenEnd
 
 MOST_OF_A_DRAIN = timedelta(days=366)
 """A drain that has not ended after so much time on the rehearsal's clock never will."""
@@ -151,7 +151,7 @@ class Rehearsal:
         found = [run for run in self._runner.run(self.node.runs()) if job is None or run.job_id == job]
         return sorted(found, key=lambda run: (run.nominal, run.id))
 
-    def _carry_out(self, task: Task) -> Outcome | Written:
+    def _carry_out(self, task: AttemptTask) -> Outcome | WrittenEnd:
         if not isinstance(task.target, Function):
             return Succeeded(0)
         try:
@@ -159,9 +159,9 @@ class Rehearsal:
         except TokimoriError as fault:
             return Failed(fault.message)
         self._number += 1
-        attempt = Attempt(begin_of(task, self._number, self.node.clock), act, self._runs_dir, _nobody)
+        attempt = RunningAttempt(begin_of(task, self._number, self.node.clock), act, self._runs_dir, _nobody)
 
-        def work() -> wire.Ended:
+        def work() -> wire.FunctionEnded:
             return (None if iscoroutinefunction(act) else attempt.run()) or asyncio.run(attempt.run_async())
 
         with redirect_stdout(cast("TextIO", RunStream(sys.stdout))):
@@ -170,7 +170,7 @@ class Rehearsal:
             notes = Notes(attempt=task.attempt, progress=noted.progress, text=noted.text, checkpoint=noted.checkpoint)
             self.node.node.hear(Noted(run_id=task.run_id, token=task.token, notes=notes))
         output = Output(run_id=task.run_id, attempt=task.attempt, size=ended.size, head=ended.head, tail=ended.tail)
-        return Written(outcome_of(ended, None, None), output)
+        return WrittenEnd(outcome_of(ended, None, None), output)
 
 
 def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int = 0) -> Callable[..., object]:
@@ -184,5 +184,5 @@ def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int
     return pytest.fixture(rehearsal)
 
 
-def _nobody(_: Attempt) -> None:
+def _nobody(_: RunningAttempt) -> None:
     """Nobody is told while a function runs."""

@@ -11,7 +11,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Lost, Outcome, Succeeded, TimedOut
 from tokimori.model.trace import HEADER
-from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -56,7 +56,7 @@ class TracedExecutor:
         self._report = report
         await self._inner.open(self._told)
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         self._inner.start([self._begun(task) for task in tasks])
 
@@ -79,7 +79,7 @@ class TracedExecutor:
             span.end()
         self._spans.clear()
 
-    def _begun(self, task: Task) -> Task:
+    def _begun(self, task: AttemptTask) -> AttemptTask:
         try:
             span = self._tracer.start_span(
                 f"run {task.job_id}", context=_context(task.traceparent), attributes=attributes_of(task)
@@ -113,7 +113,7 @@ def traced(executor: Executor) -> Executor:
     return executor if tracer is None else TracedExecutor(executor, tracer)
 
 
-def attributes_of(task: Task) -> Attributes:
+def attributes_of(task: AttemptTask) -> Attributes:
     """Return the attributes of an attempt's span."""
     return {
         "tokimori.job.id": task.job_id,

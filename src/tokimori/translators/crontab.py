@@ -69,7 +69,7 @@ _CODE = re.compile(r"""\b(python[\d.]*|perl|ruby|php|node)\s+(?:-\w+\s+)*?-\w*[c
 """What of a command names a user, hands a shell its line, or is the code of an interpreter."""
 
 
-class Dialect(StrEnum):
+class CrontabDialect(StrEnum):
     """The program that ran a crontab."""
 
     DEBIAN = "debian"
@@ -93,7 +93,7 @@ class Crontab:
     system: bool = False
     run_as: str | None = None
     host: str | None = None
-    dialect: Dialect = Dialect.CRONIE
+    dialect: CrontabDialect = CrontabDialect.CRONIE
     prefix: str = ""
 
 
@@ -183,7 +183,7 @@ def _unquoted(text: str) -> str:
 
 
 def _entry(line: str, crontab: Crontab) -> _Entry:
-    if crontab.dialect is Dialect.SUPERCRONIC and (entry := _of_supercronic(line, crontab)) is not None:
+    if crontab.dialect is CrontabDialect.SUPERCRONIC and (entry := _of_supercronic(line, crontab)) is not None:
         return entry
     found = _ENTRY.match(line)
     if found is None:
@@ -228,7 +228,7 @@ def _is_schedule(text: str) -> bool:
     return True
 
 
-def _schedule(text: str, dialect: Dialect) -> str:
+def _schedule(text: str, dialect: CrontabDialect) -> str:
     """Return the schedule, checked, with single blanks. What can be wrong with it does not depend on a zone."""
     if text.startswith("@"):
         if text not in _WORDS:
@@ -244,11 +244,11 @@ def _schedule(text: str, dialect: Dialect) -> str:
     return schedule
 
 
-def _term(kind: FieldKind, term: str, dialect: Dialect) -> str:
+def _term(kind: FieldKind, term: str, dialect: CrontabDialect) -> str:
     """Return the term; cronie's random `0~30` is `H(0-30)`, and supercronic's library knows `?`, L, W and #."""
-    if dialect is Dialect.CRONIE and (found := _RANDOM.match(term)):
+    if dialect is CrontabDialect.CRONIE and (found := _RANDOM.match(term)):
         return f"H({found[1] or kind.low}-{found[2] or kind.high})"
-    if dialect is Dialect.SUPERCRONIC and kind in (DAY, WEEKDAY) and _OF_CRONEXPR.match(term):
+    if dialect is CrontabDialect.SUPERCRONIC and kind in (DAY, WEEKDAY) and _OF_CRONEXPR.match(term):
         return term
     if not _is_allowed(kind, term):
         _refuse(kind, term)
@@ -282,17 +282,17 @@ def _refuse(kind: FieldKind, term: str) -> NoReturn:
     raise InvalidInput(f"{kind.name}: {term!r} is not allowed in cron", field=kind.name, value=term, allowed=allowed)
 
 
-def _translated(command: str, dialect: Dialect) -> tuple[str, str | None]:
+def _translated(command: str, dialect: CrontabDialect) -> tuple[str, str | None]:
     r"""Return the shell's command and its standard input: the first bare `%` separates them, others are line ends.
 
     `\%` is a percent sign; by Debian's cron `\\` before the first bare `%` is one backslash.
     """
-    if dialect in (Dialect.BUSYBOX, Dialect.SUPERCRONIC):
+    if dialect in (CrontabDialect.BUSYBOX, CrontabDialect.SUPERCRONIC):
         return command, None
     found = _COMMAND.match(command)
     shell = found.group() if found else ""
     data = command[len(shell) + 1 :]
-    kept = "\\" if dialect is Dialect.CRONIE else ""
+    kept = "\\" if dialect is CrontabDialect.CRONIE else ""
     shell = re.sub(r"\\([%\\])", lambda pair: pair[0] if pair[1] == kept else pair[1], shell)
     if not data:
         return shell, None
@@ -306,8 +306,8 @@ def _translated(command: str, dialect: Dialect) -> tuple[str, str | None]:
 
 def _definition(entry: _Entry, user: str, settings: Mapping[str, str], crontab: Crontab, place: str) -> Definition:
     """Return a job under cron's rules: any number of runs at a time, and missed occurrences are skipped."""
-    alone = 1 if crontab.dialect is Dialect.SUPERCRONIC else 0
-    delay = settings.get("RANDOM_DELAY", "") if crontab.dialect is Dialect.CRONIE else ""
+    alone = 1 if crontab.dialect is CrontabDialect.SUPERCRONIC else 0
+    delay = settings.get("RANDOM_DELAY", "") if crontab.dialect is CrontabDialect.CRONIE else ""
     shell, stdin = _translated(entry.command, crontab.dialect)
     return Definition(
         schedule=entry.schedule,
@@ -338,13 +338,13 @@ def _environment(settings: Mapping[str, str], user: str, zone: str) -> dict[str,
     return {**_DEFAULTS, **clock, **settings, "LOGNAME": user}
 
 
-def _warnings(entry: _Entry, dialect: Dialect) -> Iterator[str]:
+def _warnings(entry: _Entry, dialect: CrontabDialect) -> Iterator[str]:
     """Say what of a line others read in another way, and where a percent sign ends its command."""
     shell, stdin = _translated(entry.command, dialect)
     found = Warnings()
     if stdin is not None:
         found.add("command", shell, f"a bare % ends it, the rest is its input: {shown(stdin)}; \\% is a percent sign")
-    if dialect is not Dialect.DEBIAN and "\\\\" in shell:
+    if dialect is not CrontabDialect.DEBIAN and "\\\\" in shell:
         found.add("command", shell, "\\\\ stays two backslashes; Debian's cron makes it one: --dialect debian")
     if "H(" in entry.schedule:
         found.add("schedule", entry.schedule, "cronie chooses by chance each time it reads the line, here the id does")

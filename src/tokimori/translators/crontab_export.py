@@ -17,7 +17,7 @@ from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.definitions import fields_of
-from tokimori.translators.crontab import Crontab, Dialect, read_crontab
+from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
 from tokimori.translators.moving import Moved
 
 _HEADER = """\
@@ -228,7 +228,11 @@ def _input(stdin: str | None) -> str:
 
 def _reads_back(lines: Sequence[str], entry: _Entry, shell: str, zone: str, system: bool) -> bool:
     crontab = Crontab(
-        file="export", zone=zone, owner=entry.job.definition.owner or "owner", system=system, dialect=Dialect.DEBIAN
+        file="export",
+        zone=zone,
+        owner=entry.job.definition.owner or "owner",
+        system=system,
+        dialect=CrontabDialect.DEBIAN,
     )
     command = entry.command
     found = list(read_crontab("\n".join(lines), crontab))

@@ -63,7 +63,7 @@ def read_gob(data: bytes) -> object:
     if len(data) > MOST_BYTES:
         raise _invalid(f"it has {len(data)} bytes, and {MOST_BYTES} is the most")
     try:
-        return _Reader(data).first()
+        return _GobReader(data).first()
     except (IndexError, ValueError, KeyError, TypeError, OverflowError) as fault:
         raise _invalid(f"it can't be read ({type(fault).__name__})") from None
 
@@ -72,7 +72,7 @@ def _invalid(fault: str) -> InvalidInput:
     return InvalidInput(f"gob: {fault}", field="gob", allowed="a value as Go's encoding/gob writes it")
 
 
-class _Reader:
+class _GobReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._place = 0

@@ -55,7 +55,7 @@ def read_php_array(text: str, file: str) -> PhpValue:
     if begin is None:
         raise InvalidFile(f"{file}:1: it does not return an array", field="source", value=file, allowed=_ALLOWED)
     skipped = len(text) - len(text.lstrip()) + begin.end()
-    reader = _Reader(list(_tokens(text, skipped, file)), file, _imports(begin[1]))
+    reader = _PhpReader(list(_tokens(text, skipped, file)), file, _imports(begin[1]))
     value = reader.value(0)
     if not isinstance(value.content, list):
         raise reader.fault(value.line, "it returns no array")
@@ -85,7 +85,7 @@ def _tokens(text: str, place: int, file: str) -> Iterator[_Token]:
     yield _Token("end", "", line)
 
 
-class _Reader:
+class _PhpReader:
     def __init__(self, tokens: list[_Token], file: str, imports: Mapping[str, str]) -> None:
         self._tokens = tokens
         self._imports = imports

@@ -109,7 +109,8 @@ def read_documents(text: str, faults: Faults, *, as_texts: bool = False) -> Iter
             node = loader.get_node()
             if (
                 node is not None
-                and (document := _Reader(loader, faults).value(node, "", 0, node.start_mark.line)).content is not None
+                and (document := _YamlReader(loader, faults).value(node, "", 0, node.start_mark.line)).content
+                is not None
             ):
                 yield document
     except yaml.YAMLError as fault:
@@ -122,7 +123,7 @@ def read_documents(text: str, faults: Faults, *, as_texts: bool = False) -> Iter
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _YamlReader:
     """Makes values from nodes. A node that is used many times is read once, so that aliases can't explode."""
 
     loader: yaml.SafeLoader | yaml.BaseLoader

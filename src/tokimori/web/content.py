@@ -27,7 +27,7 @@ SEMAPHORES_SHOWN = 50
 ALARMS_SHOWN = 10
 
 
-class Content(NamedTuple):
+class PageContent(NamedTuple):
     """All that the page shows. `more_jobs` and `more_runs` are the addresses of the next page of each."""
 
     view: View
@@ -53,7 +53,7 @@ class Content(NamedTuple):
     """The time zone for a typed schedule, unless somebody says otherwise."""
 
 
-async def content(service: Service, clock: Clock, view: View) -> Content:
+async def content(service: Service, clock: Clock, view: View) -> PageContent:
     """Return the content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
     jobs = await service.list(view.after, JOBS_SHOWN)
@@ -61,7 +61,7 @@ async def content(service: Service, clock: Clock, view: View) -> Content:
     runs = await service.summaries(await service.list_runs(_filter(view)))
     nodes = [node for node in await service.nodes() if node.runs_jobs]
     pauses = await service.queues.pauses()
-    return Content(
+    return PageContent(
         view=view,
         pauses=[pause_row(pause, service.time_zone, now) for pause in pauses],
         alarms=[sentence(alarm) for alarm in await service.alarms(limit=ALARMS_SHOWN)],

@@ -8,7 +8,7 @@ from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_o
 from tokimori.model.task import BuildRecord, check_build
 from tokimori.workspace.locking import locked, locked_for
 from tokimori.workspace.scheduling import terms_of
-from tokimori.workspace.source import Source, read_source
+from tokimori.workspace.source import TaskSource, read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def freeze(tasks_dir: Path, name: str, environ: Mapping[str, str]) -> Frozen:
     return Frozen(record, content)
 
 
-def content_of_source(source: Source) -> bytes:
+def content_of_source(source: TaskSource) -> bytes:
     """Return the file of the build, with its dependencies locked."""
     lock = locked(source.dependencies, source.metadata.requires_python)
     manifest = Manifest(task=source.name, lock=lock, locked_for=locked_for() if lock else "")

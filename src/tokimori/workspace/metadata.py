@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"^# /// script[ \t]*\n((?:^#(?: .*)?\n)+?)^# ///[ \t]*$", r
 _ALLOWED: Final = "dependencies, requires-python, and below [tool.tokimori] schedule, description and terms of a job"
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class TokimoriTable(Struct, frozen=True, kw_only=True):
     """`[tool.tokimori]`. `terms` are all others that it names."""
 
     schedule: str | None = None
@@ -34,11 +34,11 @@ class Metadata(Struct, frozen=True, kw_only=True, rename="kebab"):
     tool: _Tools = field(default_factory=_Tools)
 
     @property
-    def told(self) -> Told:
+    def told(self) -> TokimoriTable:
         """Return our part."""
         said = dict(self.tool.tokimori)
         own: dict[str, Any] = {name: said.pop(name) for name in ("schedule", "description") if name in said}
-        return msgspec.convert({**own, "terms": said}, Told)
+        return msgspec.convert({**own, "terms": said}, TokimoriTable)
 
 
 def read_metadata(text: str, where: str) -> Metadata:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.definitions import definition_from
-from tokimori.workspace.source import Source
+from tokimori.workspace.source import TaskSource
 
 LONGEST: Final = 60.0
 """Seconds."""
@@ -33,18 +33,18 @@ class _Answer(Struct, frozen=True):
     allowed: str | None = None
 
 
-class Terms(NamedTuple):
+class ScheduledTerms(NamedTuple):
     """The terms of a task's job that its source says. `schedule` is None where it runs on demand."""
 
     schedule: str | None
     others: Mapping[str, Any]
 
 
-def terms_of(source: Source, environ: Mapping[str, str], longest: float = LONGEST) -> Terms:
+def terms_of(source: TaskSource, environ: Mapping[str, str], longest: float = LONGEST) -> ScheduledTerms:
     """Return what the source says of its job. Raises `InvalidFile`, with the file and the line."""
     told = source.metadata.told
     if source.schedule_file is None:
-        return _checked(Terms(told.schedule, told.terms), source.entry)
+        return _checked(ScheduledTerms(told.schedule, told.terms), source.entry)
     with tempfile.TemporaryDirectory(prefix="tokimori-") as folder:
         file = Path(folder, "answer")
         status = _run(source, source.schedule_file, file, environ, longest)
@@ -54,10 +54,10 @@ def terms_of(source: Source, environ: Mapping[str, str], longest: float = LONGES
             answer = _Answer(fault=f"it ended its process ({status}) without a schedule")
     if answer.fault is not None:
         raise _faulty(source.schedule_file, answer.fault, answer.line, answer.allowed)
-    return _checked(Terms(answer.schedule, {**told.terms, **answer.terms}), source.schedule_file)
+    return _checked(ScheduledTerms(answer.schedule, {**told.terms, **answer.terms}), source.schedule_file)
 
 
-def _checked(terms: Terms, file: Path) -> Terms:
+def _checked(terms: ScheduledTerms, file: Path) -> ScheduledTerms:
     """Return the terms, if the schedule is one in some time zone, and the others are those of a job."""
     field = next((name for name in terms.others if name in _OF_THE_BUILD), "schedule")
     if field != "schedule":
@@ -91,7 +91,7 @@ def _line_in(file: Path, field: str) -> int | None:
     return found
 
 
-def _run(source: Source, file: Path, answer: Path, environ: Mapping[str, str], longest: float) -> int:
+def _run(source: TaskSource, file: Path, answer: Path, environ: Mapping[str, str], longest: float) -> int:
     own = {name: environ[name] for name in _PASSED_ON if name in environ}
     argv = [sys.executable, "-P", "-m", "tokimori.workspace.evaluate", str(file), str(answer)]
     process = subprocess.Popen(

@@ -49,7 +49,7 @@ os.execvp(words[0], [*words, "-c", script, {name!r}, *sys.argv[1:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class TaskSource:
     """A task as it is written. `files` are what a build holds, by their paths within it.
 
     `folder` is where it is evaluated; `schedule_file` says its schedule, else `metadata` of the file `entry` does.
@@ -67,7 +67,7 @@ class Source:
     description: str | None
 
 
-def read_source(tasks_dir: Path, name: str) -> Source:
+def read_source(tasks_dir: Path, name: str) -> TaskSource:
     """Return the source of a task. Raises `NotFound`, and `InvalidInput` for what can't be built."""
     checked = check_task_name(name)
     places = {kind: tasks_dir / f"{checked}{kind}" for kind in ("", ".py", ".sh")}
@@ -87,7 +87,7 @@ def read_source(tasks_dir: Path, name: str) -> Source:
     return _source(checked, tasks_dir, place, files)
 
 
-def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) -> Source:
+def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) -> TaskSource:
     env, is_folder = read_env_of(tasks_dir, name), place.is_dir()
     main, entry = _entry(name, place, files)
     file = place / entry if is_folder else place
@@ -95,7 +95,7 @@ def _source(name: str, tasks_dir: Path, place: Path, files: dict[str, bytes]) ->
     metadata = read_metadata(text, str(file))
     said = _requirements(files, place) + metadata.dependencies
     schedule_file = place / SCHEDULE if SCHEDULE in files and is_folder else None
-    return Source(
+    return TaskSource(
         name=name,
         folder=place if is_folder else tasks_dir,
         files={**files, MAIN: main},

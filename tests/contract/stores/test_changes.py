@@ -11,7 +11,7 @@ from tokimori.model.document import Document
 from tokimori.model.job import Job
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted
-from tokimori.ports.ends import Place
+from tokimori.ports.ends import EndPlace
 from tokimori.ports.store import Store
 from tokimori.service.audit import Audit, record
 from tokimori.service.events.feed import Feed
@@ -101,7 +101,7 @@ async def test_nothing_of_two_slow_writers_is_left_out(store: Store) -> None:
 async def test_who_writes_too_late_writes_anew(store: Store) -> None:
     """An entry that no reader would look for any more is under a later moment, once, with the moment of the change."""
     await record(audit_of(store, late(store.now, 60)), "pause", "job a", None, None)
-    found = await Trail(store).ended_since(Place(Moment(await store.now() - 5 * SECOND)), 10)
+    found = await Trail(store).ended_since(EndPlace(Moment(await store.now() - 5 * SECOND)), 10)
     (change,) = found.found
     assert change.name == "a" and change.written - change.at >= 59 * SECOND
     assert len(await store.list_documents("audit")) == 1
@@ -114,7 +114,7 @@ async def test_a_job_that_a_failure_parks_is_told_of(store: Store, worker: Worke
     await add_runs(store, job, 2)
     changes = [worker.change(claimed, Failed(error="it broke")) for claimed in await worker.claim()]
     await tell_parked(store, changes, await store.settle(changes, worker.id, NOW))
-    (change,) = (await Trail(store).ended_since(Place(Moment(1)), 10)).found
+    (change,) = (await Trail(store).ended_since(EndPlace(Moment(1)), 10)).found
     assert (change.event, change.name, change.by, change.reason) == ("job.parked", "a", "tokimori", "it broke")
     await tell_parked(store, changes, await store.settle(changes, worker.id, NOW))
     assert len(await store.list_documents("audit")) == 1

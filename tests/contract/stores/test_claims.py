@@ -9,17 +9,17 @@ from tokimori.errors import ClaimLost
 from tokimori.locks.program import Program
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.testing.clock import VirtualClock
 
 
-def place_on(store: Store, clock: Clock, pid: int) -> Place:
+def place_on(store: Store, clock: Clock, pid: int) -> ClaimPlace:
     """The place of a program."""
     program = Program(host="h", boot_id="b", pid=pid, version="0")
-    return Place(store, clock, os.urandom, program, timekeeper=Timekeeper(store, clock, os.urandom))
+    return ClaimPlace(store, clock, os.urandom, program, timekeeper=Timekeeper(store, clock, os.urandom))
 
 
 async def test_who_says_nothing_loses_its_slot(store: Store) -> None:

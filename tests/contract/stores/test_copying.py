@@ -21,7 +21,7 @@ from tokimori.model.retention import expiry_of_deleted
 from tokimori.model.run import Skip, SkipReason
 from tokimori.ports.copying import Copied, DeletedJob, DeletedSkip, Kind, PrunedCount, key_of
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.copying import KindCopied, Step, copy_store
+from tokimori.service.copying import CopyStep, KindCopied, copy_store
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def opened(name: str, folder: Path) -> AsyncIterator[Store]:
 
 async def copied(source: Store, target: Store) -> dict[Kind, KindCopied]:
     """Copy, and say how much."""
-    steps: list[Step] = []
+    steps: list[CopyStep] = []
     return {each.kind: each for each in await copy_store(source, target, steps.append)}
 
 

@@ -4,15 +4,15 @@ from tests.contract.stores.actors import Worker, add_job, add_runs, later
 from tokimori.clock import SystemClock
 from tokimori.ports.store import Store
 from tokimori.service.doctor.finding import Level
-from tokimori.service.doctor.reader import Reader
-from tokimori.service.doctor.reading import Reading
+from tokimori.service.doctor.reader import DoctorReader
+from tokimori.service.doctor.reading import DoctorReading
 from tokimori.service.doctor.rules import findings
 
 OF_THE_TIME = {"ahead", "clock", "store", "promises", "fired", "nodes"}
 """What depends on the machine, or on the time, which tests set."""
 
 
-async def read(store: Store) -> Reading:
+async def read(store: Store) -> DoctorReading:
     """What two readings show, between which nothing happens."""
 
     async def opened() -> Store:
@@ -24,11 +24,11 @@ async def read(store: Store) -> Reading:
     async def rest(_: float) -> None:
         pass
 
-    reader = Reader(store, opened, none, alarms=none, clock=SystemClock(), apart=False, rest=rest)  # type: ignore[arg-type]
+    reader = DoctorReader(store, opened, none, alarms=none, clock=SystemClock(), apart=False, rest=rest)  # type: ignore[arg-type]
     return await reader.read()
 
 
-def wrong(reading: Reading) -> dict[str, str]:
+def wrong(reading: DoctorReading) -> dict[str, str]:
     """What is wrong, by check."""
     return {
         each.check: each.text

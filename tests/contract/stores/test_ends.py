@@ -12,16 +12,16 @@ from tokimori.model.outcome import Failed
 from tokimori.model.retention import KEYS_KEPT, expiry_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Kind
-from tokimori.ports.ends import LATEST, Ended, Place
+from tokimori.ports.ends import LATEST, EndedRun, EndPlace
 from tokimori.ports.store import Store
 
-BEGIN = Place(Moment(1))
+BEGIN = EndPlace(Moment(1))
 
 
-async def ends_of(store: Store, place: Place = BEGIN, limit: int = 1000) -> list[Ended]:
+async def ends_of(store: Store, place: EndPlace = BEGIN, limit: int = 1000) -> list[EndedRun]:
     """All ends from behind this place on, in pages of that size."""
-    found: list[Ended] = []
-    rest: Place | None = place
+    found: list[EndedRun] = []
+    rest: EndPlace | None = place
     while rest is not None:
         page = await store.ended_since(rest, limit)
         found += page.found
@@ -76,10 +76,10 @@ async def test_reading_goes_on_behind_a_place(store: Store, worker: Worker) -> N
     await asyncio.sleep(0.003)  # SQLite's moments are milliseconds
     await end(worker, 1)
     first, second = await ends_of(store)
-    assert await ends_of(store, Place(second.written)) == [second]
-    assert await ends_of(store, Place(first.written)) == [first, second]
+    assert await ends_of(store, EndPlace(second.written)) == [second]
+    assert await ends_of(store, EndPlace(first.written)) == [first, second]
     for behind in (1, SECOND):
-        assert await ends_of(store, Place(Moment(second.written + behind))) == []
+        assert await ends_of(store, EndPlace(Moment(second.written + behind))) == []
 
 
 @pytest.mark.parametrize("tie", ["17", "ffffffff-ffff-ffff-ffff-ffffffffffff"])
@@ -91,7 +91,7 @@ async def test_a_place_of_another_store_is_no_fault(store: Store, worker: Worker
     await asyncio.sleep(0.003)  # SQLite's moments are milliseconds
     await end(worker, 1)
     first, second = await ends_of(store)
-    assert second in await ends_of(store, Place(first.written, tie))
+    assert second in await ends_of(store, EndPlace(first.written, tie))
 
 
 async def test_an_end_says_what_became_of_the_run(store: Store, worker: Worker) -> None:
@@ -165,7 +165,7 @@ async def test_who_reads_beside_writers_gets_each_end(store: Store, worker: Work
     newest, is_last = 0, False
     while not is_last:
         is_last = settled.done()
-        found = await ends_of(store, Place(Moment(max(1, newest - LATEST))), limit=7)
+        found = await ends_of(store, EndPlace(Moment(max(1, newest - LATEST))), limit=7)
         told.update(each.id for each in found)
         newest = max([newest, *(each.written for each in found)])
     await settled

@@ -26,7 +26,7 @@ from tokimori.ports.nodes import Beat, StartedRun
 from tokimori.ports.semaphores import MOST_COUNTED, InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
-from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.statements import Answer
 
 RUNS = 1000
@@ -176,15 +176,15 @@ async def test_a_newcomer_does_not_look_at_requested_runs(store: Store) -> None:
 async def test_a_beat_at_rest_asks_for_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing runs, is ready or waits in a line, a beat is three statements in one packet."""
     packets: list[tuple[str, ...]] = []
-    asked = Session.ask
+    asked = TransactionSession.ask
 
-    async def noted(session: Session, *statements: str) -> list[Answer]:
+    async def noted(session: TransactionSession, *statements: str) -> list[Answer]:
         packets.append(statements)
         return await asked(session, *statements)
 
     worker = await Worker.join(store)
     await worker.tick()
-    monkeypatch.setattr(Session, "ask", noted)
+    monkeypatch.setattr(TransactionSession, "ask", noted)
     await worker.tick()
     assert [len(packet) for packet in packets] == [3]
 

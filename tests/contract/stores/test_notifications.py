@@ -15,7 +15,7 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.model.run import Run
-from tokimori.ports.ends import Place
+from tokimori.ports.ends import EndPlace
 from tokimori.ports.store import RunFilter, Store
 
 OPS = notifier_id("ops")
@@ -63,7 +63,7 @@ async def prepare(store: Store, worker: Worker) -> tuple[Moment, Run, Run]:
     first, second = await add_runs(store, bad, 2)
     (claimed,) = await worker.claim(limit=1)
     await worker.settle(claimed, Failed("exit code 3"), later(1))
-    (end,) = (await store.ended_since(Place(Moment(1)), 9)).found
+    (end,) = (await store.ended_since(EndPlace(Moment(1)), 9)).found
     return end.written, first, second
 
 

@@ -32,8 +32,8 @@ from tokimori.ports.semaphores import InLine
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Verdict
 from tokimori.stores.postgres import nodes, planning, runs, semaphores
-from tokimori.stores.postgres.address import Address
-from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.address import PostgresAddress
+from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.postgres.function_set import FunctionSet
 from tokimori.stores.postgres.store import FIRST_SESSIONS
 
@@ -275,10 +275,10 @@ async def test_who_stands_in_line_is_not_read(store: Store, empty: bool) -> None
     assert max(costs.values()) <= MOST_READ_OF_LINES, costs
 
 
-class Explained(Connections):
+class Explained(PostgresConnections):
     """Asks for the plan of each statement, and keeps it."""
 
-    def __init__(self, address: Address, functions: FunctionSet) -> None:
+    def __init__(self, address: PostgresAddress, functions: FunctionSet) -> None:
         super().__init__(address, 1, functions)
         self.plans: dict[str, str] = {}
 
@@ -356,7 +356,7 @@ async def test_what_is_due_is_found_by_its_moment(store: Store) -> None:
     await store.add_jobs([a_job(f"job-{n}", schedule=EVERY_SECOND, next_due=later(n % 7)) for n in range(30)])
     await store.db.rows("ANALYZE")  # type: ignore[attr-defined]
     await store.db.rows("TRUNCATE tokimori_jobs")  # type: ignore[attr-defined]
-    db = Connections(store._address, 1)  # type: ignore[attr-defined]
+    db = PostgresConnections(store._address, 1)  # type: ignore[attr-defined]
     for statement, index in ((planning.DUE_NOW, "tokimori_jobs_due"), (planning.OUTDATED, "tokimori_jobs_tzdata")):
         await db.rows(f"PREPARE kept AS {statement}")
         values = ", ".join("'0'" for _ in set(re.findall(r"\$\d", statement)))

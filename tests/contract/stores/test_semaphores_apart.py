@@ -24,7 +24,7 @@ from tokimori.node.apart import ApartExecutor, ApartSource
 from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.units import Stock
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.service import Service
@@ -99,7 +99,7 @@ class Holding:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         for task in tasks:
             self._order.append(task.run_id)
@@ -108,7 +108,7 @@ class Holding:
                 self._most[name] = max(self._most[name], units)
             asyncio.get_running_loop().call_later(0.02, self._end, task)
 
-    def _end(self, task: Task) -> None:
+    def _end(self, task: AttemptTask) -> None:
         self._held.subtract(dict(wanted(JOBS[task.job_id])))
         now = CLOCK.now()
         self._report(Ended(run_id=task.run_id, token=task.token, outcome=Succeeded(0), at=now, started=now))

@@ -124,10 +124,10 @@ class Node:
         )
         self.line.sendall(wire.frame([begin]))
 
-    def ended(self, job: str, number: int) -> wire.Ended:
+    def ended(self, job: str, number: int) -> wire.FunctionEnded:
         """How a run ends."""
         self.begin_run(job, number)
-        ended: wire.Ended = self.heard(wire.Ended)
+        ended: wire.FunctionEnded = self.heard(wire.FunctionEnded)
         return ended
 
     def leave(self) -> int:
@@ -257,7 +257,7 @@ def test_a_process_that_closes_all_its_files_leaves_the_line(node: Node) -> None
     node.begin(APP)
     node.begin_run("closes_all", 1)
     with pytest.raises((EOFError, ConnectionResetError)):
-        node.heard(wire.Ended)
+        node.heard(wire.FunctionEnded)
 
 
 async def test_who_waits_for_a_slow_import_is_told(

@@ -140,7 +140,7 @@ def test_of_several_runs_the_log_names_all(node: Node) -> None:
     node.begin(APP)
     node.begin_run("waits", 1)
     node.begin_run("waits", 2)
-    ends = [node.heard(wire.Ended) for _ in range(2)]
+    ends = [node.heard(wire.FunctionEnded) for _ in range(2)]
     assert [each.head for each in ends] == [b"", b""]
     assert node.leave() == 0
     for line in ("from a thread", "from a descriptor"):

@@ -22,16 +22,16 @@ from tokimori.executors.outcomes import short_of
 from tokimori.model.email import Email, Tls
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Succeeded, TimedOut
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 
 LOGIN = ("cron", "correct horse")
 PAYLOAD = '{"subject": "bad has\\r\\nBcc: eve@example.org failed", "text": "Grüße\\n.\\nexit code 3\\n"}'
 
 
-def a_task(office: PostOffice, timeout: float | None = 20, **fields: Any) -> Task:
+def a_task(office: PostOffice, timeout: float | None = 20, **fields: Any) -> AttemptTask:
     """An attempt that sends an e-mail."""
     said = {"to": ("ops@example.org",), "smtp": office.address, "sender": "cron@example.org", "tls": Tls.NONE}
-    return Task(
+    return AttemptTask(
         run_id=RunId("r1"),
         token=Token(1),
         attempt=1,
@@ -47,7 +47,7 @@ def a_task(office: PostOffice, timeout: float | None = 20, **fields: Any) -> Tas
     )
 
 
-async def sent(task: Task, networks: tuple[str, ...] = ("127.0.0.0/8",), stop: float | None = None) -> Outcome:
+async def sent(task: AttemptTask, networks: tuple[str, ...] = ("127.0.0.0/8",), stop: float | None = None) -> Outcome:
     """How the attempt ended; `stop`: it is cancelled after so many seconds."""
     executor, ended = EmailExecutor(SystemClock(), networks_of(networks)), asyncio.get_running_loop().create_future()
 

@@ -17,7 +17,7 @@ from tokimori.clock import Moment, SystemClock
 from tokimori.executors.http import session as sessions
 from tokimori.executors.http.addresses import networks_of
 from tokimori.executors.http.body import KEPT, MOST
-from tokimori.executors.http.callbacks import Callbacks, Heard
+from tokimori.executors.http.callbacks import CallbackResult, Callbacks
 from tokimori.executors.http.executor import HttpExecutor
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.on_loop import LEASE_IS_OVER
@@ -26,7 +26,7 @@ from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Cancelled, Failed, Released, Succeeded, TimedOut
 from tokimori.model.target import Http
-from tokimori.ports.executor import Ended, Grew, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, StopReason
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 TOKEN = Token(1)
@@ -49,7 +49,7 @@ class Office:
 
     def start(self, run: str = "r", *, timeout: float | None = None, bound: bool = False, **fields: Any) -> None:
         """Send a request."""
-        task = Task(
+        task = AttemptTask(
             run_id=RunId(run),
             token=TOKEN,
             attempt=1,
@@ -380,11 +380,11 @@ async def test_a_service_says_later_how_it_ended() -> None:
         signature, address = await asyncio.wait_for(given.get(), 20)
         assert address == "http://127.0.0.1:1/callbacks/r/1"
         forged = found.callbacks.hear("r", "1", "0" * 64, b'{"outcome":"succeeded"}')
-        assert forged is Heard.FORGED
+        assert forged is CallbackResult.FORGED
         assert not [report for report in found.reports if isinstance(report, Ended)]
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"failed","error":"no"}') is Heard.TAKEN
+        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"failed","error":"no"}') is CallbackResult.TAKEN
         assert (await found.end()).outcome == Failed("no")
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is Heard.LATE
+        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
 
 
 async def test_a_callback_may_come_before_the_answer() -> None:
@@ -410,7 +410,7 @@ async def test_a_service_that_never_calls_back_is_not_waited_for() -> None:
         assert ended.outcome == TimedOut("the service did not say within 0.3 s how it ended")
         assert ended.output is not None and ended.output.head == b"later"
         signature, _ = given.get_nowait()
-        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is Heard.LATE
+        assert found.callbacks.hear("r", "1", signature, b'{"outcome":"succeeded"}') is CallbackResult.LATE
 
 
 async def test_without_a_callback_202_is_a_success() -> None:

@@ -9,18 +9,18 @@ from time import monotonic
 import pytest
 
 from tests.integration.http.test_tls import made
-from tokimori.executors.http.connection import Connection
-from tokimori.turns import Reading
+from tokimori.executors.http.connection import TargetConnection
+from tokimori.turns import TurnsOfReaders
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 SENT = [bytes([65 + number % 26]) * (100 + number) for number in range(200)]
 
 
-class Read(Connection):
+class Read(TargetConnection):
     """A connection that keeps what it reads."""
 
     def __init__(self) -> None:
-        super().__init__(Reading(0.01, monotonic), asyncio.get_running_loop())
+        super().__init__(TurnsOfReaders(0.01, monotonic), asyncio.get_running_loop())
         self.found = b""
         self.ended = asyncio.Event()
 

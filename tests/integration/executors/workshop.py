@@ -14,7 +14,7 @@ from tokimori.executors.keeper.kernel import everything, see
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.run import Output
 from tokimori.model.target import Command
-from tokimori.ports.executor import Ended, Grew, Report, Started, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started
 
 NOMINAL = parse_moment("2030-01-01T00:00:00Z")
 DUE = Moment(NOMINAL + 1_500_000)
@@ -94,9 +94,9 @@ class Workshop:
         return self.runs / run / "1.log"
 
 
-def a_task(run: str, command: Command, **terms: object) -> Task:
+def a_task(run: str, command: Command, **terms: object) -> AttemptTask:
     """A first attempt, without a time-out."""
-    return Task(
+    return AttemptTask(
         **{
             "run_id": RunId(run),
             "token": Token(7),

@@ -18,7 +18,7 @@ from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.locks.program import Program
 from tokimori.node.formats import formats
 from tokimori.ports.store import Store
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 
@@ -54,7 +54,7 @@ class Served:
         await store.open()
         await store.migrate()
         service = Service(store, clock, os.urandom, time_zone="Europe/Paris", author="ada", cipher=CIPHER)
-        place = Place(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+        place = ClaimPlace(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
         self.known = await furnish(service)
         foreign: Sequence[BaseRoute] = kala_routes(Acting(service).service) if self._kala else ()
         app = create_app(

@@ -17,12 +17,12 @@ from tests.unit.service.world import World
 from tokimori.api.app import PARTS, Health, create_app
 from tokimori.api.calls import PATH as CALLS
 from tokimori.api.claims import ClaimPaths
-from tokimori.api.events import Events
+from tokimori.api.events import EventRoutes
 from tokimori.api.server import HttpDoor
 from tokimori.executors.http.callbacks import PATH as CALLBACKS
 from tokimori.locks.program import Program
 from tokimori.service.calls import offered
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.web.page import Page
@@ -185,7 +185,7 @@ _WORKER_SAYS: dict[str, dict[str, Any]] = {
 def paths() -> Sequence[Sequence[str]]:
     """The path of every route, in groups that are asked alike often."""
     parts = [each.path for part in PARTS for each in part(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
-    parts += [each.path for each in Events(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
+    parts += [each.path for each in EventRoutes(lambda _: None).operations()]  # type: ignore[arg-type, return-value]
     claims = [each.path for each in ClaimPaths(None).operations()]  # type: ignore[arg-type]
     called = [f"{CALLS}/{name}" for name in offered()]
     others = (
@@ -290,7 +290,7 @@ def _encoded(value: object) -> bytes:
 
 def _door(world: World) -> Asker:
     page = Page(lambda _: world.service, world.clock)
-    place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+    place = ClaimPlace(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
         world.service,
         world.clock,

@@ -71,11 +71,11 @@ def test_the_rules_are_sound() -> None:
 
 def test_dashboard_and_rules_name_metrics_that_there_are() -> None:
     """A misspelt name would show nothing, and alarm nobody."""
-    from tokimori.metrics.metrics import Metrics, Standing
+    from tokimori.metrics.metrics import Metrics, StoreFigures
 
     metrics = Metrics()
     metrics.asked("claim", 0.1)
-    text = metrics.text(Standing(), 1).decode()
+    text = metrics.text(StoreFigures(), 1).decode()
     known = {family.name for family in text_string_to_metric_families(text)}
     named = {
         word.removesuffix("_bucket").removesuffix("_total")

@@ -11,7 +11,7 @@ from tokimori.model.lanes import lane_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.mysql import runs, working
-from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.mysql.store import MysqlStore
 
@@ -61,13 +61,13 @@ async def test_a_full_job_before_many_queues_costs_few_looks(
         await scene.store.add_run(a_request(others[n % 50], rank=1000 + n), NOW)
     monkeypatch.setattr(working, "_MOST_AT_ONCE", 40)
     monkeypatch.setattr(working, "monotonic", lambda: 0.0)
-    asked, looks = Session.ask, list[str]()
+    asked, looks = TransactionSession.ask, list[str]()
 
-    async def watched(session: Session, *statements: str) -> list[Answer]:
+    async def watched(session: TransactionSession, *statements: str) -> list[Answer]:
         looks.extend(each for each in statements if " AS head" in each)
         return await asked(session, *statements)
 
-    monkeypatch.setattr(Session, "ask", watched)
+    monkeypatch.setattr(TransactionSession, "ask", watched)
     claim = a_claim(scene.worker.id, [lane_of(job.definition) for job in (full, *others)], 8)
     taken = await scene.store.claim(claim, NOW)
     assert [each.run.rank for each in taken] == [0, *range(1000, 1007)]

@@ -35,8 +35,8 @@ from tokimori.ports.nodes import Beat
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.mysql import limits, moves
-from tokimori.stores.mysql.address import Address
-from tokimori.stores.mysql.sessions import Session, Sessions, T, Transaction, connect
+from tokimori.stores.mysql.address import MysqlAddress
+from tokimori.stores.mysql.sessions import Sessions, T, Transaction, TransactionSession, connect
 from tokimori.stores.mysql.statements import SHARED, Answer, sql
 from tokimori.stores.mysql.store import MysqlStore
 
@@ -47,7 +47,7 @@ WAITS = 0.4
 class Uncommitted(Transaction):
     """A transaction that somebody else commits."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TransactionSession) -> None:
         super().__init__(session)
         self._begun = True
 
@@ -62,11 +62,11 @@ class Uncommitted(Transaction):
 class OneSession(Sessions):
     """One session, in the transaction that is open there."""
 
-    def __init__(self, address: Address, session: Session) -> None:
+    def __init__(self, address: MysqlAddress, session: TransactionSession) -> None:
         super().__init__(address, 1)
         self._session = session
 
-    async def use(self, work: Callable[[Session], Awaitable[T]], patience: float = 4) -> T:
+    async def use(self, work: Callable[[TransactionSession], Awaitable[T]], patience: float = 4) -> T:
         """Nothing is committed."""
         return await work(self._session)
 
@@ -80,7 +80,7 @@ class Scene:
     """A store, two nodes, and other programs' transactions."""
 
     store: Store
-    address: Address
+    address: MysqlAddress
     worker: Worker
     other: Worker
 

@@ -27,7 +27,7 @@ from tokimori.model.run import Run
 from tokimori.ports.semaphores import Grant, InLine, NodeGone
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.statements import Answer, sql
 
 CLAIM_PACKETS, SETTLE_PACKETS = 3, 2
@@ -201,15 +201,15 @@ async def test_claims_at_once_make_a_semaphore_once(scene: Scene) -> None:
 async def test_what_wants_no_semaphore_asks_for_none(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims and settles of jobs without semaphores and keys send no statement about them, and no more packets."""
     asked: list[tuple[str, ...]] = []
-    ask = Session.ask
+    ask = TransactionSession.ask
 
-    async def noted(session: Session, *statements: str) -> list[Answer]:
+    async def noted(session: TransactionSession, *statements: str) -> list[Answer]:
         asked.append(statements)
         return await ask(session, *statements)
 
     await add_runs(scene.store, await add_job(scene.store, max_running=5), 3)
     lanes = (await scene.store.survey(NOW)).lanes
-    monkeypatch.setattr(Session, "ask", noted)
+    monkeypatch.setattr(TransactionSession, "ask", noted)
     claimed = await scene.store.claim(a_claim(scene.worker.id, lanes, 10), NOW)
     changes = [scene.worker.change(each) for each in claimed]
     assert await scene.store.settle(changes, scene.worker.id, NOW) == [Verdict.APPLIED] * 3

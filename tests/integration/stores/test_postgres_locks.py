@@ -33,12 +33,12 @@ from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.pause import Pause
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.ports.semaphores import Grant, InLine, NodeGone, Wish
+from tokimori.ports.semaphores import Grant, InLine, NodeGone, UnitWish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.postgres import jobs, nodes, pauses, planning, runs, semaphores, working
-from tokimori.stores.postgres.address import Address
-from tokimori.stores.postgres.connections import Connections, T, connect
+from tokimori.stores.postgres.address import PostgresAddress
+from tokimori.stores.postgres.connections import PostgresConnections, T, connect
 from tokimori.stores.postgres.function_set import FunctionSet
 from tokimori.stores.postgres.store import PostgresStore
 
@@ -46,10 +46,10 @@ WAITS = 0.4
 """Seconds after which a call that has not returned is taken to wait."""
 
 
-class OneSession(Connections):
+class OneSession(PostgresConnections):
     """Statements of one session, in the transaction that is open there."""
 
-    def __init__(self, address: Address, functions: FunctionSet, session: Any) -> None:
+    def __init__(self, address: PostgresAddress, functions: FunctionSet, session: Any) -> None:
         super().__init__(address, 1, functions)
         self._session = session
 
@@ -63,7 +63,7 @@ class Scene:
     """A store, two nodes, and other programs' transactions."""
 
     store: Store
-    address: Address
+    address: PostgresAddress
     functions: FunctionSet
     worker: Worker
     other: Worker
@@ -89,7 +89,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     forget("postgres", tmp_path)
 
 
-async def claimed_in(db: Connections, node: NodeId, job: Job) -> list[Claimed]:
+async def claimed_in(db: PostgresConnections, node: NodeId, job: Job) -> list[Claimed]:
     """What a claim takes in a transaction that is held open."""
     return (await working.claim(db, a_claim(node, [lane_of(job.definition)], 10), NOW))[0]
 
@@ -419,7 +419,7 @@ async def test_a_program_waits_for_its_nodes_burial(scene: Scene) -> None:
 
 async def test_a_burial_waits_for_what_its_programs_ask(scene: Scene) -> None:
     """What a program is being granted while its node is declared dead is free afterwards."""
-    wish = Wish(id=PermitId("p"), node=scene.worker.id, semaphore="db", rank=NOW)
+    wish = UnitWish(id=PermitId("p"), node=scene.worker.id, semaphore="db", rank=NOW)
     async with scene.held_open() as db:
         assert await semaphores.acquire(db, wish, NOW) == Grant(token=1)
         burial = await waits(scene.store.bury(scene.worker.id, 0, scene.other.id, NOW))

@@ -12,10 +12,10 @@ from tokimori.clock import SystemClock
 from tokimori.errors import SchemaMismatch, StoreError, StoreUnavailable
 from tokimori.model.ids import JobId
 from tokimori.ports.store import Store
-from tokimori.stores.notices import Listener
+from tokimori.stores.notices import NoticeListener
 from tokimori.stores.open import open_store
 from tokimori.stores.postgres import connections, notices
-from tokimori.stores.postgres.address import Address, address_of
+from tokimori.stores.postgres.address import PostgresAddress, address_of
 
 
 async def refusal(url: str) -> StoreError:
@@ -219,7 +219,7 @@ async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPa
     """A server that takes connections but no LISTEN is asked again after a pause, not all the time."""
     tries = 0
 
-    async def deaf(_address: Address) -> Deaf:
+    async def deaf(_address: PostgresAddress) -> Deaf:
         nonlocal tries
         tries += 1
         await asyncio.sleep(0)
@@ -227,7 +227,7 @@ async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(notices, "connect", deaf)
     address = address_of("postgresql://ann@127.0.0.1/jobs")
-    listener = Listener(lambda: notices.hear(address, "me", lambda: None))
+    listener = NoticeListener(lambda: notices.hear(address, "me", lambda: None))
     await asyncio.sleep(0.35)
     await listener.close()
     assert 2 <= tries <= 4

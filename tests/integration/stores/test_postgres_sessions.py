@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.stores.conftest import Networked
 from tokimori.stores.postgres.address import address_of
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 
 ONE = "SELECT pg_backend_pid(), pg_sleep(0.05), 1"
 OTHER = "SELECT pg_backend_pid(), pg_sleep(0.05), 2"
@@ -15,19 +15,19 @@ THIRD = "SELECT pg_backend_pid(), pg_sleep(0.05), 3"
 
 
 @pytest.fixture
-async def sessions(networked: Networked) -> AsyncIterator[Connections]:
+async def sessions(networked: Networked) -> AsyncIterator[PostgresConnections]:
     """At most two."""
-    sessions = Connections(address_of(networked.url()), 2)
+    sessions = PostgresConnections(address_of(networked.url()), 2)
     yield sessions
     await sessions.close()
 
 
-async def carried_out(sessions: Connections, *statements: str) -> list[int]:
+async def carried_out(sessions: PostgresConnections, *statements: str) -> list[int]:
     """The server's processes that carried out these statements, asked for together."""
     return [rows[0][0] for rows in await asyncio.gather(*map(sessions.rows, statements))]
 
 
-async def test_a_statement_goes_where_its_plan_is(sessions: Connections) -> None:
+async def test_a_statement_goes_where_its_plan_is(sessions: PostgresConnections) -> None:
     """Whatever order they are asked for in, each of two statements is carried out by the session that did it first."""
     one, other = await carried_out(sessions, ONE, OTHER)
     assert one != other
@@ -35,7 +35,7 @@ async def test_a_statement_goes_where_its_plan_is(sessions: Connections) -> None
     assert [await carried_out(sessions, each) for each in (ONE, OTHER, ONE)] == [[one], [other], [one]]
 
 
-async def test_no_statement_waits_for_its_session(sessions: Connections) -> None:
+async def test_no_statement_waits_for_its_session(sessions: PostgresConnections) -> None:
     """A statement whose session is in use, and one that no session knows, take another that is free."""
     one, other = await carried_out(sessions, ONE, OTHER)
     assert sorted(await carried_out(sessions, ONE, ONE)) == sorted([one, other])

@@ -25,7 +25,7 @@ from tokimori.ports.nodes import Beat
 from tokimori.ports.store import RunFilter, Store
 from tokimori.stores.open import open_store
 from tokimori.stores.redis import jobs
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.rules import edits
 
 MANY = 20_000
@@ -139,7 +139,7 @@ async def test_a_node_that_dies_in_a_change_leaves_the_rest_to_the_others(
     job, _ = await with_many(store, 3000)
     old = lane_of(job.definition)
 
-    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
+    async def die(db: RedisConnections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)
@@ -161,7 +161,7 @@ async def test_a_forced_run_keeps_its_lane_while_others_lose_theirs(
     worker = await Worker.join(store)
     job, _ = await with_many(store, 3000)
 
-    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
+    async def die(db: RedisConnections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)
@@ -194,7 +194,7 @@ async def test_a_second_change_goes_on_where_the_first_stopped(store: Store, mon
     job, _ = await with_many(store, 3000)
     move = jobs.move_runs
 
-    async def die(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
+    async def die(db: RedisConnections, incarnation: Incarnation, steps: Iterable[int]) -> None:
         raise asyncio.CancelledError
 
     monkeypatch.setattr(jobs, "move_runs", die)

@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.store import Store
 from tokimori.stores.redis import jobs
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 
 Meanwhile = Callable[[Store, Job], Awaitable[object]]
 
@@ -46,7 +46,7 @@ async def test_an_edit_of_what_changed_meanwhile_changes_nothing(
     job = await add_job(store, schedule=EVERY_SECOND, next_due=later(1), max_running=0)
     look, after = jobs.get_job, []
 
-    async def look_and_be_overtaken(db: Connections, job_id: JobId) -> Job:
+    async def look_and_be_overtaken(db: RedisConnections, job_id: JobId) -> Job:
         seen = await look(db, job_id)
         monkeypatch.setattr(jobs, "get_job", look)
         await MEANWHILE[meanwhile](store, job)

@@ -8,7 +8,7 @@ from tests.unit.api.asgi import Asker
 from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.locks.program import Program
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.wishes import MOST_SAID
 
@@ -20,7 +20,7 @@ LONG = "é" * (MOST_SAID // 2) + "x"
 @pytest.fixture
 def door(world: World) -> Asker:
     """A door with claims."""
-    place = Place(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+    place = ClaimPlace(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     claims = Claims(place, os.urandom)
     return Asker(
         an_app(

@@ -17,7 +17,7 @@ from opentelemetry.trace import StatusCode
 
 from tests.unit.apps.orders import begin
 from tokimori.apps.arguments import Arguments
-from tokimori.apps.attempt import Attempt
+from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.routes import act_of
 from tokimori.apps.task import Task, current_task, task_in_hand
 from tokimori.executors.functions import wire
@@ -27,17 +27,17 @@ from tokimori.traces.ambient import ambient
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
-def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> Attempt:
+def attempt(function: Callable[..., object], tmp_path: Path, **said: Any) -> RunningAttempt:
     """An attempt at a function."""
-    return Attempt(begin(**said), act_of(function), tmp_path, lambda _: None)
+    return RunningAttempt(begin(**said), act_of(function), tmp_path, lambda _: None)
 
 
-def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.Ended:
+def ended(function: Callable[..., object], tmp_path: Path, **said: Any) -> wire.FunctionEnded:
     """How it ends."""
     return run(attempt(function, tmp_path, **said))
 
 
-def run(attempt: Attempt) -> wire.Ended:
+def run(attempt: RunningAttempt) -> wire.FunctionEnded:
     """How it ends in this thread."""
     ended = attempt.run()
     assert ended is not None
@@ -227,7 +227,7 @@ def test_what_goes_with_a_handler_may_speak_to_the_task(tmp_path: Path) -> None:
     def listens() -> None:
         current_task().on_signal("stop", Talker(current_task()).heard)
 
-    ends: list[wire.Ended] = []
+    ends: list[wire.FunctionEnded] = []
     thread = threading.Thread(target=lambda: ends.append(ended(listens, tmp_path)), daemon=True)
     thread.start()
     thread.join(10)
@@ -265,7 +265,7 @@ def test_a_busy_function_is_interrupted(tmp_path: Path) -> None:
                 sum(range(100))
 
     found = attempt(busy, tmp_path)
-    told: list[wire.Ended] = []
+    told: list[wire.FunctionEnded] = []
     thread = threading.Thread(target=lambda: told.append(run(found)))
     thread.start()
     begun.wait()
@@ -310,7 +310,7 @@ async def test_a_function_works_within_a_span(waits: bool, tmp_path: Path) -> No
         sooner()
 
     act = act_of(later if waits else sooner)
-    one = Attempt(begin(traceparent=PARENT), act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
+    one = RunningAttempt(begin(traceparent=PARENT), act, tmp_path, lambda _: None, tracer=provider.get_tracer("test"))
     said = await one.run_async() if waits else run(one)
     assert said.text == "ValueError: no good"
     (span,) = kept.get_finished_spans()

@@ -124,7 +124,7 @@ async def test_each_kind_does_its_work(kind: str, tmp_path: Path) -> None:
             job.request(number="four")
     process, line = connected(app, tmp_path)
     process.data_received(wire.frame([begin("a.job", payload='{"number": 4}')]))
-    while not isinstance(line.said[-1], wire.Ended):  # noqa: ASYNC110  threads end by themselves
+    while not isinstance(line.said[-1], wire.FunctionEnded):  # noqa: ASYNC110  threads end by themselves
         await asyncio.sleep(0)
     assert (line.said[-1].end, line.said[-1].text) == (wire.SUCCEEDED, "5")
     process.connection_lost(None)

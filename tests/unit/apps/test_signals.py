@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from tokimori.apps.attempt import Attempt
+from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.signals import Signals, SignalThread, carry_out
 from tokimori.clock import Moment
 from tokimori.executors.functions import wire
 from tokimori.model.order import LARGEST_DATA, MOST_SIGNAL_DATA, MOST_SIGNALS
 
 
-def an_attempt(act: Any, folder: Path) -> Attempt:
+def an_attempt(act: Any, folder: Path) -> RunningAttempt:
     """An attempt at a function."""
     begin = wire.Begin(
         number=1, handler="f", run_id="r", job_id="j", attempt=1, token=1, scheduled_at=Moment(0), due_at=Moment(0)
     )
-    return Attempt(begin, act, folder, lambda _: None)
+    return RunningAttempt(begin, act, folder, lambda _: None)
 
 
 def test_what_came_before_is_kept() -> None:
@@ -103,7 +103,7 @@ async def test_a_handler_on_the_loop_ends_nothing(tmp_path: Path, fault: BaseExc
     attempt = an_attempt(act, tmp_path)
     attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
     attempt.signal("go", None)
-    ended: wire.Ended = await working
+    ended: wire.FunctionEnded = await working
     assert (ended.end, ended.text) == (wire.SUCCEEDED, '"goes on"')
     assert b"a bad signal" in ended.head
 
@@ -126,5 +126,5 @@ async def test_a_function_that_waits_hears_them_on_its_loop(tmp_path: Path) -> N
     attempt.coroutine = working = asyncio.create_task(attempt.run_async())  # type: ignore[assignment]
     await asyncio.sleep(0)
     attempt.signal("go", '"now"')
-    ended: wire.Ended = await working
+    ended: wire.FunctionEnded = await working
     assert (ended.end, heard) == (wire.SUCCEEDED, ["now"])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.unit.apps.tasks import NOMINAL, a_facts, a_task
 from tokimori.apps.endings import Finished
-from tokimori.apps.task import MOST_PROGRESS, Task, Told, current_task, take_in_hand
+from tokimori.apps.task import MOST_PROGRESS, Task, TaskNotes, current_task, take_in_hand
 from tokimori.clock import parse_moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.reported import MOST_TEXT
@@ -115,14 +115,14 @@ def test_outside_of_a_run_no_task_is_in_hand() -> None:
 
 def test_what_is_told_is_all_that_was_told() -> None:
     """Each word goes with the others; whoever asks gets the newest checkpoint, else that of an earlier attempt."""
-    told: list[Told] = []
+    told: list[TaskNotes] = []
     task = Task(replace(a_facts(), checkpoint='{"page":1}'), lambda _: None, told.append)
     assert task.checkpointed == {"page": 1}
     task.checkpoint({"page": 2})
     task.progress(0.5, "ha\0lf" + "x" * MOST_PROGRESS)
     assert task.checkpointed == {"page": 2}
-    assert told[0] == Told(checkpoint='{"page":2}')
-    assert told[1] == Told(
+    assert told[0] == TaskNotes(checkpoint='{"page":2}')
+    assert told[1] == TaskNotes(
         progress=0.5, text=("ha\\0lf" + "x" * MOST_PROGRESS)[:MOST_PROGRESS], checkpoint='{"page":2}'
     )
     assert a_task().checkpointed is None
@@ -131,7 +131,7 @@ def test_what_is_told_is_all_that_was_told() -> None:
 @pytest.mark.parametrize("data", [object(), "x" * MOST_TEXT, "a\0"], ids=["no JSON", "too large", "NUL"])
 def test_what_can_not_be_kept_is_refused(data: object) -> None:
     """The function hears it at once, and nothing is told."""
-    told: list[Told] = []
+    told: list[TaskNotes] = []
     with pytest.raises(InvalidInput) as fault:
         Task(a_facts(), lambda _: None, told.append).checkpoint(data)
     assert (fault.value.field, told) == ("checkpoint", [])

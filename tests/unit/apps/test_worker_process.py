@@ -13,7 +13,7 @@ import pytest
 from tests.unit.apps.orders import begin
 from tokimori.apps.app import App
 from tokimori.apps.task import current_task
-from tokimori.apps.worker_process import Told, WorkerProcess
+from tokimori.apps.worker_process import WorkerProcess, WorkerStart
 from tokimori.executors.functions import wire
 
 
@@ -37,7 +37,7 @@ class Line(asyncio.WriteTransport):
 def connected(app: App, tmp_path: Path, concurrency: int = 1) -> tuple[WorkerProcess, Line]:
     """A worker process of the app, which has said hello."""
     line = Line()
-    told = Told(address="", number=1, app="a", concurrency=concurrency, runs_dir=str(tmp_path))
+    told = WorkerStart(address="", number=1, app="a", concurrency=concurrency, runs_dir=str(tmp_path))
     process = WorkerProcess(told, app, lost=lambda: None)
     process.connection_made(line)
     return process, line
@@ -56,7 +56,7 @@ async def test_what_is_to_end_before_it_begins_has_ended(tmp_path: Path) -> None
     for _ in range(5):
         await asyncio.sleep(0)
     ended = line.said[-1]
-    assert isinstance(ended, wire.Ended)
+    assert isinstance(ended, wire.FunctionEnded)
     assert (ended.end, ended.text, begun) == (wire.FAILED, "it was interrupted", [])
 
 
@@ -77,7 +77,7 @@ async def test_a_coroutine_that_holds_the_loop_keeps_no_function_from_beginning(
     await asyncio.sleep(0)
     assert found == [True]
     go_on.set()
-    while sum(isinstance(each, wire.Ended) for each in line.said) < len(names):  # noqa: ASYNC110  threads end by themselves
+    while sum(isinstance(each, wire.FunctionEnded) for each in line.said) < len(names):  # noqa: ASYNC110  threads end by themselves
         await asyncio.sleep(0)
     process.connection_lost(None)
 
@@ -167,8 +167,8 @@ async def test_a_run_for_which_there_is_no_thread_fails_alone(tmp_path: Path, mo
     process.data_received(wire.frame([wire.Tell(number=1, name="go")]))
     await until(lambda: len(line.said) == 3)
     failed, ended = line.said[1:]
-    assert isinstance(failed, wire.Ended)
-    assert isinstance(ended, wire.Ended)
+    assert isinstance(failed, wire.FunctionEnded)
+    assert isinstance(ended, wire.FunctionEnded)
     assert (failed.end, failed.text) == (wire.SHORT, "RuntimeError: can't start new thread")
     assert ended.end == wire.SUCCEEDED
 

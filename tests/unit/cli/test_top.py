@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Called
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
 from tokimori.cli.top_keys import Order, State, Subject, Verb, chosen, keys_in, pressed
-from tokimori.cli.top_screen import Seen, screen
+from tokimori.cli.top_screen import ScreenContent, screen
 from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
@@ -68,7 +68,7 @@ async def test_the_screen_fits_the_terminal(world: World) -> None:
     running = await world.service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=50))
     for run in running[:3]:
         await world.service.cancel(run.id, "x")
-    seen = Seen(
+    seen = ScreenContent(
         now=seconds(5),
         zone="UTC",
         nodes=await world.service.nodes(),
@@ -95,7 +95,7 @@ async def test_progress_is_drawn(world: World) -> None:
     await world.service.trigger("job")
     (claimed,) = await world.begin(1)
     run = replace(claimed.run, details=Details(progress=0.5, progress_text="half"))
-    seen = Seen(now=NEW_YEAR, zone="UTC", nodes=[], running=[run], upcoming=[], failed=[])
+    seen = ScreenContent(now=NEW_YEAR, zone="UTC", nodes=[], running=[run], upcoming=[], failed=[])
     console = Console(file=io.StringIO(), width=120, color_system=None)
     text = screen(console, seen, State(), 40)
     assert "█████░░░░░ 50% half" in text

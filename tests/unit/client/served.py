@@ -13,7 +13,7 @@ from tokimori.api.app import create_app
 from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
 from tokimori.locks.program import Program
-from tokimori.service.claim_place import Place
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
@@ -29,7 +29,7 @@ def served(time_zone: str = "UTC") -> Iterator[str]:
     thread.start()
     clock = SystemClock()
     store = MemoryStore(clock)
-    place = Place(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+    place = ClaimPlace(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
         Service(store, clock, os.urandom, time_zone=time_zone, cipher=CIPHER),
         clock,
@@ -49,7 +49,7 @@ def served(time_zone: str = "UTC") -> Iterator[str]:
         loop.close()
 
 
-async def _end(door: HttpDoor, place: Place) -> None:
+async def _end(door: HttpDoor, place: ClaimPlace) -> None:
     await place.close()
     await door.stop()
 

@@ -9,7 +9,7 @@ from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, Refused
 from tokimori.service.events import feed
-from tokimori.service.events.events import Told
+from tokimori.service.events.events import AnyEvent
 
 
 @pytest.fixture(params=TRANSPORTS)
@@ -55,7 +55,7 @@ def test_a_program_follows_what_is_changed(client: Client) -> None:
     client.resume("a")
     run = ended(client)
     events = client.events.follow_all("all", begin, job_id="a")
-    told, changes = dict[str, Told](), {"job.paused", "job.resumed"}
+    told, changes = dict[str, AnyEvent](), {"job.paused", "job.resumed"}
     while not changes <= {each.what for each in told.values()} or not any(each.run for each in told.values()):
         event = next(events)  # what was written late may come twice
         told[event.id] = event

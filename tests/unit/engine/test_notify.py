@@ -13,7 +13,7 @@ from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
 from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
-from tokimori.engine.notify_reading import PAGE, Known
+from tokimori.engine.notify_reading import PAGE, KnownJobs
 from tokimori.engine.notify_standing import EVERY
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
@@ -383,7 +383,7 @@ async def test_of_jobs_that_are_no_notifiers_few_are_read(world: World, monkeypa
         return found
 
     monkeypatch.setattr(world.store, "list_jobs", counted)
-    assert len(await Known(world.store).tellers(0.0)) == 70
+    assert len(await KnownJobs(world.store).tellers(0.0)) == 70
     assert len([each for each in read if each.startswith("zeta")]) <= 64
 
 

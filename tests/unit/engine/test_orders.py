@@ -6,7 +6,7 @@ import msgspec
 
 from tests.unit.examples import NEW_YEAR
 from tests.unit.turns import turns_of_others
-from tokimori.engine.orders import AT_ONCE, MOST, Orders
+from tokimori.engine.orders import AT_ONCE, MOST, OrderFeed
 from tokimori.engine.streams import Streams
 from tokimori.model.ids import RunId, Token
 from tokimori.model.order import KIND, TOPIC, SignalRun, encode_order
@@ -32,7 +32,7 @@ async def give(streams: Streams, number: int) -> list[SignalRun]:
 async def test_what_is_too_much_for_one_beat_is_heard_with_the_next() -> None:
     """Also by a node that idles, and would look for no more of them for two minutes."""
     store = MemoryStore(VirtualClock())
-    orders = Orders(store, os.urandom)
+    orders = OrderFeed(store, os.urandom)
     await orders.begin()
     given = await give(Streams(store, KIND, os.urandom), MOST + 1)
     assert await orders.heard(PULSE, 0, busy=False) == given[:MOST]
@@ -42,7 +42,7 @@ async def test_what_is_too_much_for_one_beat_is_heard_with_the_next() -> None:
 async def test_others_have_their_turn_while_many_orders_are_heard() -> None:
     """Signals may be large: what a node does beside them, such as its answers, waits for some of them alone."""
     store = MemoryStore(VirtualClock())
-    orders, streams = Orders(store, os.urandom), Streams(store, KIND, os.urandom)
+    orders, streams = OrderFeed(store, os.urandom), Streams(store, KIND, os.urandom)
     await orders.begin()
     given = await give(streams, MOST)
     async with turns_of_others() as turns:

@@ -15,7 +15,7 @@ from tokimori.model.policies import Retry
 from tokimori.model.run import Output, Run
 from tokimori.model.target import Command, Http
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Ended, Grew, Started, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Started
 from tokimori.ports.nodes import StartedRun
 from tokimori.ports.working import LARGE, Claimed, Verdict
 
@@ -512,7 +512,7 @@ def test_a_task_says_all_that_an_executor_needs() -> None:
     run: Run = a_run(id=RunId("a"), token=Token(3), attempt=2, due=seconds(7), payload="{}")
     command = Command(argv=("true",))
     definition = a_definition(target=command, timeout=5.0, timeout_grace=2.0, max_running=1, time_zone="Europe/Paris")
-    assert task_of(Claimed(run=run, definition=definition)) == Task(
+    assert task_of(Claimed(run=run, definition=definition)) == AttemptTask(
         run_id=RunId("a"),
         token=Token(3),
         attempt=2,

@@ -11,7 +11,7 @@ from tokimori.executors.executors import Executors
 from tokimori.model.email import Email
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
-from tokimori.ports.executor import Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Report, StopReason
 
 
 class Recorder:
@@ -24,7 +24,7 @@ class Recorder:
         """See `Executor`."""
         self.asked.append(("open", report))
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor`."""
         self.asked.append(("start", [task.run_id for task in tasks]))
 
@@ -45,7 +45,7 @@ class Recorder:
         self.asked.append("close")
 
 
-def task(run: str, target: Target) -> Task:
+def task(run: str, target: Target) -> AttemptTask:
     """A task."""
     return a_task(target, run_id=RunId(run))
 

@@ -5,10 +5,10 @@ from tokimori.executors.keeper_deaths import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
 from tokimori.model.suspicion import Judgement, Suspicion
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 
-def tasks(count: int) -> list[Task]:
+def tasks(count: int) -> list[AttemptTask]:
     """So many runs, each of a job of its own."""
     return [a_task(f"r{number}", shell("true"), job_id=JobId(f"j{number}")) for number in range(count)]
 

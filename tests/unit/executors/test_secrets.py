@@ -12,7 +12,7 @@ from tokimori.executors.secrets import PAUSE, SecretExecutor
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released, Succeeded
 from tokimori.model.target import Command, Noop, Target
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.secrets import OpenSecret
 from tokimori.testing.clock import VirtualClock
 
@@ -21,7 +21,7 @@ class Inner:
     """An executor that remembers what it was given."""
 
     def __init__(self) -> None:
-        self.tasks: list[Task] = []
+        self.tasks: list[AttemptTask] = []
         self.stopped: list[StopReason] = []
         self.report: Callable[[Report], None] = lambda _: None
 
@@ -29,7 +29,7 @@ class Inner:
         """See `Executor`."""
         self.report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor`."""
         self.tasks += tasks
 
@@ -99,7 +99,7 @@ async def site() -> Site:
     return found
 
 
-def task(target: Target, job: str = "web-1", run: str = "r") -> Task:
+def task(target: Target, job: str = "web-1", run: str = "r") -> AttemptTask:
     """An attempt."""
     return a_task(target, run_id=RunId(run), job_id=JobId(job))
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.examples import NEW_YEAR, a_task, seconds
-from tokimori.metrics.metrics import MOST_QUEUES, Metrics, Standing, bounded
+from tokimori.metrics.metrics import MOST_QUEUES, Metrics, StoreFigures, bounded
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token
 from tokimori.model.run import Attempt
 from tokimori.model.target import Noop
@@ -37,8 +37,8 @@ FAILED = Attempt(
 )
 
 
-def _told(metrics: Metrics, standing: Standing | None = None) -> dict[tuple[str, ...], float]:
-    text = metrics.text(standing or Standing(), 4.5).decode()
+def _told(metrics: Metrics, standing: StoreFigures | None = None) -> dict[tuple[str, ...], float]:
+    text = metrics.text(standing or StoreFigures(), 4.5).decode()
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -80,7 +80,7 @@ def test_calls_are_counted_by_their_name() -> None:
 
 def test_what_the_store_holds_is_told_as_it_stands() -> None:
     """With the lease of the node."""
-    told = _told(Metrics(), Standing(nodes=3, runs={"ready": 7}, ready={"mail": 7}, oldest_ready=1.5, pauses=2))
+    told = _told(Metrics(), StoreFigures(nodes=3, runs={"ready": 7}, ready={"mail": 7}, oldest_ready=1.5, pauses=2))
     assert told["tokimori_nodes_alive",] == 3
     assert told["tokimori_runs", "ready"] == told["tokimori_ready_runs", "mail"] == 7
     assert (told["tokimori_oldest_ready_seconds",], told["tokimori_pauses",]) == (1.5, 2)
@@ -89,7 +89,7 @@ def test_what_the_store_holds_is_told_as_it_stands() -> None:
 
 def test_what_does_not_hold_is_told_by_its_check() -> None:
     """With the number of alarms, and worker processes that do not answer."""
-    text = Metrics().text(Standing(alarms=4), 1, {"fired": 2, "wakes": 0}, ["r1", "r1"]).decode()
+    text = Metrics().text(StoreFigures(alarms=4), 1, {"fired": 2, "wakes": 0}, ["r1", "r1"]).decode()
     told = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -112,4 +112,4 @@ def test_labels_are_bounded() -> None:
 def test_a_queue_can_not_break_the_text() -> None:
     """Its name is a label like any other."""
     name = 'a"b\\c\nd'
-    assert _told(Metrics(), Standing(ready={name: 1}))["tokimori_ready_runs", name] == 1
+    assert _told(Metrics(), StoreFigures(ready={name: 1}))["tokimori_ready_runs", name] == 1

@@ -8,8 +8,8 @@ from tests.unit.examples import seconds
 from tokimori.errors import InvalidInput
 from tokimori.model.secret import (
     LARGEST,
-    Content,
     Secret,
+    SecretContent,
     check_secret_name,
     check_value,
     decode_secret,
@@ -50,7 +50,7 @@ def test_what_is_encrypted_belongs_to_its_name_and_jobs() -> None:
     """Who moves it to another name, or gives it other jobs, has nothing."""
     secret = Secret(name="a", sealed="s", jobs=("web-",), at=seconds(1), by="ada")
     assert decode_secret(encode_secret(secret)) == secret
-    content = encode_content(Content("a", ("web-",), "the value"))
+    content = encode_content(SecretContent("a", ("web-",), "the value"))
     assert value_in(secret, content) == "the value"
     for name, jobs in (("b", ("web-",)), ("a", ()), ("a", ("web-", "x"))):
         assert value_in(Secret(name=name, sealed="s", jobs=jobs, at=seconds(1)), content) is None

@@ -12,7 +12,7 @@ from tokimori.model.task import (
     MOST_DEPENDENCIES,
     MOST_EVENTS,
     BuildRecord,
-    Event,
+    TaskEvent,
     TaskRecord,
     What,
     check_build,
@@ -73,7 +73,7 @@ def test_of_what_happened_the_last_is_kept() -> None:
     """A task that is disabled and enabled again and again does not grow without end."""
     record = EMPTY
     for number in range(MOST_EVENTS + 5):
-        record = with_event(record, Event(at=Moment(number), what=What.DISABLED))
+        record = with_event(record, TaskEvent(at=Moment(number), what=What.DISABLED))
     assert len(record.events) == MOST_EVENTS
     assert record.events[-1].at == MOST_EVENTS + 4
 
@@ -111,7 +111,7 @@ def test_an_earlier_build_that_is_not_there_is_not_found(wanted: str | None) -> 
 
 def test_a_record_is_read_as_it_was_written() -> None:
     """With all its builds and all that happened."""
-    record = with_event(built(1, 2), Event(at=Moment(5), what=What.BUILT, by="ada", detail="task t interval: 10"))
+    record = with_event(built(1, 2), TaskEvent(at=Moment(5), what=What.BUILT, by="ada", detail="task t interval: 10"))
     assert decode_task(encode_task(record)) == record
 
 

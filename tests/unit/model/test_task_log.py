@@ -4,7 +4,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.clock import SECOND, Moment
 from tokimori.model.job import JobState
 from tokimori.model.run import Run
-from tokimori.model.task import Event, TaskRecord, What
+from tokimori.model.task import TaskEvent, TaskRecord, What
 from tokimori.model.task_log import log_lines, picked_up, run_lines
 from tokimori.model.transitions import RunState
 
@@ -15,7 +15,7 @@ def at(seconds: float) -> Moment:
 
 def told(*events: tuple[float, What, str | None]) -> TaskRecord:
     """A task to which this has happened."""
-    happened = tuple(Event(at=at(seconds), what=what, detail=detail) for seconds, what, detail in events)
+    happened = tuple(TaskEvent(at=at(seconds), what=what, detail=detail) for seconds, what, detail in events)
     return TaskRecord(name="t", id="i", events=happened)
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tokimori.errors import Bug
-from tokimori.model.transitions import ACTIVE, ENDS, TRANSITIONS, Event, RunState, move, sources
+from tokimori.model.transitions import ACTIVE, ENDS, TRANSITIONS, RunMove, RunState, move, sources
 
-S, E = RunState, Event
+S, E = RunState, RunMove
 
 ALLOWED = {
     S.WAITING: {
@@ -44,8 +44,8 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("state", RunState)
-@pytest.mark.parametrize("event", Event)
-def test_every_state_and_event(state: RunState, event: Event) -> None:
+@pytest.mark.parametrize("event", RunMove)
+def test_every_state_and_event(state: RunState, event: RunMove) -> None:
     """Each event leads from each state exactly where the table says, or is a bug."""
     expected = ALLOWED.get(state, {}).get(event)
     if expected is None:
@@ -67,11 +67,11 @@ def test_every_state_is_reached() -> None:
 
 def test_skipped_is_for_runs_that_did_not_start() -> None:
     """A run that runs or is held can't be dropped: it did start."""
-    assert sources(Event.DROP) == {S.WAITING, S.READY, S.BLOCKED}
+    assert sources(RunMove.DROP) == {S.WAITING, S.READY, S.BLOCKED}
 
 
-@pytest.mark.parametrize("event", Event)
-def test_sources_are_the_table_read_backwards(event: Event) -> None:
+@pytest.mark.parametrize("event", RunMove)
+def test_sources_are_the_table_read_backwards(event: RunMove) -> None:
     """`sources` names exactly the states from which the event can happen."""
     assert sources(event) == {state for state, events in ALLOWED.items() if event in events}
 

@@ -30,8 +30,8 @@ from tokimori.node.identity import Identity
 from tokimori.node.node import Node
 from tokimori.node.stopping import Stopping
 from tokimori.node.units import Stock
-from tokimori.ports.executor import Ended, Executor, Report, Started, StopReason, Task
-from tokimori.ports.semaphores import Wish
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, Started, StopReason
+from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
 from tokimori.service.schema import StoreOnDemand
@@ -50,7 +50,7 @@ class Napping:
         self._world = world
         self._clock = clock
         self._report: Callable[[Report], None] = print
-        self.running: dict[tuple[RunId, Token], Task] = {}
+        self.running: dict[tuple[RunId, Token], AttemptTask] = {}
         self.stops: list[tuple[RunId, StopReason, float]] = []
         self.renewed: list[float] = []
         self.dead = False
@@ -59,7 +59,7 @@ class Napping:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         loop = asyncio.get_running_loop()
         for task in tasks:
@@ -138,7 +138,7 @@ class Member:
         await self.node.start()
         self._running = asyncio.get_running_loop().create_task(self.node.run())
 
-    async def claim(self, world: "World") -> list[Task]:
+    async def claim(self, world: "World") -> list[AttemptTask]:
         """Without the node's loop: claim what there is, as tasks."""
         lanes = (await self.source.survey(world.clock.now())).lanes
         claim = Claim(id=ClaimId(os.urandom(16).hex()), node=self.node.id, lanes=lanes, limit=8)
@@ -206,13 +206,13 @@ class World:
         await session.acquire(Wanted(name=name), "ada")
         return session
 
-    def began(self, task: Task) -> None:
+    def began(self, task: AttemptTask) -> None:
         """An attempt holds what its job says."""
         self.order.append(task.run_id)
         self.held.update(dict(self._weights[task.job_id]))
         self.most |= self.held
 
-    def ended(self, task: Task) -> None:
+    def ended(self, task: AttemptTask) -> None:
         """And now it does not any more."""
         self.held.subtract(dict(self._weights[task.job_id]))
 
@@ -665,9 +665,9 @@ async def test_a_place_in_line_counts_from_the_same_moment_in_every_line(world: 
     await world.add("both", "a", "b")
     first, second = await world.hold("a"), await world.hold("b")
     member = await world.stand_by()
-    acquire, wishes = member.semaphores.acquire, list[Wish]()
+    acquire, wishes = member.semaphores.acquire, list[UnitWish]()
 
-    async def noted(wish: Wish, now: Moment) -> object:
+    async def noted(wish: UnitWish, now: Moment) -> object:
         wishes.append(wish)
         return await acquire(wish, now)
 

@@ -15,7 +15,7 @@ from tokimori.errors import InvalidConfig, InvalidInput, StoreUnavailable
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
-from tokimori.node.functions import Changes, Functions, environ_of
+from tokimori.node.functions import CodeChanges, Functions, environ_of
 from tokimori.testing.clock import VirtualClock
 
 
@@ -103,7 +103,7 @@ def test_what_new_code_declares_is_put_in_the_store(caplog: pytest.LogCaptureFix
             raise InvalidInput("schedule: never", field="schedule")
 
     async def scenario() -> None:
-        changes = Changes()
+        changes = CodeChanges()
         changes.hear(an_app("a"))  # before the node is there
         async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
             assert taken == ["a"]
@@ -131,7 +131,7 @@ def test_handlers_do_not_wait_for_jobs() -> None:
             raise StoreUnavailable("away")
 
     async def scenario() -> None:
-        changes = Changes()
+        changes = CodeChanges()
         async with changes.followed(lambda app: taken.append(app.handlers[0]), declare):
             changes.hear(an_app("a"))
             await let_pass(5)

@@ -9,7 +9,7 @@ from tests.unit.node.world import World
 from tokimori.clock import SECOND, Moment
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import Retry
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.ports.meter import outcome_of
 from tokimori.ports.working import Change, Claimed, Verdict
 
@@ -28,7 +28,7 @@ class Recording:
         """See `Meter`."""
         self.claims.append([each.run.id for each in runs])
 
-    def started(self, tasks: Sequence[Task], now: Moment) -> None:
+    def started(self, tasks: Sequence[AttemptTask], now: Moment) -> None:
         """See `Meter`."""
         self.lateness += [(now - task.due) / SECOND for task in tasks]
 

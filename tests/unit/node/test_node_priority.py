@@ -4,7 +4,7 @@ from tests.unit.examples import a_definition
 from tokimori.clock import MINUTE
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.service.definitions import fields_of
 from tokimori.testing.manual import ManualNode
 
@@ -15,7 +15,7 @@ BOUND = 200 * MINUTE
 async def test_the_least_urgent_run_starts_within_the_bound() -> None:
     """Runs of priority 100, a minute each, come every minute for ever, and some always wait: −100 has its turn."""
 
-    def work(_task: Task) -> Outcome:
+    def work(_task: AttemptTask) -> Outcome:
         node.clock.advance(60)
         return Succeeded(0)
 

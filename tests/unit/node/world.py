@@ -17,7 +17,7 @@ from tokimori.model.transitions import RunState
 from tokimori.node.identity import Identity
 from tokimori.node.load_cap import load_average
 from tokimori.node.node import Node
-from tokimori.ports.executor import Ended, Grew, Report, Started, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
@@ -40,7 +40,7 @@ class ScriptedExecutor:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._report: Callable[[Report], None] = print
-        self.tasks: list[Task] = []
+        self.tasks: list[AttemptTask] = []
         self.stops: list[Stop] = []
         self.renewed: list[float] = []
 
@@ -48,7 +48,7 @@ class ScriptedExecutor:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         for task in tasks:
             self.tasks.append(task)
@@ -91,7 +91,7 @@ class ScriptedExecutor:
             for task in [task for task in self.tasks if (task.run_id, task.token) == (stop.run_id, stop.token)]:
                 self._end(task, outcome)
 
-    def _end(self, task: Task, outcome: Outcome) -> None:
+    def _end(self, task: AttemptTask, outcome: Outcome) -> None:
         self.tasks.remove(task)
         now = self._clock.now()
         self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=now, started=now, pid=42))

@@ -13,7 +13,7 @@ from tokimori.errors import Refused
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
 from tokimori.service.access import Access
@@ -132,7 +132,7 @@ async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world
         await world.trigger(job_id)
     asked: list[str] = []
 
-    async def sees(run: Run | Ended) -> bool:
+    async def sees(run: Run | EndedRun) -> bool:
         asked.append(run.job_id)
         return run.job_id != "c"
 

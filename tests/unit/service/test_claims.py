@@ -24,8 +24,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access, owner
-from tokimori.service.claim_place import MOST_WAITING
-from tokimori.service.claim_place import Place as ClaimPlace
+from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.jobs import schedule_for
 from tokimori.service.permitted import permitted_claims

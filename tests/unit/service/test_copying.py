@@ -7,7 +7,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.run import Skip, SkipReason
 from tokimori.ports.copying import Arrival, DeletedSkip, JobSkip, PrunedCount
-from tokimori.service.copying import Row, Tally
+from tokimori.service.copying import CopyTally, Row
 
 moments = st.integers(0, 2**52).map(Moment)
 skips = st.builds(Skip, first=moments, last=moments, count=st.integers(1, 9), reason=st.sampled_from(SkipReason))
@@ -29,7 +29,7 @@ rows: st.SearchStrategy[list[Row]] = st.lists(
 
 def tally_of(*pages: list[Row]) -> tuple[int, str]:
     """How many rows, and their digest."""
-    tally = Tally()
+    tally = CopyTally()
     for page in pages:
         tally.add(page)
     return tally.rows, tally.digest

@@ -17,7 +17,7 @@ from tokimori.engine.rewind import rewind
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId, RunId, uuid7
 from tokimori.model.job import Job
-from tokimori.model.ledger import Fate, Line
+from tokimori.model.ledger import Fate, LedgerLine
 from tokimori.model.outcome import Succeeded
 from tokimori.model.policies import AnchoredOn, Misfire
 from tokimori.model.run import Run, Skip, SkipReason
@@ -97,7 +97,7 @@ async def test_pages_follow_one_another(world: World) -> None:
     await world.add(every_minute(), "job")
     await _minutes(world, 5)
     whole = (await world.service.ledger("job")).lines
-    found: tuple[Line, ...] = ()
+    found: tuple[LedgerLine, ...] = ()
     page = await world.service.ledger("job", limit=2)
     while page.next is not None:
         found += page.lines

@@ -14,7 +14,7 @@ from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.outcome import Succeeded
-from tokimori.ports.semaphores import Wish
+from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
 from tokimori.service.access import Access
 from tokimori.service.access_rules import RULES
@@ -268,7 +268,7 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
     for job_id in ("mail-in", "other"):
         await two.update(job_id, {"semaphores": ["s"], "max_running": 0})
     await two.add({"noop": True, "queue": "web", "semaphores": ["s"]}, "mail-out")
-    await two.store.acquire(Wish(id=PermitId("p"), node=NodeId(NODE), semaphore="s", rank=NEW_YEAR), NEW_YEAR)
+    await two.store.acquire(UnitWish(id=PermitId("p"), node=NodeId(NODE), semaphore="s", rank=NEW_YEAR), NEW_YEAR)
     waiting = await two.trigger("mail-out")
     assert len(await two.begin(3)) == 2
     for scope in (MAIL, WEB):

@@ -21,11 +21,11 @@ from tokimori.model.job import JobState
 from tokimori.model.lanes import DRAINING_LABEL, HANDLERS_LABEL, ONLY_LABEL, SHORT_LABEL, SILENT_LABEL, UNABLE_LABEL
 from tokimori.model.outcome import Failed, Hold, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.ports.semaphores import Wish
+from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.working import Claimed
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.service import Service
-from tokimori.service.why.reading import Reading
+from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.reasons import Cause, Reason, told
 from tokimori.service.why.run import NAMED, why_run
 from tokimori.stores.redis.address import address_of
@@ -258,7 +258,7 @@ async def test_units_of_a_semaphore(world: World) -> None:
     """Runs of other jobs and programs that hold them are named, and the limit that would let it in."""
     await world.register()
     await world.service.semaphores.set("db", 2)
-    await world.store.acquire(Wish(id=PermitId("p"), node=NodeId(NODE), semaphore="db", rank=NEW_YEAR), NEW_YEAR)
+    await world.store.acquire(UnitWish(id=PermitId("p"), node=NodeId(NODE), semaphore="db", rank=NEW_YEAR), NEW_YEAR)
     await world.add({"noop": True, "semaphores": ["db"]}, "other")
     holder = await world.trigger("other")
     await world.begin(1)
@@ -322,7 +322,7 @@ async def test_units_in_another_store(world: World) -> None:
     assert (lacks.cause, "knows the store of its semaphores" in lacks.text) == (Cause.NO_SUCH_NODE, True)
     await world.register("node", {"tokimori:semaphores": "yes"})
     await elsewhere.register("session")
-    wish = Wish(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
+    wish = UnitWish(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
     await elsewhere.store.acquire(wish, NEW_YEAR)
     (reason,) = (await service.why_run(run.id)).reasons
     assert "units of the semaphore db in another store (1 of 1 are held), held by pid 1 on h" in told(reason)
@@ -462,7 +462,7 @@ def test_a_run_of_a_deleted_job() -> None:
     run, job = a_run(state=RunState.READY), a_job(ON_DEMAND)
     gone = replace(job, incarnation=a_run().incarnation, state=JobState.DELETED)
     for found in (None, gone, replace(job, incarnation=Incarnation(run.incarnation + 1))):
-        (reason,) = why_run(Reading(now=NEW_YEAR, job=found, run=run), run).reasons
+        (reason,) = why_run(WhyReading(now=NEW_YEAR, job=found, run=run), run).reasons
         assert (reason.cause, reason.mend) == (Cause.DELETED, f"`tokimori run cancel {run.id}` does it now")
 
 
@@ -530,7 +530,7 @@ async def test_a_run_whose_process_is_drained(world: World) -> None:
     nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
     job = await world.service.get("j")
     for pid, found in ((42, f"draining for run stuck, until {until}: "), (7, None)):
-        reading = Reading(now=NEW_YEAR, job=job, run=now, nodes=nodes)
+        reading = WhyReading(now=NEW_YEAR, job=job, run=now, nodes=nodes)
         reasons = {each.cause: each for each in why_run(reading, replace(now, pid=pid)).reasons}
         assert (Cause.DRAINING in reasons) is (found is not None)
         assert found is None or reasons[Cause.DRAINING].text.startswith(found)
@@ -552,7 +552,7 @@ async def test_a_run_whose_process_does_not_answer(world: World, who: str, text:
     labels = {SILENT_LABEL: f"41 other 2030-01-01T00:00:00Z; 42 {who} 2030-01-01T00:00:30Z"}
     now = await world.store.get_run(RunId(run))
     nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
-    reading = Reading(now=NEW_YEAR, job=await world.service.get("j"), run=now, nodes=nodes)
+    reading = WhyReading(now=NEW_YEAR, job=await world.service.get("j"), run=now, nodes=nodes)
     (reason,) = [each for each in why_run(reading, replace(now, pid=42)).reasons if each.cause is Cause.SILENT]
     assert reason.text == f"its worker process (pid 42) has not answered since 2030-01-01T00:00:30Z: {text}"
     assert (reason.mend or "").startswith(mend)

@@ -7,7 +7,7 @@ import pytest
 
 from tokimori.errors import StoreError
 from tokimori.stores import notices
-from tokimori.stores.notices import Listener, Notices, Sender
+from tokimori.stores.notices import NoticeListener, Notices, Sender
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ async def test_a_listener_tries_again() -> None:
             heard.set()
             await asyncio.Event().wait()
 
-    listener = Listener(hear)
+    listener = NoticeListener(hear)
     await heard.wait()
     await listener.close()
     assert tries == ["unreachable", "unreachable", "lost", "unreachable", "heard"]
@@ -72,7 +72,7 @@ async def test_pauses_grow_until_something_is_heard(monkeypatch: pytest.MonkeyPa
             raise StoreError("nobody is there")
 
     monkeypatch.setattr(asyncio, "sleep", pause)
-    listener = Listener(hear)
+    listener = NoticeListener(hear)
     await done.wait()
     await listener.close()
     assert pauses == [1, 2, 4, 4, 1, 2]

@@ -10,7 +10,7 @@ from tests.unit.examples import a_run, seconds
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.run import Attempt, Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
-from tokimori.testing.checker import FaultKind, History, Ledger, Line, check, take_overs
+from tokimori.testing.checker import FaultKind, History, Ledger, WrittenLine, check, take_overs
 
 NODE = NodeId("node")
 FIRST, SECOND_RUN = RunId("first"), RunId("second")
@@ -22,10 +22,10 @@ def ended(run_id: RunId, at: float, **changes: object) -> Run:
     return a_run(**{"id": run_id, "nominal": seconds(at), **terms, **changes})
 
 
-def line(run_id: RunId, nominal: float, **changes: object) -> Line:
+def line(run_id: RunId, nominal: float, **changes: object) -> WrittenLine:
     """What its first attempt wrote."""
     terms = {"attempt": 1, "began": seconds(nominal), "ended": seconds(nominal + 1)}
-    return Line(**{"run_id": run_id, "nominal": seconds(nominal), **terms, **changes})  # type: ignore[arg-type]
+    return WrittenLine(**{"run_id": run_id, "nominal": seconds(nominal), **terms, **changes})  # type: ignore[arg-type]
 
 
 def attempt(number: int, outcome: str, at: float) -> Attempt:
@@ -67,7 +67,7 @@ def first(**changes: object) -> History:
     return ledger(runs=[msgspec.structs.replace(LEDGER.runs[0], **changes), LEDGER.runs[1]])
 
 
-def lines(*more: Line, without: Sequence[Line] = ()) -> History:
+def lines(*more: WrittenLine, without: Sequence[WrittenLine] = ()) -> History:
     """The good history with other lines."""
     return replace(GOOD, lines=[each for each in LINES if each not in without] + list(more))
 

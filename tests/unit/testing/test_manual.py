@@ -7,7 +7,7 @@ from tokimori.clock import DAY, SECOND, parse_moment
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 from tokimori.service.definitions import fields_of
 from tokimori.testing.clock import NEW_YEAR
 from tokimori.testing.manual import ManualNode
@@ -30,7 +30,7 @@ async def test_a_test_says_how_attempts_end() -> None:
     """What fails is retried when its policy says so."""
     tried = []
 
-    def second_time_lucky(task: Task) -> Outcome:
+    def second_time_lucky(task: AttemptTask) -> Outcome:
         tried.append(task.attempt)
         return Succeeded(0) if task.attempt == 2 else Failed("exit code 1", 1)
 

@@ -15,7 +15,7 @@ from tests.unit.examples import NEW_YEAR
 from tests.unit.executors.test_executors import Recorder, task
 from tokimori.model.outcome import Cancelled, Failed, Lost, Outcome, Succeeded, TimedOut
 from tokimori.model.target import Noop
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.traces.spans import TracedExecutor, traced, tracer_here
 
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
@@ -45,24 +45,24 @@ class Keeping(Recorder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tasks: list[Task] = []
+        self.tasks: list[AttemptTask] = []
         self.report: Callable[[Report], None] = lambda _: None
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor`."""
         self.report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor`."""
         self.tasks += tasks
 
 
-def ended(of: Task, outcome: Outcome) -> Ended:
+def ended(of: AttemptTask, outcome: Outcome) -> Ended:
     """The report of its end."""
     return Ended(run_id=of.run_id, token=of.token, outcome=outcome, at=NEW_YEAR)
 
 
-def a_task(traceparent: str | None, run: str = "r") -> Task:
+def a_task(traceparent: str | None, run: str = "r") -> AttemptTask:
     """A task that goes on there."""
     return replace(task(run, Noop()), traceparent=traceparent)
 

@@ -15,13 +15,13 @@ from tokimori.model.job import Definition, schedule_of
 from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments
-from tokimori.translators.crontab import Crontab, Dialect, program_of, read_crontab
+from tokimori.translators.crontab import Crontab, CrontabDialect, program_of, read_crontab
 from tokimori.translators.moving import Moved, Refused
 
-OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice", dialect=Dialect.DEBIAN)
-OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob", dialect=Dialect.DEBIAN)
+OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice", dialect=CrontabDialect.DEBIAN)
+OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob", dialect=CrontabDialect.DEBIAN)
 OF_THE_SYSTEM = Crontab(
-    file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1", dialect=Dialect.DEBIAN
+    file="/etc/cron.d/backup", zone="UTC", owner="root", system=True, host="db1", dialect=CrontabDialect.DEBIAN
 )
 ENV = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin", "LOGNAME": "alice"}
 
@@ -159,7 +159,7 @@ def test_a_day_field_that_begins_with_a_star_is_no_alternative() -> None:
 @pytest.mark.parametrize("when", ["0 0 L * *", "0 0 ? * 5L", "0 0 15W * ?", "0 0 ? * FRI#2", "0 0 * * 5#3"])
 def test_days_of_supercronics_library_are_taken_of_it_alone(when: str) -> None:
     """Its cronexpr knows `?`, L, W and #; no other cron does."""
-    assert only(f"{when} run", replace(OF_ALICE, dialect=Dialect.SUPERCRONIC))[0].schedule == when
+    assert only(f"{when} run", replace(OF_ALICE, dialect=CrontabDialect.SUPERCRONIC))[0].schedule == when
     assert "is not allowed in cron" in faults(f"{when} run")[0]
 
 
@@ -304,16 +304,16 @@ def test_percent_signs_mean_what_cron_makes_of_them(typed: str, shell: str, stdi
 
 
 DIALECTS = {
-    (Dialect.DEBIAN, r"a \\\\ \\x \%"): (r"a \\ \x %", None),
-    (Dialect.CRONIE, r"a \\\\ \\x \%"): (r"a \\\\ \\x %", None),
-    (Dialect.BUSYBOX, r"a \\ \% %x"): (r"a \\ \% %x", None),
-    (Dialect.SUPERCRONIC, r"a \\ \% %x"): (r"a \\ \% %x", None),
-    (Dialect.CRONIE, r"a \\%x"): (r"a \\", "x\n"),
+    (CrontabDialect.DEBIAN, r"a \\\\ \\x \%"): (r"a \\ \x %", None),
+    (CrontabDialect.CRONIE, r"a \\\\ \\x \%"): (r"a \\\\ \\x %", None),
+    (CrontabDialect.BUSYBOX, r"a \\ \% %x"): (r"a \\ \% %x", None),
+    (CrontabDialect.SUPERCRONIC, r"a \\ \% %x"): (r"a \\ \% %x", None),
+    (CrontabDialect.CRONIE, r"a \\%x"): (r"a \\", "x\n"),
 }
 
 
 @pytest.mark.parametrize(("dialect", "typed"), DIALECTS)
-def test_backslashes_and_percent_signs_are_those_of_the_program(dialect: Dialect, typed: str) -> None:
+def test_backslashes_and_percent_signs_are_those_of_the_program(dialect: CrontabDialect, typed: str) -> None:
     """Debian's cron makes one of two backslashes, cronie keeps them, and others know no percent sign."""
     _, command = only(f"* * * * * {typed}", replace(OF_ALICE, dialect=dialect))
     assert (command.shell, command.stdin) == DIALECTS[dialect, typed]
@@ -322,7 +322,7 @@ def test_backslashes_and_percent_signs_are_those_of_the_program(dialect: Dialect
 def test_a_percent_sign_that_cuts_a_command_is_noted() -> None:
     """So are backslashes that another cron reads otherwise; a line without either has no note."""
     cut, doubled, plain = jobs(
-        "@daily x-$(date +%F)\n@daily a \\\\\n@daily y \\%", replace(OF_ALICE, dialect=Dialect.CRONIE)
+        "@daily x-$(date +%F)\n@daily a \\\\\n@daily y \\%", replace(OF_ALICE, dialect=CrontabDialect.CRONIE)
     )
     assert cut.warnings == (
         "command: 'x-$(date +': a bare % ends it, the rest is its input: 'F)\\n'; \\% is a percent sign",
@@ -334,7 +334,7 @@ def test_a_percent_sign_that_cuts_a_command_is_noted() -> None:
 
 def test_what_cronie_alone_has() -> None:
     """A random value is one that depends on the id, and RANDOM_DELAY is a jitter in minutes."""
-    cronie = replace(OF_ALICE, dialect=Dialect.CRONIE)
+    cronie = replace(OF_ALICE, dialect=CrontabDialect.CRONIE)
     (job,) = jobs("RANDOM_DELAY=5\n0~30 ~ * * * x", cronie)
     assert (job.definition.schedule, job.definition.jitter) == ("H(0-30) H(0-23) * * *", 300)
     assert "by chance" in job.warnings[0]
@@ -344,7 +344,7 @@ def test_what_cronie_alone_has() -> None:
 
 def test_what_supercronic_alone_has() -> None:
     """Seconds and years stand before the command, and a job never runs beside itself."""
-    supercronic = replace(OF_ALICE, dialect=Dialect.SUPERCRONIC)
+    supercronic = replace(OF_ALICE, dialect=CrontabDialect.SUPERCRONIC)
     lines = "*/5 * * * * * * x y\n0 9 * * 1 2031 x  y\n0 9 * * 1 x y\n@hourly x"
     found = definitions(lines, supercronic)
     schedules = [each.schedule for each in found]
@@ -394,9 +394,9 @@ def test_what_is_printed_is_read(when: tuple[str, ...], blanks: list[str], shell
 @given(
     st.text(st.sampled_from("*0159,-/@# \t%\\=\"'abmon\r\n\0\udcff"), max_size=40),
     st.booleans(),
-    st.sampled_from(Dialect),
+    st.sampled_from(CrontabDialect),
 )
-def test_any_text_is_read_or_refused(text: str, system: bool, dialect: Dialect) -> None:
+def test_any_text_is_read_or_refused(text: str, system: bool, dialect: CrontabDialect) -> None:
     """Whatever a file holds, it becomes definitions that can be kept or one error."""
     crontab = Crontab(file="x", zone="UTC", owner="alice", system=system, dialect=dialect)
     for entry in read_crontab(text, crontab):

@@ -16,7 +16,7 @@ from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.policies import Misfire, Retry
 from tokimori.model.target import Command, Noop
 from tokimori.schedules.schedule import Gap, next_moments
-from tokimori.translators.crontab import Crontab, Dialect, read_crontab
+from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
 from tokimori.translators.crontab_export import write_crontab
 from tokimori.translators.moving import Entry, Moved
 
@@ -40,7 +40,7 @@ def lines(*jobs: Job, system: bool = False) -> list[str]:
 
 
 def read_back(text: str, *, system: bool = False) -> list[tuple[Definition, Command]]:
-    crontab = Crontab(file="export", zone=ZONE, owner="ada", system=system, dialect=Dialect.DEBIAN)
+    crontab = Crontab(file="export", zone=ZONE, owner="ada", system=system, dialect=CrontabDialect.DEBIAN)
     found = []
     for each in read_crontab(text, crontab):
         assert isinstance(each, Moved)
@@ -201,7 +201,7 @@ CRON_TZ=Asia/Tokyo
 
 def test_a_crontab_comes_back_as_it_was() -> None:
     """Imported, exported and imported again: the same schedules, zones, commands, input and environment."""
-    crontab = Crontab(file="export", zone=ZONE, owner="ada", dialect=Dialect.DEBIAN)
+    crontab = Crontab(file="export", zone=ZONE, owner="ada", dialect=CrontabDialect.DEBIAN)
     before = [each for each in read_crontab(CRONTAB, crontab) if isinstance(each, Moved)]
     exported = write_crontab([a_job(each.definition, id=JobId(each.job_id)) for each in before], zone=ZONE)
     assert exported.left_out == {}

@@ -22,7 +22,7 @@ from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.target import Build, Command
 from tokimori.ownership import others_reach
 from tokimori.ports.builds import Builds
-from tokimori.ports.executor import Ended, Executor, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
 
 PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
@@ -50,7 +50,7 @@ class BuildExecutor:
         self._tasks_dir = tasks_dir
         self._report: Callable[[Report], None] = _nobody
         self._lacking: dict[str, tuple[str, ...]] = {}
-        self._waiting: dict[_Key, Task] = {}
+        self._waiting: dict[_Key, AttemptTask] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._makers = ThreadPoolExecutor(MOST_AT_ONCE, "tokimori-builds")  # an environment takes minutes of a thread
@@ -59,13 +59,13 @@ class BuildExecutor:
         """See `Executor.open`."""
         self._report = report
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor.start`."""
         for task in tasks:
             self._waiting[_key_of(task)] = task
             self._see_to(self._start(task))
 
-    async def _start(self, task: Task) -> None:
+    async def _start(self, task: AttemptTask) -> None:
         try:
             async with self._room:
                 command = await self._command(task)
@@ -90,7 +90,7 @@ class BuildExecutor:
             if self._waiting.pop(_key_of(task), None) is not None:
                 self._commands.start([replace(task, target=command)])
 
-    async def _command(self, task: Task) -> Command:
+    async def _command(self, task: AttemptTask) -> Command:
         """Return the command that runs the build. Raises `TokimoriError`, and `OSError` if this machine can't keep it
         now.
         """
@@ -123,7 +123,7 @@ class BuildExecutor:
         if waiting is not None:
             self._end(waiting, stopped(reason))
 
-    def _end(self, task: Task, outcome: Outcome) -> None:
+    def _end(self, task: AttemptTask, outcome: Outcome) -> None:
         if self._waiting.pop(_key_of(task), None) is not None:
             self._report(Ended(run_id=task.run_id, token=task.token, outcome=outcome, at=self._clock.now()))
 
@@ -178,7 +178,7 @@ def _without_waiting(file: str, flags: int) -> int:
     return os.open(file, flags | os.O_NONBLOCK)
 
 
-def _key_of(task: Task) -> _Key:
+def _key_of(task: AttemptTask) -> _Key:
     return task.run_id, task.token
 
 

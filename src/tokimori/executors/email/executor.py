@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput
 from tokimori.executors.http.addresses import Network
-from tokimori.executors.on_loop import Attempt, LoopExecutor
+from tokimori.executors.on_loop import LoopAttempt, LoopExecutor
 from tokimori.model.email import Email
 from tokimori.model.outcome import Failed, Outcome, TimedOut
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 if TYPE_CHECKING:
     from tokimori.executors.email.sending import Delivery
@@ -26,10 +26,10 @@ _TO_ONE = 8
 """So many of them to one server: where it does not answer it holds up its own."""
 
 
-class EmailAttempt(Attempt):
+class EmailAttempt(LoopAttempt):
     """An attempt in hand, and its e-mail on the way."""
 
-    def __init__(self, task: Task, target: Email) -> None:
+    def __init__(self, task: AttemptTask, target: Email) -> None:
         super().__init__(task)
         self.target = target
         self.delivery: Delivery | None = None
@@ -47,7 +47,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """Of each server that an attempt asks."""
 
-    def _made(self, task: Task) -> EmailAttempt:
+    def _made(self, task: AttemptTask) -> EmailAttempt:
         if not isinstance(task.target, Email):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of e-mails")
         return EmailAttempt(task, task.target)

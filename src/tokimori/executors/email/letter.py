@@ -10,7 +10,7 @@ from tokimori.clock import Moment, to_datetime
 from tokimori.executors.facts import facts_of
 from tokimori.model.email import Email, Tls, server_of
 from tokimori.model.templates import SECRETS, rendered
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 _LONGEST_SUBJECT = 300
 """Characters."""
@@ -34,7 +34,7 @@ class Letter:
     content: bytes
 
 
-def letter_of(task: Task, target: Email, now: Moment) -> Letter:
+def letter_of(task: AttemptTask, target: Email, now: Moment) -> Letter:
     """Return the e-mail of this attempt. Its `Message-ID` is the same at each attempt: one e-mail that comes twice is
     told.
     """
@@ -47,7 +47,7 @@ def letter_of(task: Task, target: Email, now: Moment) -> Letter:
     return Letter(host, port, target.tls, login, target.sender, target.to, content)
 
 
-def _message(task: Task, target: Email, facts: Mapping[str, str], now: Moment) -> EmailMessage:
+def _message(task: AttemptTask, target: Email, facts: Mapping[str, str], now: Moment) -> EmailMessage:
     message = EmailMessage(policy=SMTP)
     message["From"] = target.sender
     message["To"] = ", ".join(target.to)

@@ -20,7 +20,7 @@ _MOST_SAID = 128 * 1024
 """Bytes that a server says: 50 recipients have an answer each."""
 
 
-class _Refused(Exception):
+class _RefusedLetter(Exception):
     """The server's address is none that may be asked."""
 
 
@@ -41,7 +41,7 @@ class Delivery:
         where = f"{letter.host}:{letter.port}"
         try:
             return self._deliver()
-        except _Refused as fault:
+        except _RefusedLetter as fault:
             return Failed(
                 f"the e-mail was not sent to {fault}, which is not public: the setting targets.private_addresses "
                 "says to which such addresses this node's requests may go",
@@ -143,7 +143,7 @@ class _Connection(smtplib.SMTP):
             except OSError as failed:
                 fault = failed
         if refused and len(refused) == len(found):
-            raise _Refused(", ".join(dict.fromkeys(refused)))
+            raise _RefusedLetter(", ".join(dict.fromkeys(refused)))
         raise fault
 
     def _opened(self, sock: socket.socket, place: tuple[object, ...], timeout: float) -> socket.socket:

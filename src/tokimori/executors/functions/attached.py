@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from tokimori.errors import Refused
 from tokimori.executors.functions.drains import Drains
-from tokimori.executors.functions.listener import Connection, Listener
-from tokimori.executors.functions.process import AppSettings, Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.listener import WorkerConnection, WorkerListener
+from tokimori.executors.functions.process import AppSettings, Assignment, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.model.suspicion import COMMON
@@ -32,10 +32,10 @@ class Attached:
         self._heard = heard
         self._ready = ready
         self._died = died
-        self._listener = Listener(
+        self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
-            lambda reading: Connection(reading, self._greet, self._hear, self._lost),
+            lambda reading: WorkerConnection(reading, self._greet, self._hear, self._lost),
         )
         self._process = WorkerProcess(1, COMMON, 1, app.concurrency)
         self._hello: asyncio.Future[Hello] | None = None
@@ -91,14 +91,14 @@ class Attached:
     def bind(self, process: WorkerProcess) -> None:
         """Nobody ends it with the lease: what is lost then is told so."""
 
-    def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
+    def drain(self, process: WorkerProcess, attempt: Assignment) -> bool:
         """Return True: the process is not ours to end."""
         return False
 
     def renew(self, sent: float) -> None:
         """Do nothing: nothing of ours outlives a lease."""
 
-    def _greet(self, connection: Connection, hello: Hello) -> bool:
+    def _greet(self, connection: WorkerConnection, hello: Hello) -> bool:
         if self._process.phase is not Phase.STARTING or connection.transport is None or self._hello is None:
             return False
         connection.room = self._process.room

@@ -11,13 +11,13 @@ from tokimori.model.handlers import Handler
 from tokimori.model.notes import Notes
 from tokimori.model.run import Output
 from tokimori.model.target import Function
-from tokimori.ports.executor import Grew, Noted, Report, Task
+from tokimori.ports.executor import AttemptTask, Grew, Noted, Report
 
 
-def told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
+def told_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted) -> Report:
     """Return the report of an attempt that goes on."""
     match said:
-        case wire.Grew(size=size, tail=tail):
+        case wire.FunctionGrew(size=size, tail=tail):
             output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
             return Grew(run_id=task.run_id, token=task.token, output=output)
         case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
@@ -27,7 +27,7 @@ def told_of(task: Task, said: wire.Grew | wire.Noted) -> Report:
             assert_never(said)
 
 
-def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
+def begin_of(task: AttemptTask, number: int, clock: Clock) -> wire.Begin:
     """Return the message by which an attempt begins in a worker process. Raises `Bug`."""
     return wire.Begin(
         number=number,
@@ -47,7 +47,7 @@ def begin_of(task: Task, number: int, clock: Clock) -> wire.Begin:
     )
 
 
-def handler_in(task: Task) -> str:
+def handler_in(task: AttemptTask) -> str:
     """Return the handler that a task names. Raises `Bug`."""
     if not isinstance(task.target, Function):
         raise Bug(f"a {type(task.target).__name__} was given to the executor of functions")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from tokimori.executors.functions.process import Attempt, WorkerProcess
+from tokimori.executors.functions.process import Assignment, WorkerProcess
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import runs_of
 
@@ -24,7 +24,7 @@ class Drains:
         """Return them, the one that began first is first."""
         return list(self._alarms)
 
-    def add(self, process: WorkerProcess, attempt: Attempt, seconds: float, most: int) -> None:
+    def add(self, process: WorkerProcess, attempt: Assignment, seconds: float, most: int) -> None:
         """Let a process take no more, as this attempt does not end, and end it in so many seconds at the latest.
 
         Of more processes than `most` the one that began first is ended at once.

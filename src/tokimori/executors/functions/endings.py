@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from tokimori.clock import FIRST, LAST, Moment
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.process import Attempt
+from tokimori.executors.functions.process import Assignment
 from tokimori.executors.keeper_deaths import some
 from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.outcome import Failed, Hold, Lost, Outcome, Released, RetryAt, RetryIn, Succeeded, TimedOut
 from tokimori.model.policies import LONGEST
 from tokimori.model.words import check_text
-from tokimori.ports.executor import StopReason, Task
+from tokimori.ports.executor import AttemptTask, StopReason
 
 _TIMES = {wire.RETRY_IN: (0, LONGEST), wire.RETRY_AT: (FIRST, LAST)}
 """The first and the last that an end may name."""
@@ -19,7 +19,7 @@ _SUCCEEDED = Succeeded()
 """Most ends bring no result; of those there may be thousands a second."""
 
 
-def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | None) -> Outcome:
+def outcome_of(ended: wire.FunctionEnded, reason: StopReason | None, timeout: float | None) -> Outcome:
     """Return the outcome of an attempt that a worker process reports. `timeout`: its time was over.
 
     Only an end that nobody asked for can be a success: a function that returns after it was told to end may have left
@@ -53,7 +53,7 @@ def outcome_of(ended: wire.Ended, reason: StopReason | None, timeout: float | No
             return Failed(text, final=ended.end == wire.UNFIT)
 
 
-def _nonsense(ended: wire.Ended) -> str | None:
+def _nonsense(ended: wire.FunctionEnded) -> str | None:
     """Return the fault of a report that no worker process of ours sends: a function can say anything in its name."""
     try:
         check_text("text", ended.text or "")
@@ -71,7 +71,9 @@ def killed_beside(number: int, blamed: str, *, timed_out: bool) -> Lost:
     return Lost(f"Worker process {number} was stopped because run {blamed} ignored {ignored}.")
 
 
-def died_beside(how: str, task: Task, lost: Sequence[Task], counts: int, culprit: Attempt | None) -> Lost:
+def died_beside(
+    how: str, task: AttemptTask, lost: Sequence[AttemptTask], counts: int, culprit: Assignment | None
+) -> Lost:
     """Return the outcome of an attempt that was `lost` with its process, which the `culprit` ended, or any of these."""
     if culprit is not None:
         return Lost(f"its worker process was ended by run {culprit.task.run_id} ({how})", counts)

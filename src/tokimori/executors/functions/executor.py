@@ -13,7 +13,7 @@ from tokimori.executors.functions.attached import Attached
 from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, told_of
 from tokimori.executors.functions.early import Early
 from tokimori.executors.functions.endings import died_beside, killed_beside, outcome_of
-from tokimori.executors.functions.process import OWN, AppSettings, Attempt, WorkerProcess
+from tokimori.executors.functions.process import OWN, AppSettings, Assignment, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.keeper_deaths import runs_of, said_of
@@ -23,7 +23,7 @@ from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
-from tokimori.ports.executor import Ended, Report, Signal, Started, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, Signal, Started, StopReason
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +51,13 @@ class FunctionExecutor:
     ) -> None:
         self._clock = clock
         self._report: Callable[[Report], None] | None = None
-        self._attempts: dict[tuple[RunId, Token], Attempt] = {}
-        self._waiting: deque[Attempt] = deque()
+        self._attempts: dict[tuple[RunId, Token], Assignment] = {}
+        self._waiting: deque[Assignment] = deque()
         self._suspicion = Suspicion()
         self._early = Early()
         self._last = 0
         self._has_own = False
-        self._begun: list[Attempt] = []
+        self._begun: list[Assignment] = []
         self._able: Callable[[], object] = _nobody_waits
         self._changed = changed or _nobody_told
         self._processes: Processes | Attached | None = None
@@ -116,11 +116,11 @@ class FunctionExecutor:
         if self._processes is not None:
             self._processes.reload(app)
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """Begin these attempts, or have them wait for a place in a process."""
         for task in tasks:
             self._last += 1
-            attempt = Attempt(task, self._last)
+            attempt = Assignment(task, self._last)
             self._attempts[attempt.key] = attempt
             self._has_own = self._has_own or task.own_process
             self._waiting.append(attempt)
@@ -175,7 +175,7 @@ class FunctionExecutor:
         while self._waiting:
             self._end(self._waiting.popleft(), Released("no process of its node's app lives and answers"), now)
 
-    def _give(self, process: WorkerProcess, attempt: Attempt, now: float) -> None:
+    def _give(self, process: WorkerProcess, attempt: Assignment, now: float) -> None:
         task = attempt.task
         binds = task.kill_on_lost_lease and not process.lease_bound
         process.give(attempt, begin_of(task, attempt.number, self._clock), now)
@@ -200,7 +200,7 @@ class FunctionExecutor:
                 at = _moment(attempt.began or boottime(), boot)
                 self._tell(Started(run_id=task.run_id, token=task.token, pid=process.pid, at=at))
 
-    def _in(self, attempt: Attempt, seconds: float, act: Callable[[Attempt], None]) -> None:
+    def _in(self, attempt: Assignment, seconds: float, act: Callable[[Assignment], None]) -> None:
         attempt.alarms += (asyncio.get_running_loop().call_later(seconds, act, attempt),)
 
     def signal(self, run_id: RunId, token: Token, signal: Signal) -> None:
@@ -228,14 +228,14 @@ class FunctionExecutor:
         attempt.process.end(attempt, WHY[reason], lost=reason is StopReason.DISOWN)
         self._in(attempt, attempt.task.timeout_grace if grace is None else grace, self._grace_over)
 
-    def _time_over(self, attempt: Attempt) -> None:
+    def _time_over(self, attempt: Assignment) -> None:
         process = attempt.process
         if process is not None and attempt.reason is None:
             attempt.timed_out = True
             process.end(attempt, "its time is over", lost=False)
             self._in(attempt, attempt.task.timeout_grace, self._grace_over)
 
-    def _grace_over(self, attempt: Attempt) -> None:
+    def _grace_over(self, attempt: Assignment) -> None:
         process = attempt.process
         if process is None or self._pool.drain(process, attempt):
             return
@@ -264,9 +264,9 @@ class FunctionExecutor:
         boot = self._boot(now)
         for message in messages:
             match message:
-                case wire.Ended():
+                case wire.FunctionEnded():
                     self._ended(process, message, now, boot)
-                case wire.Grew(number=number) | wire.Noted(number=number):
+                case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
                         self._tell(told_of(attempt.task, message))
                 case wire.Pong():
@@ -280,7 +280,7 @@ class FunctionExecutor:
             if self._waiting:
                 self._fill()
 
-    def _ended(self, process: WorkerProcess, said: wire.Ended, now: float, boot: Moment) -> None:
+    def _ended(self, process: WorkerProcess, said: wire.FunctionEnded, now: float, boot: Moment) -> None:
         attempt = process.take(said.number)
         if attempt is None:
             return
@@ -335,7 +335,7 @@ class FunctionExecutor:
         self._get_on()
 
     def _end(
-        self, attempt: Attempt, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
+        self, attempt: Assignment, outcome: Outcome, at: float, output: Output | None = None, boot: Moment | None = None
     ) -> None:
         task, key = attempt.task, attempt.key
         if attempt.alarms:
@@ -390,7 +390,7 @@ def _second(at: float, boot: Moment) -> Moment:
     return Moment(moment - moment % SECOND)
 
 
-def _cut_off(attempt: Attempt) -> Outcome | None:
+def _cut_off(attempt: Assignment) -> Outcome | None:
     """Return the outcome of an attempt that was to end, and whose process is gone."""
     if attempt.timed_out:
         return TimedOut(f"it took longer than {attempt.task.timeout or 0:g} s")

@@ -21,7 +21,7 @@ from tokimori.executors.functions.wire import (
     language,
     stranger_in,
 )
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _CREDENTIALS = struct.Struct("3i")
 """pid, uid and gid of a peer (SO_PEERCRED, unix(7))."""
 
 
-class Connection(asyncio.Protocol):
+class WorkerConnection(asyncio.Protocol):
     """One worker process on the line. The first thing that it says is its hello, or why there will be none.
 
     A function may say anything in its name, and without end: what has come is read in turns.
@@ -47,8 +47,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        reading: Reading,
-        greet: "Callable[[Connection, Hello], bool]",
+        reading: TurnsOfReaders,
+        greet: "Callable[[WorkerConnection, Hello], bool]",
         hear: Callable[[int, Sequence[FromWorker]], None],
         lost: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -144,16 +144,16 @@ class Connection(asyncio.Protocol):
             raise ValueError("it is no worker process of this node")
 
 
-class Listener:
+class WorkerListener:
     """Socket of worker processes, in a folder that only this user enters.
 
     An abstract socket would have no permissions: whoever is on the machine could keep the node busy by connecting.
     """
 
-    def __init__(self, folder: Path, name: str, new: Callable[[Reading], Connection]) -> None:
+    def __init__(self, folder: Path, name: str, new: Callable[[TurnsOfReaders], WorkerConnection]) -> None:
         self.address = folder.absolute() / name
         self._new = new
-        self._reading = Reading(LONGEST_READING, thread_time)
+        self._reading = TurnsOfReaders(LONGEST_READING, thread_time)
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:

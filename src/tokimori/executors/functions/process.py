@@ -11,8 +11,8 @@ from msgspec import Struct
 from tokimori.executors.functions.last_words import said
 from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Tell, ToWorker, frame
-from tokimori.executors.keeper.wire import Grew, to_bytes
-from tokimori.ports.executor import Signal, StopReason, Task
+from tokimori.executors.keeper.wire import OutputGrew, to_bytes
+from tokimori.ports.executor import AttemptTask, Signal, StopReason
 
 OWN = -1
 """The cell of runs that have a worker process for themselves alone."""
@@ -75,16 +75,16 @@ class Silence:
         self.since = since
         self.seconds = 0
         self.stopped = False
-        self.by: tuple[Attempt, ...] | None = None
+        self.by: tuple[Assignment, ...] | None = None
         self.look: Look | None = None
 
 
-class Attempt:
+class Assignment:
     """An attempt that has not ended. `reason`: the first for which it was stopped. `began` is seconds since boot."""
 
     __slots__ = ("alarms", "began", "key", "number", "process", "reason", "task", "timed_out")
 
-    def __init__(self, task: Task, number: int) -> None:
+    def __init__(self, task: AttemptTask, number: int) -> None:
         self.task = task
         self.key = task.run_id, task.token
         self.number = number
@@ -116,12 +116,12 @@ class WorkerProcess:
         self.generation = generation
         self.phase = Phase.STARTING
         self.pid: int | None = None
-        self.attempts: dict[int, Attempt] = {}
-        self.blamed: Attempt | None = None
+        self.attempts: dict[int, Assignment] = {}
+        self.blamed: Assignment | None = None
         self.overdue: set[int] = set()
         self.drained_until = 0.0
         self.killed = False
-        self.exits: Attempt | None = None
+        self.exits: Assignment | None = None
         self.since = 0.0
         self.ended = 0
         self.exited = False
@@ -140,7 +140,7 @@ class WorkerProcess:
         """Return how many attempts it has."""
         return len(self.attempts)
 
-    def said_since(self, notice: Grew) -> str:
+    def said_since(self, notice: OutputGrew) -> str:
         """Return what it wrote itself since the last call, or the end of it."""
         new, self._bytes_said = notice.size - self._bytes_said, notice.size
         return said(to_bytes(notice.tail)[-new:])
@@ -189,7 +189,7 @@ class WorkerProcess:
         """Note that it has said hello. `stacks` is the descriptor of its file of stacks."""
         self._transport, self.pid, self.stacks, self.phase = transport, pid, stacks, Phase.READY
 
-    def give(self, attempt: Attempt, begin: Begin, now: float) -> None:
+    def give(self, attempt: Assignment, begin: Begin, now: float) -> None:
         """Have it run an attempt; sent by `flush`."""
         attempt.process, attempt.began = self, now
         self.attempts[attempt.number] = attempt
@@ -198,7 +198,7 @@ class WorkerProcess:
         if begin.payload is not None:
             self._size += len(begin.payload)
 
-    def take(self, number: int) -> Attempt | None:
+    def take(self, number: int) -> Assignment | None:
         """Remove and return the attempt."""
         attempt = self.attempts.pop(number, None)
         if attempt is not None:
@@ -206,11 +206,11 @@ class WorkerProcess:
             self._bound -= attempt.task.kill_on_lost_lease
         return attempt
 
-    def end(self, attempt: Attempt, why: str, *, lost: bool) -> None:
+    def end(self, attempt: Assignment, why: str, *, lost: bool) -> None:
         """Have it end an attempt, if it can."""
         self.send([End(number=attempt.number, why=why, lost=lost)])
 
-    def tell(self, attempt: Attempt, signal: Signal) -> None:
+    def tell(self, attempt: Assignment, signal: Signal) -> None:
         """Have it tell an attempt; sent by `flush`."""
         self._unsent.append(Tell(number=attempt.number, name=signal.name, data=signal.data))
 
@@ -220,7 +220,7 @@ class WorkerProcess:
             self.phase = Phase.LEAVING
             self.send([Leave()])
 
-    def withdraw(self) -> list[Attempt]:
+    def withdraw(self) -> list[Assignment]:
         """Take back the attempts of which it was sent nothing, as it does not take what is sent."""
         begins = {each.number for each in self._unsent if isinstance(each, Begin)}
         self._unsent = [each for each in self._unsent if isinstance(each, Ping | Leave) or each.number not in begins]

@@ -10,9 +10,9 @@ from tokimori.errors import Refused
 from tokimori.executors.functions.backoff import Backoff
 from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.last_words import how_it_ended, last_words
-from tokimori.executors.functions.listener import Connection, Listener
+from tokimori.executors.functions.listener import WorkerConnection, WorkerListener
 from tokimori.executors.functions.pool import Pool
-from tokimori.executors.functions.process import OWN, AppSettings, Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.process import OWN, AppSettings, Assignment, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.start import keeper_of, start_of
 from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
@@ -58,10 +58,10 @@ class Processes:
         self._heard, self._ready, self._died = heard, ready, died
         self._posts: dict[int, KeeperPost] = {}
         self._deaths_in_a_row = 0
-        self._listener = Listener(
+        self._listener = WorkerListener(
             app.state_dir / "sockets",
             app.secret,
-            lambda reading: Connection(reading, self._greet, self._hear, self._cut_off),
+            lambda reading: WorkerConnection(reading, self._greet, self._hear, self._cut_off),
         )
         self._processes = Pool()
         self._hello: asyncio.Future[Hello] | None = None
@@ -166,7 +166,7 @@ class Processes:
         """End it now, with all that it has started."""
         self._send(process, keeper_wire.Stop(process.number, 0.0))
 
-    def drain(self, process: WorkerProcess, attempt: Attempt) -> bool:
+    def drain(self, process: WorkerProcess, attempt: Assignment) -> bool:
         """Let another process take its place, and end it, in which this attempt does not end, once that harms least."""
         self.drains.add(process, attempt, self._app.drain, self._app.processes)
         self._replenish()
@@ -228,7 +228,7 @@ class Processes:
 
     # What is heard
 
-    def _greet(self, connection: Connection, hello: Hello) -> bool:
+    def _greet(self, connection: WorkerConnection, hello: Hello) -> bool:
         process = self._processes.get(hello.number)
         if process is None or process.phase is not Phase.STARTING or connection.transport is None:
             return False
@@ -290,13 +290,13 @@ class Processes:
 
     def _told(self, _: KeeperPost, notice: keeper_wire.Notice) -> None:
         match notice:
-            case keeper_wire.Grew(number=number):
+            case keeper_wire.OutputGrew(number=number):
                 if (process := self._processes.get(number)) is not None:
                     log.info("worker process %d: %s", number, process.said_since(notice))
-            case keeper_wire.Ended():
+            case keeper_wire.ProcessEnded():
                 process = self._processes.get(notice.number)
                 if process is not None:
-                    unasked = notice.cause == keeper_wire.Cause.EXIT
+                    unasked = notice.cause == keeper_wire.EndCause.EXIT
                     ending, words = how_it_ended(notice), last_words(notice)
                     self._exited(process, partial(self._gone, [process], ending, words, unasked=unasked))
             case _:

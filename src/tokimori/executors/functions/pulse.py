@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tokimori.executors.functions.begins import handler_in
 from tokimori.executors.functions.blame import blamed
-from tokimori.executors.functions.process import SILENT, Attempt, Silence, WorkerProcess
+from tokimori.executors.functions.process import SILENT, Assignment, Silence, WorkerProcess
 from tokimori.executors.functions.stacks import Look, Seen
 from tokimori.executors.functions.wire import Ping
 from tokimori.executors.keeper.kernel import boottime
@@ -64,7 +64,7 @@ class Pulse:
                 log.warning("worker process %d (pid %s) answers again", process.number, process.pid)
             self._changed()
 
-    def withdrawn(self) -> list[Attempt]:
+    def withdrawn(self) -> list[Assignment]:
         """Take back what was not sent to processes that do not answer."""
         return [attempt for each in self._processes() if not each.answers for attempt in each.withdraw()]
 

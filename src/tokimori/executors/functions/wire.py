@@ -42,7 +42,7 @@ def by_descriptor(socket: Path) -> Iterator[str]:
         os.close(folder)
 
 
-# Without `gc`, as `Ended` below, and what `ports.working` has.
+# Without `gc`, as `FunctionEnded` below, and what `ports.working` has.
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Facts for a function about its attempt. `deadline` is when its time is over.
 
@@ -138,7 +138,7 @@ class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
     allowed: str | None = None
 
 
-class Grew(Struct, frozen=True, kw_only=True, tag="grew"):
+class FunctionGrew(Struct, frozen=True, kw_only=True, tag="grew"):
     """The attempt wrote more: `size` bytes so far, the last of them in `tail`."""
 
     number: int
@@ -155,7 +155,7 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
     checkpoint: Text | None = None
 
 
-class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
+class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
     `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output. `exits`: it
@@ -190,7 +190,7 @@ ENDS = (SUCCEEDED, FAILED, UNFIT, RETRY, RETRY_IN, RETRY_AT, HELD, RELEASED, SHO
 
 ToWorker = Begin | End | Tell | Ping | Leave
 """What the engine says."""
-FromWorker = Hello | Pong | Unloadable | Grew | Noted | Ended
+FromWorker = Hello | Pong | Unloadable | FunctionGrew | Noted | FunctionEnded
 """What a worker process says."""
 
 

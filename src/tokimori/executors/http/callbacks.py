@@ -24,7 +24,7 @@ _REMEMBERED = 1_000
 _Key = tuple[str, str]
 
 
-class Heard(StrEnum):
+class CallbackResult(StrEnum):
     """Result of a callback."""
 
     TAKEN = "taken"
@@ -62,7 +62,7 @@ class Callbacks:
         """No callback ends this attempt any more."""
         self._waiting.pop((str(run_id), str(token)), None)
 
-    def hear(self, run_id: str, token: str, signature: str, line: bytes) -> Heard:
+    def hear(self, run_id: str, token: str, signature: str, line: bytes) -> CallbackResult:
         """Return a callback came, with a report as `tokimori run report` writes it. Raises `InvalidInput` for another
         one.
 
@@ -71,18 +71,18 @@ class Callbacks:
         """
         key = (run_id, token)
         if not self._key or not hmac.compare_digest(signature.encode(), self._signature(key).encode()):
-            return Heard.FORGED
+            return CallbackResult.FORGED
         if self._taken.get(key) == line:
-            return Heard.TAKEN
+            return CallbackResult.TAKEN
         if key not in self._waiting:
-            return Heard.LATE
+            return CallbackResult.LATE
         outcome = read_report(line)
         if not self._waiting.pop(key)(outcome):
-            return Heard.LATE
+            return CallbackResult.LATE
         self._taken[key] = line
         if len(self._taken) > _REMEMBERED:
             self._taken.popitem(last=False)
-        return Heard.TAKEN
+        return CallbackResult.TAKEN
 
     def _signature(self, key: _Key) -> str:
         signed = f"{len(key[0])}:{key[0]}:{key[1]}"

@@ -4,16 +4,16 @@ import asyncio
 
 from aiohttp.client_proto import ResponseHandler
 
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
 PIECE = 8 * 1024
 """Bytes that are taken together. asyncio would take 256 KiB, which may be 40,000 pieces, or 10,000 heads of answers."""
 
 
-class Connection(ResponseHandler, asyncio.BufferedProtocol):
+class TargetConnection(ResponseHandler, asyncio.BufferedProtocol):
     """A connection of a session; `turns` is what all connections of the session share."""
 
-    def __init__(self, turns: Reading, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, turns: TurnsOfReaders, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._turns = turns
         self._room = memoryview(bytearray(PIECE))  # of which TLS fills pieces: those of an array are copies

@@ -15,24 +15,24 @@ from tokimori.executors.http.body import Body
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.request import request_of
 from tokimori.executors.http.response import Later, meaning_of
-from tokimori.executors.on_loop import Attempt, LoopExecutor
+from tokimori.executors.on_loop import LoopAttempt, LoopExecutor
 from tokimori.model.outcome import Failed, Outcome, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.target import Http
-from tokimori.ports.executor import Grew, Task
+from tokimori.ports.executor import AttemptTask, Grew
 
 if TYPE_CHECKING:
-    from tokimori.executors.http.session import Session
+    from tokimori.executors.http.session import HttpSession
 
 TIMEOUT = 30.0
 """Seconds that a request may take, answer and all, where its job says nothing."""
 GREW_EVERY = 1.0
 
 
-class HttpAttempt(Attempt):
+class HttpAttempt(LoopAttempt):
     """An attempt in hand, and what came of the answer's body."""
 
-    def __init__(self, task: Task, target: Http) -> None:
+    def __init__(self, task: AttemptTask, target: Http) -> None:
         super().__init__(task)
         self.target = target
         self.body = Body(task.hidden)
@@ -55,9 +55,9 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         super().__init__(clock)
         self.networks = networks
         self._callbacks = callbacks or Callbacks()
-        self._session: asyncio.Task[Session] | None = None
+        self._session: asyncio.Task[HttpSession] | None = None
 
-    def _made(self, task: Task) -> HttpAttempt:
+    def _made(self, task: AttemptTask) -> HttpAttempt:
         if not isinstance(task.target, Http):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of requests")
         return HttpAttempt(task, task.target)
@@ -110,7 +110,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
         result = attempt.body.result()
         return meaning_of(answer, target.expect, may_say_later=callback is not None, result=result)
 
-    async def _opened(self) -> "Session":
+    async def _opened(self) -> "HttpSession":
         """Return the session of all requests. A node that sends none does not load what it needs.
 
         Where it could not be made, as this machine lacked files or threads for a while, the next request tries again.
@@ -119,9 +119,9 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
             self._session = asyncio.get_running_loop().create_task(self._make_session())
         return await asyncio.shield(self._session)
 
-    async def _make_session(self) -> "Session":
+    async def _make_session(self) -> "HttpSession":
         module = await asyncio.to_thread(import_module, "tokimori.executors.http.session")
-        session: Session = module.Session(self.networks)
+        session: HttpSession = module.HttpSession(self.networks)
         return session
 
     def _grew(self, attempt: HttpAttempt, *, last: bool = False) -> None:

@@ -15,7 +15,7 @@ from tokimori.executors.facts import facts_of
 from tokimori.model.target import MOST_HEADER, Http
 from tokimori.model.templates import SECRETS, rendered
 from tokimori.model.trace import HEADER
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 _TAKES_BODY = frozenset({"POST", "PUT", "PATCH"})
 _IN_BASE64 = "whsec_"
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True):
     body: bytes | None
 
 
-def request_of(task: Task, target: Http, callback: Callback | None = None, now: Moment = _NO_TIME) -> Request:
+def request_of(task: AttemptTask, target: Http, callback: Callback | None = None, now: Moment = _NO_TIME) -> Request:
     """Return the request of this attempt, signed at `now`. Raises `InvalidInput` where a fact can't stand in its
     place.
     """
@@ -73,14 +73,14 @@ def request_of(task: Task, target: Http, callback: Callback | None = None, now: 
     return Request(method, url, headers, sent)
 
 
-def _facts(task: Task, target: Http, callback: Callback | None) -> dict[str, str]:
+def _facts(task: AttemptTask, target: Http, callback: Callback | None) -> dict[str, str]:
     facts = facts_of(task, [*target.texts()])
     if callback is not None:
         facts |= {"callback": callback.address, "signature": callback.signature}
     return facts
 
 
-def _signature(task: Task, secret: str, body: bytes | None, now: Moment) -> dict[str, str]:
+def _signature(task: AttemptTask, secret: str, body: bytes | None, now: Moment) -> dict[str, str]:
     """Return the headers by which a receiver knows who has sent this, and which message it is: the same at each
     attempt.
 

@@ -15,12 +15,12 @@ from yarl import URL
 
 from tokimori.executors.http.addresses import Network, may_be_asked
 from tokimori.executors.http.body import Body
-from tokimori.executors.http.connection import Connection
+from tokimori.executors.http.connection import TargetConnection
 from tokimori.executors.http.request import Request
 from tokimori.executors.http.response import Answer
 from tokimori.executors.keeper.kernel import is_short
 from tokimori.model.outcome import Failed
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
 KEPT_OPEN = 10.0
 """Seconds for which a connection without a request is kept."""
@@ -45,7 +45,7 @@ _TRIED: ContextVar[Tried] = ContextVar("_TRIED")
 """Of the request in hand: aiohttp opens connections in the task that asks, or in tasks of that one."""
 
 
-class Session:
+class HttpSession:
     """Requests to services. `networks` are those that may be asked though they are not public."""
 
     def __init__(self, networks: Sequence[Network]) -> None:
@@ -56,9 +56,9 @@ class Session:
             resolver=Resolver(),
             socket_factory=self._socket,
         )
-        turns, loop = Reading(LONGEST_READING, thread_time), asyncio.get_running_loop()
+        turns, loop = TurnsOfReaders(LONGEST_READING, thread_time), asyncio.get_running_loop()
         # aiohttp has no argument for it
-        connector._factory = partial(Connection, turns, loop)  # type: ignore[assignment]
+        connector._factory = partial(TargetConnection, turns, loop)  # type: ignore[assignment]
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),  # what one job was given is nothing to another

@@ -12,7 +12,7 @@ from . import other_user
 from .kernel import boottime, is_short, see, send
 from .output import Output
 from .surroundings import Begun, Surroundings
-from .wire import Cause, Start
+from .wire import EndCause, Start
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
@@ -27,7 +27,7 @@ class Refusal(NamedTuple):
 
     exit_code: int | None
     error: str
-    cause: Cause = Cause.NOT_STARTED
+    cause: EndCause = EndCause.NOT_STARTED
 
 
 class Child:
@@ -70,7 +70,7 @@ class Child:
         self.started = started
         self.ended = started
         self.status: int | None = None
-        self.cause = Cause.EXIT
+        self.cause = EndCause.EXIT
         self.timeout_at = inf if order.timeout is None else started + order.timeout
         self.kill_at = inf
         self.tell_at = inf
@@ -89,10 +89,10 @@ class Child:
         """Return whether the leader is a zombie that nobody has collected yet."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def terminate(self, cause: Cause, now: float, grace: float) -> None:
+    def terminate(self, cause: EndCause, now: float, grace: float) -> None:
         """Send TERM to the group and its leader, once. The first cause counts, and the earliest KILL."""
         self.kill_at = min(self.kill_at, now + grace)
-        if self.cause is Cause.EXIT:
+        if self.cause is EndCause.EXIT:
             self.cause = cause
             self.timeout_at = inf
             self._ask(signal.SIGTERM)
@@ -120,7 +120,7 @@ class Child:
         if self.complaints is not None:
             fault = other_user.complaint(self.order, self.complaints)
             self.complaints = None
-            if fault is not None and self.cause is Cause.EXIT:
+            if fault is not None and self.cause is EndCause.EXIT:
                 self.refusal = refusal_of(self.order, fault)
 
     def close_pipe(self) -> None:
@@ -206,7 +206,7 @@ def refusal_of(order: Start, fault: Exception) -> Refusal:
     """Return why a process could not be spawned, with the exit code that a shell would give."""
     if is_short(fault):
         words = os.strerror(fault.errno) if isinstance(fault, OSError) and fault.errno else "no memory"
-        return Refusal(None, f"{order.argv[0]!r} could not be started: {words}", Cause.SHORT)
+        return Refusal(None, f"{order.argv[0]!r} could not be started: {words}", EndCause.SHORT)
     if not isinstance(fault, OSError):
         return Refusal(None, f"it could not be started: {fault}")
     reason = os.strerror(fault.errno) if fault.errno else str(fault)

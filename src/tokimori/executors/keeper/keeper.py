@@ -12,7 +12,20 @@ from .loop import Exits, Loop
 from .notes import LOCK_MARKS, MARKS, Note
 from .stragglers import Stragglers
 from .surroundings import Surroundings
-from .wire import Bind, Cause, Ended, Grew, Lease, Pass, Ready, Shutdown, Start, Started, Stop, to_text
+from .wire import (
+    Bind,
+    EndCause,
+    Lease,
+    OutputGrew,
+    Pass,
+    ProcessEnded,
+    ProcessStarted,
+    Ready,
+    Shutdown,
+    Start,
+    Stop,
+    to_text,
+)
 
 ENGINE_GONE_GRACE = 1.5
 """Seconds between TERM and KILL once the engine is gone: everything has ended before another node may take over."""
@@ -97,18 +110,18 @@ class Keeper:
     def _leave(self, grace: float) -> None:
         self._leaving = True
         while self._waiting:
-            self._never_began(self._waiting.popleft(), Cause.STOP)
+            self._never_began(self._waiting.popleft(), EndCause.STOP)
         for child in list(self._children.values()):
-            self._terminate(child, Cause.STOP, boottime(), grace)
+            self._terminate(child, EndCause.STOP, boottime(), grace)
 
     def _stop(self, order: Stop) -> None:
         child = self._children.get(order.number)
         if child is not None:
-            self._terminate(child, Cause.STOP, boottime(), order.grace)
+            self._terminate(child, EndCause.STOP, boottime(), order.grace)
             return
         for start in [start for start in self._waiting if start.number == order.number]:
             self._waiting.remove(start)
-            self._never_began(start, Cause.STOP)
+            self._never_began(start, EndCause.STOP)
 
     def _pass(self, order: Pass) -> None:
         """Pass a signal on, but not after the child was collected: then its group's number may be a stranger's."""
@@ -135,7 +148,7 @@ class Keeper:
 
     def _begin(self, order: Start) -> None:
         if boottime() >= self._lease.term_at:  # the engine was frozen on its way here: the run may be another node's
-            self._never_began(order, Cause.LEASE)
+            self._never_began(order, EndCause.LEASE)
             return
         child = spawn(order, self._around)
         if isinstance(child, Refusal):
@@ -147,10 +160,10 @@ class Keeper:
             self._loop.watch(child.pipe, partial(self._readable, child))
         child.pidfd = self._exits.watch(child.pid, partial(self._exited, child))
         self._wake_by(child.wake_at())
-        self._channel.tell(Started(order.number, child.pid, child.started))
+        self._channel.tell(ProcessStarted(order.number, child.pid, child.started))
 
-    def _never_began(self, order: Start, cause: Cause, exit_code: int | None = None, error: str = "") -> None:
-        self._channel.tell(Ended(order.number, boottime(), exit_code, cause, error, 0, "", ""))
+    def _never_began(self, order: Start, cause: EndCause, exit_code: int | None = None, error: str = "") -> None:
+        self._channel.tell(ProcessEnded(order.number, boottime(), exit_code, cause, error, 0, "", ""))
 
     # While it runs
 
@@ -189,10 +202,10 @@ class Keeper:
             return
         child.told = now
         output = child.output
-        self._channel.tell(Grew(child.order.number, output.size, to_text(output.recent())))
+        self._channel.tell(OutputGrew(child.order.number, output.size, to_text(output.recent())))
 
-    def _terminate(self, child: Child, cause: Cause, now: float, grace: float) -> None:
-        if child.status is None and child.cause is Cause.EXIT and child.has_exited():
+    def _terminate(self, child: Child, cause: EndCause, now: float, grace: float) -> None:
+        if child.status is None and child.cause is EndCause.EXIT and child.has_exited():
             self._exited(child)  # it was faster: its end is its own
         elif child.status is not None:
             child.kill_at = min(child.kill_at, now + grace)  # for what is left of its group
@@ -210,7 +223,7 @@ class Keeper:
     def _exited(self, child: Child) -> None:
         """Collect an exited leader. Until then it is a zombie, so nobody else can get its group's number."""
         now = boottime()
-        if child.cause is Cause.EXIT or not self._has_family:
+        if child.cause is EndCause.EXIT or not self._has_family:
             child.kill(now)  # nobody asked it to end: what it has left in its group goes at once
         child.collect()
         self._leaders.discard(child.pid)
@@ -259,7 +272,7 @@ class Keeper:
             return
         size, status = child.output.size, child.status
         self._channel.tell(
-            Ended(child.order.number, child.ended, status, child.cause, "", size, to_text(head), to_text(tail))
+            ProcessEnded(child.order.number, child.ended, status, child.cause, "", size, to_text(head), to_text(tail))
         )
 
     # Time
@@ -282,14 +295,14 @@ class Keeper:
     def _lease_ran_out(self, now: float) -> None:
         self._lease_alarm = inf
         for child in [child for child in self._children.values() if child.order.lease_bound]:
-            self._terminate(child, Cause.LEASE, now, max(self._lease.kill_at - now, 0.0))
+            self._terminate(child, EndCause.LEASE, now, max(self._lease.kill_at - now, 0.0))
 
     def _due(self, child: Child, now: float) -> None:
         if child.status is not None:
             self._look_at_remains(child, now)
             return
         if now >= child.timeout_at:
-            self._terminate(child, Cause.TIMEOUT, now, child.order.grace)
+            self._terminate(child, EndCause.TIMEOUT, now, child.order.grace)
         if child.status is None:
             self._kill_if_due(child, now)
         if now >= child.tell_at:

@@ -26,7 +26,7 @@ _PAUSE = 0.01
 """Seconds between two looks at processes that are being ended; with `_ROUNDS`, how long they are waited for."""
 
 
-class Seen(NamedTuple):
+class ProcessSeen(NamedTuple):
     """A living process. `began` is in seconds since boot, to a hundredth."""
 
     pid: int
@@ -57,17 +57,19 @@ def is_short(fault: BaseException | None) -> bool:
             return isinstance(fault, MemoryError)
 
 
-def see(pid: int) -> Seen | None:
+def see(pid: int) -> ProcessSeen | None:
     """Return the process, unless it is gone or a zombie."""
     try:
         text = _told(f"/proc/{pid}/stat")
     except OSError:
         return None
     state, _parent, group, session, *rest = text[text.rindex(b")") + 2 :].split(maxsplit=20)
-    return None if state in _GONE else Seen(pid, int(group), int(session), int(rest[15]) / os.sysconf("SC_CLK_TCK"))
+    return (
+        None if state in _GONE else ProcessSeen(pid, int(group), int(session), int(rest[15]) / os.sysconf("SC_CLK_TCK"))
+    )
 
 
-def everything() -> Iterator[Seen]:
+def everything() -> Iterator[ProcessSeen]:
     """Yield every living process that /proc shows."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and (seen := see(int(entry.name))) is not None:
@@ -177,7 +179,7 @@ def collect_group(group: int, leaders: Set[int]) -> bool:
     return True
 
 
-def end_all(doomed: Callable[[Seen], bool]) -> None:
+def end_all(doomed: Callable[[ProcessSeen], bool]) -> None:
     """KILL every such process until none is left; gives up after a second (a process stuck in I/O)."""
     for _ in range(_ROUNDS):
         found = [seen.pid for seen in everything() if doomed(seen)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .kernel import Seen, boot_identity, boottime, end_all, environment, everything
+from .kernel import ProcessSeen, boot_identity, boottime, end_all, environment, everything
 
 SUFFIX = ".keeper"
 MARKS = ("TOKIMORI_RUN_ID", "TOKIMORI_TOKEN")
@@ -76,7 +76,7 @@ def _end_if_ours(number: int, lived: float) -> None:
 
 
 def is_ours(
-    session: int, living: Sequence[Seen], environment_of: Callable[[int], list[bytes]], lived: float = 0.0
+    session: int, living: Sequence[ProcessSeen], environment_of: Callable[[int], list[bytes]], lived: float = 0.0
 ) -> bool:
     """Return if what lives in this session was spawned by the dead keeper of that pid, and not by strangers.
 

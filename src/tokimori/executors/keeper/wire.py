@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 
-class Cause(StrEnum):
+class EndCause(StrEnum):
     """Causes of an attempt's end."""
 
     EXIT = "exit"
@@ -89,7 +89,7 @@ class Ready(NamedTuple):
     pid: int
 
 
-class Started(NamedTuple):
+class ProcessStarted(NamedTuple):
     """The process has been running since `at`."""
 
     number: int
@@ -97,7 +97,7 @@ class Started(NamedTuple):
     at: float
 
 
-class Grew(NamedTuple):
+class OutputGrew(NamedTuple):
     """The process wrote more: `size` bytes so far, the last of them in `tail` (base64)."""
 
     number: int
@@ -105,7 +105,7 @@ class Grew(NamedTuple):
     tail: str
 
 
-class Ended(NamedTuple):
+class ProcessEnded(NamedTuple):
     """The process has ended and nothing of it is left. `status` is its exit code, or minus the signal that ended it.
 
     `at` is when it exited. `status` is None where it never began; `head` and `tail` are base64.
@@ -123,7 +123,7 @@ class Ended(NamedTuple):
 
 Order = Start | Stop | Pass | Bind | Lease | Shutdown
 """What the engine says."""
-Notice = Ready | Started | Grew | Ended
+Notice = Ready | ProcessStarted | OutputGrew | ProcessEnded
 """What the keeper says."""
 
 _M = TypeVar("_M", bound=Order | Notice)
@@ -136,7 +136,12 @@ ORDERS: Mapping[str, Callable[..., Order]] = {
     "lease": Lease,
     "shutdown": Shutdown,
 }
-NOTICES: Mapping[str, Callable[..., Notice]] = {"ready": Ready, "started": Started, "grew": Grew, "ended": Ended}
+NOTICES: Mapping[str, Callable[..., Notice]] = {
+    "ready": Ready,
+    "started": ProcessStarted,
+    "grew": OutputGrew,
+    "ended": ProcessEnded,
+}
 _KIND: Mapping[object, str] = {message: kind for kind, message in (*ORDERS.items(), *NOTICES.items())}
 
 

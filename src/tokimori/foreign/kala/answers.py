@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tokimori.clock import Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.foreign.kala.notation import epsilon_seconds, read_schedule
-from tokimori.foreign.kala.shapes import LOCAL, REMOTE, ZERO_TIME, JobStat, KalaStats, Metadata, Remote, Told
+from tokimori.foreign.kala.shapes import LOCAL, REMOTE, ZERO_TIME, JobRequest, JobStat, KalaStats, Metadata, Remote
 from tokimori.foreign.kala.shapes import Job as KalaJob
 from tokimori.foreign.kala.translator import target_of, told_of
 from tokimori.model.job import Definition, Job, JobState
@@ -22,7 +22,7 @@ STOPPED = frozenset({JobState.PAUSED, JobState.PARKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownJob:
     """A job with what is known of its runs: the newest ones, newest first, and how many ended how."""
 
     job: Job
@@ -31,7 +31,7 @@ class Known:
     children: Sequence[str]
 
 
-def kala_job(known: Known) -> KalaJob:
+def kala_job(known: KnownJob) -> KalaJob:
     """Return the job. A member stands as it was typed, as long as our job still says that."""
     job, definition, told = known.job, known.job.definition, told_of(known.job.definition.foreign)
     target = definition.target
@@ -65,7 +65,7 @@ def kala_job(known: Known) -> KalaJob:
     )
 
 
-def metadata_of(known: Known) -> Metadata:
+def metadata_of(known: KnownJob) -> Metadata:
     """Return the metadata of the runs. Runs that are gone by now count as one attempt each."""
     ended = [run for run in known.runs if _began(run) is not None]
     succeeded, failed = _total(known.counts, RunState.SUCCEEDED), _total(known.counts, RunState.FAILED)
@@ -167,7 +167,7 @@ def _newest(moments: Iterable[Moment | None]) -> str:
     return stamp(max((moment for moment in moments if moment is not None), default=None))
 
 
-def _is_target(told: Told, job: Job) -> bool:
+def _is_target(told: JobRequest, job: Job) -> bool:
     """Return whether the job still does what was typed."""
     if not told.name:
         return False
@@ -199,7 +199,7 @@ def _remote(definition: Definition) -> Remote:
             return Remote()
 
 
-def _schedule(told: Told, definition: Definition) -> str:
+def _schedule(told: JobRequest, definition: Definition) -> str:
     if definition.schedule is None:
         return told.schedule if definition.parents else ""
     try:
@@ -208,7 +208,7 @@ def _schedule(told: Told, definition: Definition) -> str:
         return definition.schedule
 
 
-def _epsilon(told: Told, definition: Definition) -> str:
+def _epsilon(told: JobRequest, definition: Definition) -> str:
     seconds = definition.retry.epsilon
     try:
         if definition.schedule is None or epsilon_seconds(told.epsilon) == seconds:
@@ -218,7 +218,7 @@ def _epsilon(told: Told, definition: Definition) -> str:
     return "" if seconds is None else f"PT{seconds:g}S"
 
 
-def _is_done(known: Known) -> bool:
+def _is_done(known: KnownJob) -> bool:
     """Return whether no run is planned: its schedule has ended, or it has none (a child, too) and has run."""
     job, definition = known.job, known.job.definition
     if definition.schedule is not None:

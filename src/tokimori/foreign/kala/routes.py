@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused, StoreError, TokimoriError
-from tokimori.foreign.kala.answers import STOPPED, Known, job_stats, kala_job, kala_stats
-from tokimori.foreign.kala.shapes import PREFIX, Created, Fault, JobAnswer, JobsAnswer, KalaStatsAnswer, StatsAnswer
+from tokimori.foreign.kala.answers import STOPPED, KnownJob, job_stats, kala_job, kala_stats
+from tokimori.foreign.kala.shapes import PREFIX, Created, JobAnswer, JobsAnswer, KalaFault, KalaStatsAnswer, StatsAnswer
 from tokimori.foreign.kala.shapes import Job as KalaJob
 from tokimori.foreign.kala.translator import line_of_children, makes_up, new_job, read_told
 from tokimori.model.ids import JobId
@@ -134,7 +134,7 @@ class Kala:
                 return job
         raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
-    async def _known(self, job_id: str) -> Known:
+    async def _known(self, job_id: str) -> KnownJob:
         job = await self._job(job_id)
         runs, counts, edges = await asyncio.gather(
             self._service.list_runs(RunFilter(job_id=job.id, limit=MOST_LISTED, longest=0)),
@@ -143,7 +143,7 @@ class Kala:
         )
         below = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
         children = [await self._service.get(child) for child in below]
-        return Known(job=job, runs=_of(job, runs), counts=counts, children=_in_order(children))
+        return KnownJob(job=job, runs=_of(job, runs), counts=counts, children=_in_order(children))
 
     async def _all(self) -> list[KalaJob]:
         jobs = await self._listed()
@@ -158,7 +158,7 @@ class Kala:
             runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS, longest=0)
             counts = await asyncio.gather(*(self._counts(job) for job in some))
             found += [
-                kala_job(Known(job=job, runs=_of(job, runs[job.id]), counts=each, children=below))
+                kala_job(KnownJob(job=job, runs=_of(job, runs[job.id]), counts=each, children=below))
                 for job, each in zip(some, counts, strict=True)
                 for below in (_in_order(children.get(job.id, ())),)
             ]
@@ -222,7 +222,7 @@ def refusal(fault: TokimoriError) -> Response:
     if fault.status >= 500 and not isinstance(fault, StoreError):
         log.error("a request to %s failed", PREFIX, exc_info=fault)
     status = 400 if isinstance(fault, InvalidInput) else fault.status
-    body = Fault(error=fault.message, code=fault.code, field=fault.field, allowed=fault.allowed)
+    body = KalaFault(error=fault.message, code=fault.code, field=fault.field, allowed=fault.allowed)
     return answer(body, status)
 
 

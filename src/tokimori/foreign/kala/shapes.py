@@ -27,7 +27,7 @@ class Remote(Struct, frozen=True, kw_only=True):
     expected_response_codes: tuple[int, ...] | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Request for a job. Members that Kala itself keeps (`id`, `metadata` …) are not read."""
 
     name: str = ""
@@ -151,7 +151,7 @@ class KalaStatsAnswer(Struct, frozen=True, kw_only=True):
     stats: KalaStats = field(name="Stats")
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class KalaFault(Struct, frozen=True, kw_only=True):
     """The answer to what can't be done: `error` says why."""
 
     error: str

@@ -7,10 +7,10 @@ trims blanks, as there); all else is refused. Pure.
 import re
 
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.shapes import Told
+from tokimori.foreign.kala.shapes import JobRequest
 
 
-def filled(field: str, text: str, told: Told, job_id: str) -> str:
+def filled(field: str, text: str, told: JobRequest, job_id: str) -> str:
     """Return the text with the members of the job in their places. Raises `InvalidInput`."""
     if not told.delimiters:
         return text
@@ -37,7 +37,7 @@ def filled(field: str, text: str, told: Told, job_id: str) -> str:
     return place.sub(fact, text)
 
 
-def _facts(told: Told, job_id: str) -> dict[str, str]:
+def _facts(told: JobRequest, job_id: str) -> dict[str, str]:
     """Return the value of each name, as Go would write it."""
     return {
         ".Name": told.name,

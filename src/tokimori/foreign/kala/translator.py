@@ -12,7 +12,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.foreign.kala.notation import Repeats, epsilon_seconds, read_schedule
-from tokimori.foreign.kala.shapes import REMOTE, Remote, Told
+from tokimori.foreign.kala.shapes import REMOTE, JobRequest, Remote
 from tokimori.foreign.kala.templates import filled
 from tokimori.foreign.kala.words import arguments_of
 from tokimori.model.encoding import invalid_json
@@ -41,7 +41,7 @@ class NewJob:
     runs_now: bool
 
 
-def read_told(body: bytes) -> Told:
+def read_told(body: bytes) -> JobRequest:
     """Return a program's request. Names are compared without their case, unknown ones passed by.
 
     Raises `InvalidInput`.
@@ -54,12 +54,12 @@ def read_told(body: bytes) -> Told:
     return told_in(said)
 
 
-def told_in(said: object) -> Told:
+def told_in(said: object) -> JobRequest:
     """Return the request in this value, as `read_told` reads it. Raises `InvalidInput`."""
-    return _read(said, Told)
+    return _read(said, JobRequest)
 
 
-def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
+def new_job(told: JobRequest, job_id: str, now: Moment, default_owner: str | None = None) -> NewJob:
     """Return the job that is to be added. Raises `InvalidInput`."""
     _check(told)
     repeats = None if told.parent_jobs or not told.schedule else read_schedule(told.schedule)
@@ -74,7 +74,9 @@ def new_job(told: Told, job_id: str, now: Moment, default_owner: str | None = No
     )
 
 
-def definition_of(told: Told, job_id: str, repeats: Repeats | None, default_owner: str | None = None) -> Definition:
+def definition_of(
+    told: JobRequest, job_id: str, repeats: Repeats | None, default_owner: str | None = None
+) -> Definition:
     """Return the definition, with what was told. Raises `InvalidInput`."""
     _check(told)
     fields = {
@@ -103,15 +105,15 @@ def line_of_children(parent: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def told_of(foreign: str | None) -> Told:
+def told_of(foreign: str | None) -> JobRequest:
     """Return the request behind a job (`Definition.foreign`); an empty one for jobs added elsewhere."""
     try:
-        return Told() if foreign is None else msgspec.json.decode(foreign, type=Told)
+        return JobRequest() if foreign is None else msgspec.json.decode(foreign, type=JobRequest)
     except msgspec.DecodeError:
-        return Told()
+        return JobRequest()
 
 
-def target_of(told: Told, job_id: str) -> dict[str, Any]:
+def target_of(told: JobRequest, job_id: str) -> dict[str, Any]:
     """Return the fields of our job that say what it does. Raises `InvalidInput`."""
     if told.type != REMOTE:
         return {"command": list(arguments_of(filled("command", told.command, told, job_id)))}
@@ -129,7 +131,7 @@ def target_of(told: Told, job_id: str) -> dict[str, Any]:
     }
 
 
-def _check(told: Told) -> None:
+def _check(told: JobRequest) -> None:
     """Check that nothing is missing. Raises `InvalidInput`."""
     if not told.name:
         raise InvalidInput("name: it is missing", field="name", value=told.name, allowed="a text that is not empty")
@@ -154,7 +156,7 @@ def _times(repeats: Repeats | None, *, resumes: bool) -> dict[str, Any]:
     return {**times, **anchor, "misfire": "latest", "on_overlap": "queue", "max_waiting": 1}
 
 
-def _retry(told: Told, repeats: Repeats | None) -> dict[str, Any]:
+def _retry(told: JobRequest, repeats: Repeats | None) -> dict[str, Any]:
     """More attempts follow at once; an epsilon counts where there is a schedule."""
     epsilon = None if repeats is None else epsilon_seconds(told.epsilon)
     return {"attempts": told.retries + 1, **({} if epsilon is None else {"epsilon": epsilon})}
@@ -169,7 +171,7 @@ def _read(said: object, kind: type[_Shape]) -> _Shape:
     known = {name.casefold(): name for name in kind.__struct_encode_fields__}
     given = {known[name.casefold()]: value for name, value in said.items() if name.casefold() in known}
     given = {name: value for name, value in given.items() if value is not None}
-    if kind is Told and "remote_properties" in given:
+    if kind is JobRequest and "remote_properties" in given:
         given["remote_properties"] = _read(given["remote_properties"], Remote)
     try:
         return msgspec.convert(given, kind)

@@ -16,11 +16,11 @@ from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
-from tokimori.ports.semaphores import Semaphore, Semaphores
+from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.doctor.jobs_seen import JobsSeen
-from tokimori.service.doctor.reading import MOST_DUE, MOST_RUNS, MOST_SEMAPHORES, Reading, confirmed
+from tokimori.service.doctor.reading import MOST_DUE, MOST_RUNS, MOST_SEMAPHORES, DoctorReading, confirmed
 from tokimori.service.doctor.rules import LATE, usable
 
 LISTEN = 2.5
@@ -35,21 +35,21 @@ _FEW_ASKED = 20
 """So many holders of units, or jobs of runs, it asks for by themselves."""
 
 
-class ReadStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Pruning, Protocol):
+class DoctorStore(Schema, Jobs, Runs, Nodes, Pausing, Planning, Pruning, Protocol):
     """The part of the store that is asked."""
 
 
-class SemaphoreStore(Semaphores, Nodes, Protocol):
+class DoctorSemaphoreStore(SemaphoreTable, Nodes, Protocol):
     """The part of the store of the semaphores that is asked."""
 
 
-class Reader:
+class DoctorReader:
     """Reads a store. `opened` gives that of the semaphores; `apart`: it is another one. `rest` waits some seconds."""
 
     def __init__(
         self,
-        store: ReadStore,
-        opened: Callable[[], Awaitable[SemaphoreStore]],
+        store: DoctorStore,
+        opened: Callable[[], Awaitable[DoctorSemaphoreStore]],
         tokens: Callable[[], Awaitable[Sequence[AccessToken]]],
         *,
         alarms: Callable[[], Awaitable[Sequence[Alarm]]],
@@ -66,7 +66,7 @@ class Reader:
         self._rest = rest
         self._schema: SchemaStatus | None = None
 
-    async def read(self) -> Reading:
+    async def read(self) -> DoctorReading:
         """Return what two readings show. Raises `StoreError` if the store does not answer."""
         first = await self._once(JobsSeen())
         listened = LISTEN if first.alive else 0.0
@@ -74,7 +74,7 @@ class Reader:
         seen = await self._jobs(first.blocked) if usable(first) else JobsSeen()
         return confirmed(first, await self._once(seen), listened)
 
-    async def invariants(self, late: int = LATE) -> Reading:
+    async def invariants(self, late: int = LATE) -> DoctorReading:
         """Return one reading of what must always hold, of fewer runs; jobs that are due for over `late` are not fired.
 
         A store of the semaphores that is away says nothing of them. Raises `StoreError`.
@@ -86,7 +86,7 @@ class Reader:
             await self._runs(RunState.BLOCKED, MOST_SCANNED),
         )
         semaphores, programs, _ = await self._semaphores()
-        return Reading(
+        return DoctorReading(
             now=now,
             machine_now=now,
             took=0.0,
@@ -127,19 +127,19 @@ class Reader:
                 break
         return found
 
-    async def _once(self, jobs: JobsSeen) -> Reading:
+    async def _once(self, jobs: JobsSeen) -> DoctorReading:
         sent, machine_now = self._clock.monotonic(), self._clock.now()
         now = await self._store.now()
         took = self._clock.monotonic() - sent
         schema, promises = await self._store.schema(), tuple(self._store.faults())
-        reading = Reading(now=now, machine_now=machine_now, took=took, schema=schema, promises=promises)
+        reading = DoctorReading(now=now, machine_now=machine_now, took=took, schema=schema, promises=promises)
         return await self._whole(reading, jobs) if usable(reading) else reading
 
-    async def _whole(self, bare: Reading, jobs: JobsSeen) -> Reading:
+    async def _whole(self, bare: DoctorReading, jobs: JobsSeen) -> DoctorReading:
         store, now = self._store, bare.now
         running = await self._runs(RunState.RUNNING)
         semaphores, programs, fault = await self._semaphores()
-        return Reading(
+        return DoctorReading(
             now=now,
             machine_now=bare.machine_now,
             took=bare.took,

@@ -22,7 +22,7 @@ MOST_RUNS = 300
 MOST_SEMAPHORES = 100
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class DoctorReading(Struct, frozen=True, kw_only=True):
     """State of a store at `now`; if its schema is not this program's, only `schema` means anything.
 
     `machine_now` is the clock of the machine that asks, and `took` the seconds that the answer to it took. `due` are
@@ -67,7 +67,7 @@ class Reading(Struct, frozen=True, kw_only=True):
         return tuple(node for node in self.nodes if node.runs_jobs)
 
 
-def confirmed(first: Reading, second: Reading, listened: float) -> Reading:
+def confirmed(first: DoctorReading, second: DoctorReading, listened: float) -> DoctorReading:
     """Return what both readings show: a store goes on between them, and what is wrong for a moment is no fault."""
     due = {(job.id, job.next_due) for job in first.due}
     running = {(run.id, run.token) for run in first.running}

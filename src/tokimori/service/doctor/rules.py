@@ -10,7 +10,7 @@ from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
 from tokimori.service.doctor.jobs_seen import NAMED, Few
-from tokimori.service.doctor.reading import MOST_SEMAPHORES, Reading
+from tokimori.service.doctor.reading import MOST_SEMAPHORES, DoctorReading
 from tokimori.service.queues import sentence
 from tokimori.service.why.stops import nobody_takes, queue_paused, silent_in
 
@@ -23,10 +23,10 @@ SLOW = 0.5
 LONG_HELD = 7 * DAY
 EXPIRES_SOON = 7 * DAY
 
-Rule = Callable[[Reading], Iterable[Finding]]
+Rule = Callable[[DoctorReading], Iterable[Finding]]
 
 
-def findings(reading: Reading) -> list[Finding]:
+def findings(reading: DoctorReading) -> list[Finding]:
     """Return a line for each check that found nothing, and one for each thing that is wrong."""
     checks = CHECKS if usable(reading) else CHECKS[:FIRST]
     looked_at = _looked_at(reading)
@@ -37,7 +37,7 @@ def findings(reading: Reading) -> list[Finding]:
     ]
 
 
-def _looked_at(reading: Reading) -> Mapping[str, str]:
+def _looked_at(reading: DoctorReading) -> Mapping[str, str]:
     """Say by check how much was looked at, where all is well."""
     jobs = f" ({reading.jobs.count:,} jobs looked at{', and there are more' if reading.jobs.more else ''})"
     told = dict.fromkeys(("ahead", "lanes", "jobs", "notifiers"), jobs)
@@ -49,7 +49,7 @@ def _looked_at(reading: Reading) -> Mapping[str, str]:
     return told
 
 
-def usable(reading: Reading) -> bool:
+def usable(reading: DoctorReading) -> bool:
     """Return whether this program may read what is in the store."""
     schema = reading.schema
     return schema.version is not None and not schema.too_new and not schema.too_old
@@ -61,13 +61,13 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {others} more" if others > 0 else "")
 
 
-def _store(reading: Reading) -> Iterator[Finding]:
+def _store(reading: DoctorReading) -> Iterator[Finding]:
     if reading.took > SLOW:
         text = f"the store answers, and took {reading.took:.1f} s for the shortest question"
         yield warning("store", text, "look at its load, and at the way to it")
 
 
-def _clock(reading: Reading) -> Iterator[Finding]:
+def _clock(reading: DoctorReading) -> Iterator[Finding]:
     off = abs(reading.machine_now - reading.now) / SECOND - reading.took
     if off > CLOCKS_DIFFER:
         text = f"this machine's clock and the store's differ by {off:.1f} s"
@@ -75,7 +75,7 @@ def _clock(reading: Reading) -> Iterator[Finding]:
         yield (failure if off > CLOCKS_DISAGREE else warning)("clock", text, mend)
 
 
-def _schema(reading: Reading) -> Iterator[Finding]:
+def _schema(reading: DoctorReading) -> Iterator[Finding]:
     schema = reading.schema
     if schema.version is None:
         yield failure("schema", "the store has no tables yet", "`tokimori db migrate` makes them, and so does a node")
@@ -87,12 +87,12 @@ def _schema(reading: Reading) -> Iterator[Finding]:
         yield failure("schema", text, "`tokimori db migrate` applies what is pending")
 
 
-def _promises(reading: Reading) -> Iterator[Finding]:
+def _promises(reading: DoctorReading) -> Iterator[Finding]:
     for fault in reading.promises:
         yield warning("promises", fault, "docs/faults.md says what it can cost")
 
 
-def _nodes(reading: Reading) -> Iterator[Finding]:
+def _nodes(reading: DoctorReading) -> Iterator[Finding]:
     alive = reading.alive
     if not alive:
         yield failure("nodes", "no node runs: nothing is fired, and nothing starts", "`tokimori system start`")
@@ -107,7 +107,7 @@ def _nodes(reading: Reading) -> Iterator[Finding]:
         yield warning("nodes", f"nodes of {len(versions)} versions run: {', '.join(versions)}", "update the older ones")
 
 
-def _due(reading: Reading) -> Iterator[Finding]:
+def _due(reading: DoctorReading) -> Iterator[Finding]:
     if reading.due:
         since = min(job.next_due for job in reading.due if job.next_due is not None)
         names = [job.id for job in reading.due]
@@ -119,14 +119,14 @@ def _due(reading: Reading) -> Iterator[Finding]:
         yield failure("fired", text, mend if reading.alive else "`tokimori system start` starts a node")
 
 
-def _ahead(reading: Reading) -> Iterator[Finding]:
+def _ahead(reading: DoctorReading) -> Iterator[Finding]:
     if reading.ahead:
         text = f"decided up to a moment that is to come, by a clock that was ahead: {listed(reading.ahead)}"
         mend = "a node puts them back within two minutes; where it does not, `tokimori job rewind ID`"
         yield failure("ahead", text, mend)
 
 
-def _running(reading: Reading) -> Iterator[Finding]:
+def _running(reading: DoctorReading) -> Iterator[Finding]:
     alive = {node.id for node in reading.nodes if node.state is NodeState.ALIVE}
     lost = [run for run in reading.running if run.node_id not in alive]
     if lost:
@@ -135,7 +135,7 @@ def _running(reading: Reading) -> Iterator[Finding]:
         yield failure("running", text, mend)
 
 
-def _permits(reading: Reading) -> Iterator[Finding]:
+def _permits(reading: DoctorReading) -> Iterator[Finding]:
     if reading.semaphores_fault is not None:
         mend = "`datasource.semaphore.url` names it"
         yield failure("permits", f"the store of the semaphores can't be read: {reading.semaphores_fault}", mend)
@@ -154,7 +154,7 @@ def _permits(reading: Reading) -> Iterator[Finding]:
             yield failure("permits", text, mend)
 
 
-def _wakes(reading: Reading) -> Iterator[Finding]:
+def _wakes(reading: DoctorReading) -> Iterator[Finding]:
     """Yield runs in a line before which there is room. What is paused is woken, and stays where it is.
 
     Where its lane has ready runs, the head of its line may be one of them, which waits for a node.
@@ -185,14 +185,14 @@ def _wakes(reading: Reading) -> Iterator[Finding]:
         yield failure("wakes", f"waiting for a place of their job, of which nothing runs: {listed(names)}", mend)
 
 
-def _held(reading: Reading) -> Iterator[Finding]:
+def _held(reading: DoctorReading) -> Iterator[Finding]:
     long = [run for run in reading.held if run.due < reading.now - LONG_HELD]
     if long:
         text = f"due over 7 days ago, and held until a person says how they go on: {listed([run.id for run in long])}"
         yield warning("held", text, "`tokimori run resume ID` or `tokimori run cancel ID`")
 
 
-def _lanes(reading: Reading) -> Iterator[Finding]:
+def _lanes(reading: DoctorReading) -> Iterator[Finding]:
     """Ready runs, and jobs, for which no living node has what they ask for."""
     if not reading.alive:
         return
@@ -209,25 +209,25 @@ def _lanes(reading: Reading) -> Iterator[Finding]:
         yield warning("lanes", f"of the jobs {jobs} no run would start: {text}", mend)
 
 
-def _parked(reading: Reading) -> Iterator[Finding]:
+def _parked(reading: DoctorReading) -> Iterator[Finding]:
     if reading.jobs.parked.count:
         text = f"parked by a failure: {reading.jobs.parked}"
         yield warning("jobs", text, "`tokimori job show ID` says by which; `tokimori job resolve ID` enables it")
 
 
-def _pauses(reading: Reading) -> Iterator[Finding]:
+def _pauses(reading: DoctorReading) -> Iterator[Finding]:
     for pause in reading.pauses:
         yield warning("pauses", sentence(pause), queue_paused(pause).mend or "")
 
 
-def _alarms(reading: Reading) -> Iterator[Finding]:
+def _alarms(reading: DoctorReading) -> Iterator[Finding]:
     if reading.alarms:
         names = listed([each.name for each in reading.alarms])
         text = f"should have ended well by now: {names}"
         yield warning("alarms", text, "`tokimori alarms` says since when; `tokimori job why ID` what holds a job")
 
 
-def _notifiers(reading: Reading) -> Iterator[Finding]:
+def _notifiers(reading: DoctorReading) -> Iterator[Finding]:
     for lost in sorted(reading.lost_notifiers):
         name = name_of(lost)
         jobs = reading.jobs.notifiers[lost]
@@ -235,7 +235,7 @@ def _notifiers(reading: Reading) -> Iterator[Finding]:
         yield warning("notifiers", text, f"`tokimori notifier add {name} …`, or name another one in the jobs")
 
 
-def _tokens(reading: Reading) -> Iterator[Finding]:
+def _tokens(reading: DoctorReading) -> Iterator[Finding]:
     for token in reading.tokens:
         if token.expires is None or token.expires > reading.now + EXPIRES_SOON:
             continue

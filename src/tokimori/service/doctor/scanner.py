@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tokimori.service.doctor.finding import Finding, Level
-from tokimori.service.doctor.reader import Reader
-from tokimori.service.doctor.reading import Reading, confirmed
+from tokimori.service.doctor.reader import DoctorReader
+from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE
 from tokimori.service.service import Service
 
@@ -16,10 +16,10 @@ class Scanner:
     `late`: microseconds after which a job that is due counts as not fired.
     """
 
-    def __init__(self, reader: Reader, late: int = LATE) -> None:
+    def __init__(self, reader: DoctorReader, late: int = LATE) -> None:
         self._reader = reader
         self._late = late
-        self._last: Reading | None = None
+        self._last: DoctorReading | None = None
         self.findings: tuple[Finding, ...] = ()
 
     async def look(self) -> None:

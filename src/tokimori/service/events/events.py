@@ -12,7 +12,7 @@ from tokimori.model.access_token import EVERYTHING, Scope
 from tokimori.model.changed import Changed
 from tokimori.model.ids import RandomBytes
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store
 from tokimori.service.asking import chosen
 from tokimori.service.events.feed import Feed, Stops
@@ -60,7 +60,7 @@ class Event(Struct, frozen=True, kw_only=True):
 
     id: str
     position: str
-    run: Ended
+    run: EndedRun
 
     @property
     def what(self) -> str:
@@ -73,12 +73,12 @@ class Event(Struct, frozen=True, kw_only=True):
         return self.run.written
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class AnyEvent(Struct, frozen=True, kw_only=True):
     """Event of a run that ended (`run`), or of a change (`change`). Else as `Event`."""
 
     id: str
     position: str
-    run: Ended | None = None
+    run: EndedRun | None = None
     change: Changed | None = None
 
     @property
@@ -108,7 +108,7 @@ class FoundEvents(Struct, frozen=True, kw_only=True):
 class FoundTold(Struct, frozen=True, kw_only=True):
     """As `FoundEvents`, of several kinds."""
 
-    events: Sequence[Told]
+    events: Sequence[AnyEvent]
     after: str
     gap: bool = False
     over: bool = False
@@ -117,7 +117,7 @@ class FoundTold(Struct, frozen=True, kw_only=True):
 class Events:
     """Events of runs and changes. Every method may raise `StoreError`."""
 
-    def __init__(self, runs: Feed[Ended], changes: Feed[Changed]) -> None:
+    def __init__(self, runs: Feed[EndedRun], changes: Feed[Changed]) -> None:
         self._feed = runs
         self._changes = changes
 
@@ -154,7 +154,7 @@ class Events:
 
     async def follow_all(
         self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
-    ) -> AsyncIterator[Told]:
+    ) -> AsyncIterator[AnyEvent]:
         """As `follow`, of runs, or of what is changed, or of both (`EventKind`)."""
         while True:
             found = await self.read_all(kind, after, FOLLOW_WAIT, **filters)
@@ -169,7 +169,7 @@ class Events:
     ) -> FoundEvents:
         """Return events of jobs in scope, as these were a few seconds ago: many may listen."""
         found = await self._look(EventKind.RUNS, after, wait, filters, scope, of_audit=False)
-        told = [Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, Ended)]
+        told = [Event(id=_id_of(item), position=at, run=item) for item, at in found.told if isinstance(item, EndedRun)]
         return FoundEvents(events=told, after=found.after, gap=found.gap, over=found.over)
 
     async def _read_all(
@@ -213,7 +213,7 @@ class Events:
         job_of = jobs_within(scope, self._feed.job)
         jobs = JobsOfRuns(job_of, wanted, None if scope.is_everything else sight_of_runs(scope, self._feed.job))
 
-        async def admits_run(run: Ended) -> bool:
+        async def admits_run(run: EndedRun) -> bool:
             return _is_wanted(run, wanted) and await jobs.admit(run)
 
         async def admits_change(change: Changed) -> bool:
@@ -276,14 +276,14 @@ def _positions(after: str, now: Moment, *, runs: bool, changes: bool) -> list[Po
     return [*([first] if runs else []), *([second] if changes else [])]
 
 
-def _id_of(item: Ended | Changed) -> str:
-    return f"{item.id}.{item.state}" if isinstance(item, Ended) else item.id
+def _id_of(item: EndedRun | Changed) -> str:
+    return f"{item.id}.{item.state}" if isinstance(item, EndedRun) else item.id
 
 
-def _told(item: Ended | Changed, at: str) -> Told:
-    if isinstance(item, Ended):
-        return Told(id=_id_of(item), position=at, run=item)
-    return Told(id=item.id, position=at, change=item)
+def _told(item: EndedRun | Changed, at: str) -> AnyEvent:
+    if isinstance(item, EndedRun):
+        return AnyEvent(id=_id_of(item), position=at, run=item)
+    return AnyEvent(id=item.id, position=at, change=item)
 
 
 def _check_whole(found: FoundEvents | FoundTold, after: str | None) -> None:
@@ -314,7 +314,7 @@ def gone(after: str | None) -> Refused:
     )
 
 
-def _is_wanted(run: Ended, wanted: EventSearch) -> bool:
+def _is_wanted(run: EndedRun, wanted: EventSearch) -> bool:
     return (
         (wanted.job_id is None or run.job_id == wanted.job_id)
         and run.job_id.startswith(wanted.job_prefix or "")

@@ -15,7 +15,7 @@ from tokimori.clock import DAY, SECOND, Clock, Moment
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job
-from tokimori.ports.ends import LATEST, Place
+from tokimori.ports.ends import LATEST, EndPlace
 from tokimori.service.events.position import Position, position_at
 from tokimori.service.events.tail import JUMP, Tail, Told, Told_co
 from tokimori.service.finding import JobOf
@@ -56,15 +56,15 @@ class Found(Protocol[Told_co]):
         ...
 
     @property
-    def rest(self) -> Place | None:
+    def rest(self) -> EndPlace | None:
         """Behind which the next ones are."""
         ...
 
 
-class Source(Protocol[Told_co]):
+class FeedSource(Protocol[Told_co]):
     """Source of a feed: ends of runs, as `Endings` has them, or changes."""
 
-    async def ended_since(self, place: Place, limit: int) -> Found[Told_co]:
+    async def ended_since(self, place: EndPlace, limit: int) -> Found[Told_co]:
         """See `Endings`."""
         ...
 
@@ -81,7 +81,7 @@ class Feed(Generic[Told]):
     """See the module. `job_of` asks the store for a job."""
 
     def __init__(
-        self, store: Source[Told], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
+        self, store: FeedSource[Told], clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
     ) -> None:
         self._store = store
         self.now = now
@@ -91,7 +91,7 @@ class Feed(Generic[Told]):
         self._job_of = job_of
         self._stops = stops
         self._tail: Tail[Told] | None = None
-        self._ahead: Place | None = None
+        self._ahead: EndPlace | None = None
         self._kept: list[Told] = []
         self._first = 0
         """The number of the first end that is kept."""
@@ -159,16 +159,16 @@ class Feed(Generic[Told]):
         at = (n for n, each in enumerate(self._kept) if each.written >= position.place.written)
         return self._first + next(at, len(self._kept))
 
-    async def _page_of_store(self, place: Place) -> Page[Told]:
+    async def _page_of_store(self, place: EndPlace) -> Page[Told]:
         """As far as nothing can appear any more that was written before others."""
         now = await self.now()
         bound, oldest = Moment(now - LATEST), Moment(now - REACH)
         gap = place.written < oldest
         async with self._reading:
-            ends = await self._store.ended_since(Place(oldest) if gap else place, PAGE)
+            ends = await self._store.ended_since(EndPlace(oldest) if gap else place, PAGE)
         found = [each for each in ends.found if each.written < bound]
         rest = ends.rest if len(found) == len(ends.found) else None
-        return Page(found=found, position=position_at(rest or max(place, Place(bound))), gap=gap)
+        return Page(found=found, position=position_at(rest or max(place, EndPlace(bound))), gap=gap)
 
     async def wait(self, position: Position, seconds: float) -> None:
         """Return once there may be events behind the position, or after so many seconds."""
@@ -235,7 +235,7 @@ class Feed(Generic[Told]):
             place = ends.rest
         self._reached = now if self._ahead is None else max(self._reached, place.written)
         if is_whole and self._ahead is None:
-            tail.settle(Place(tail.bound))
+            tail.settle(EndPlace(tail.bound))
         else:
             await self._look_back(tail)
 
@@ -248,7 +248,7 @@ class Feed(Generic[Told]):
             sure = [each for each in ends.found if each.written < tail.bound]
             self._keep(tail.fresh(sure))
             is_all = ends.rest is None or len(sure) < len(ends.found)
-            tail.settle(Place(tail.bound) if is_all or ends.rest is None else ends.rest)
+            tail.settle(EndPlace(tail.bound) if is_all or ends.rest is None else ends.rest)
 
     def _start(self, now: Moment) -> Tail[Told]:
         """From the last minute on. It is another feed: numbers of the old one say nothing of what it did not see."""

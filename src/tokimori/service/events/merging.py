@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.changed import Changed
-from tokimori.ports.ends import Ended
+from tokimori.ports.ends import EndedRun
 from tokimori.service.events.feed import Feed, Page
 from tokimori.service.events.position import Position, before, behind_each, text_of
 
@@ -25,7 +25,7 @@ class Strand(Struct, frozen=True):
 class Looked(NamedTuple):
     """Found events, each with the position behind it, and where to go on. See `FoundEvents`."""
 
-    told: Sequence[tuple[Ended | Changed, str]]
+    told: Sequence[tuple[EndedRun | Changed, str]]
     after: str
     gap: bool
     over: bool

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
-from tokimori.ports.ends import LATEST, Place
-from tokimori.service.events.tail import Written
+from tokimori.ports.ends import LATEST, EndPlace
+from tokimori.service.events.tail import WrittenRecord
 
 BETWEEN = "_"
 """Between the positions among ends and among changes."""
@@ -38,14 +38,14 @@ class Position(Struct, frozen=True, kw_only=True):
         return f"{self.written}" if self.tie is None else f"{self.written}~{self.tie}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> EndPlace:
         """From where on the store is to be read."""
         if self.tie is not None:
-            return Place(self.written, self.tie)
-        return Place(Moment(max(0, self.written - LATEST)))
+            return EndPlace(self.written, self.tie)
+        return EndPlace(Moment(max(0, self.written - LATEST)))
 
 
-def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
+def behind_each(page: Sequence[WrittenRecord], end: Position) -> Sequence[Position]:
     """Return the position behind each event of a page that ends there."""
     if end.feed is None:
         return [Position(written=each.written) for each in page]
@@ -53,7 +53,7 @@ def behind_each(page: Sequence[Written], end: Position) -> Sequence[Position]:
     return [Position(written=each.written, feed=end.feed, number=first + n) for n, each in enumerate(page)]
 
 
-def before(page: Sequence[Written], number: int, end: Position) -> Position:
+def before(page: Sequence[WrittenRecord], number: int, end: Position) -> Position:
     """Return the position before the event of this number (from 0) of a page that ends there."""
     written = page[number].written
     if end.feed is None:
@@ -83,7 +83,7 @@ def position_from(moment: Moment) -> Position:
     return Position(written=moment, tie="")
 
 
-def position_at(place: Place) -> Position:
+def position_at(place: EndPlace) -> Position:
     """Return the exact place."""
     return Position(written=place.written, tie=place.tie)
 

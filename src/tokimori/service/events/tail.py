@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from tokimori.clock import SECOND, Moment
-from tokimori.ports.ends import LATEST, Place
+from tokimori.ports.ends import LATEST, EndPlace
 
 NEAR = 500
 """With each look so many of the newest ends are read again at most."""
@@ -17,7 +17,7 @@ JUMP = SECOND
 """A clock that is set back by more has jumped; corrections are smaller (microseconds)."""
 
 
-class Written(Protocol):
+class WrittenRecord(Protocol):
     """Record of a feed: it has an id and a moment of writing."""
 
     @property
@@ -31,15 +31,15 @@ class Written(Protocol):
         ...
 
 
-Told = TypeVar("Told", bound=Written)
-Told_co = TypeVar("Told_co", bound=Written, covariant=True)
+Told = TypeVar("Told", bound=WrittenRecord)
+Told_co = TypeVar("Told_co", bound=WrittenRecord, covariant=True)
 
 
 class Tail(Generic[Told]):
     """Records reported since the place `final`, before which nothing can appear any more."""
 
     def __init__(self, start: Moment) -> None:
-        self.final = Place(start)
+        self.final = EndPlace(start)
         self._now = start
         self._told: OrderedDict[str, Moment] = OrderedDict()
         self._newest: deque[Moment] = deque(maxlen=NEAR)
@@ -52,11 +52,11 @@ class Tail(Generic[Told]):
         return True
 
     @property
-    def near(self) -> Place:
+    def near(self) -> EndPlace:
         """From where on the next look reads."""
         if len(self._newest) < NEAR:
             return self.final
-        return max(self.final, Place(min(self._newest)))
+        return max(self.final, EndPlace(min(self._newest)))
 
     @property
     def bound(self) -> Moment:
@@ -71,7 +71,7 @@ class Tail(Generic[Told]):
             self._newest.append(each.written)
         return fresh
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: EndPlace) -> None:
         """Forget what was reported before the place, which was read for the last time."""
         self.final = max(self.final, place)
         while self._told and next(iter(self._told.values())) < self.final.written:

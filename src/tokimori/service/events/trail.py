@@ -11,7 +11,7 @@ from tokimori.model.audit import KIND, older_than, written_at
 from tokimori.model.changed import Changed, changed_in
 from tokimori.model.document import Document
 from tokimori.ports.documents import Documents
-from tokimori.ports.ends import Place
+from tokimori.ports.ends import EndPlace
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,11 @@ FIRST_SPAN = MINUTE
 """Among entries of the past, so long a time is looked at first."""
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class ChangeTrail(Struct, frozen=True, kw_only=True):
     """Some changes in order, and where to go on; `rest` is None where there were no more."""
 
     found: Sequence[Changed]
-    rest: Place | None
+    rest: EndPlace | None
 
 
 class Trail:
@@ -35,7 +35,7 @@ class Trail:
         self._store = store
         self._span = FIRST_SPAN
 
-    async def ended_since(self, place: Place, limit: int) -> Changes:
+    async def ended_since(self, place: EndPlace, limit: int) -> ChangeTrail:
         """Return the first changes that were written at this moment or later: some of them at least, if there are any.
 
         More than `limit` are of one moment, or of an entry that an older version wrote. One that a slow writer has
@@ -46,7 +46,7 @@ class Trail:
             return await self._in_spans(place, limit)
         return await _told(newest, None, limit)
 
-    async def _newest(self, place: Place, limit: int) -> Sequence[Document] | None:
+    async def _newest(self, place: EndPlace, limit: int) -> Sequence[Document] | None:
         """Return all from there on; None: they are more than can be read at once."""
         for most in (min(FEW, limit), min(MOST, limit)):
             page = await self._store.list_documents(KIND, limit=most)
@@ -54,7 +54,7 @@ class Trail:
                 return _behind(page, place)
         return None
 
-    async def _in_spans(self, place: Place, limit: int) -> Changes:
+    async def _in_spans(self, place: EndPlace, limit: int) -> ChangeTrail:
         """Return changes of a span with some, but not too many: it is halved and doubled until that is so."""
         begin, span, most = place.written, self._span, min(limit, MOST)
         newest = written_at((await self._store.list_documents(KIND, limit=1))[0].name)
@@ -69,10 +69,10 @@ class Trail:
             found = _behind(page, place)
             if found or end >= newest:
                 self._span = max(1, span)
-                return await _told(found, None if end >= newest else Place(Moment(end + 1)), limit)
+                return await _told(found, None if end >= newest else EndPlace(Moment(end + 1)), limit)
             begin, span = Moment(end + 1), max(1, span) * 2
 
-    async def _of_moment(self, page: Sequence[Document], place: Place, most: int) -> Sequence[Document]:
+    async def _of_moment(self, page: Sequence[Document], place: EndPlace, most: int) -> Sequence[Document]:
         found = list(page)
         while not _is_all(page, place, most):
             page = await self._store.list_documents(KIND, after=page[-1].name, limit=most)
@@ -80,26 +80,26 @@ class Trail:
         return found
 
 
-def _is_all(page: Sequence[Document], place: Place, most: int) -> bool:
+def _is_all(page: Sequence[Document], place: EndPlace, most: int) -> bool:
     """Return whether nothing that was written since then lies behind the page."""
     return len(page) < most or written_at(page[-1].name) < place.written
 
 
-def _behind(page: Sequence[Document], place: Place) -> Sequence[Document]:
+def _behind(page: Sequence[Document], place: EndPlace) -> Sequence[Document]:
     found = [each for each in page if written_at(each.name) >= place.written]
     return sorted(found, key=lambda each: (written_at(each.name), each.name))
 
 
-async def _told(entries: Sequence[Document], rest: Place | None, limit: int) -> Changes:
+async def _told(entries: Sequence[Document], rest: EndPlace | None, limit: int) -> ChangeTrail:
     """Entry by entry: one of a large job takes a millisecond, and runs have to wait for it."""
     told = list[Changed]()
     for each in entries:
         read, written = _read(each), written_at(each.name)
         if told and len(told) + len(read) > limit and written > told[-1].written:
-            return Changes(found=told, rest=Place(written))
+            return ChangeTrail(found=told, rest=EndPlace(written))
         told += read
         await asyncio.sleep(0)
-    return Changes(found=told, rest=rest)
+    return ChangeTrail(found=told, rest=rest)
 
 
 def _read(entry: Document) -> Sequence[Changed]:

@@ -10,7 +10,7 @@ MOST_VALUE = 1_000
 """So many characters of a wrong value are shown."""
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class ErrorFault(Struct, frozen=True, kw_only=True):
     """A mistake: its code and message, the field, its value, and what is allowed there."""
 
     code: str
@@ -23,7 +23,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 class ErrorView(Struct, frozen=True, kw_only=True):
     """An error as JSON."""
 
-    error: Fault
+    error: ErrorFault
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -33,10 +33,10 @@ class Problem(Struct, frozen=True, kw_only=True):
     title: str
     status: int
     detail: str
-    error: Fault
+    error: ErrorFault
 
 
-def problem_of(error: Fault, status: int) -> Problem:
+def problem_of(error: ErrorFault, status: int) -> Problem:
     """Return the error as HTTP tells it under this status."""
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=error.message, error=error)
 
@@ -49,5 +49,5 @@ def error_view(error: TokimoriError) -> ErrorView:
     if isinstance(value, str) and len(value) > MOST_VALUE:
         value = f"{value[:MOST_VALUE]}…"
     return ErrorView(
-        error=Fault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
+        error=ErrorFault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
     )

@@ -8,8 +8,8 @@ from msgspec import Struct
 from tokimori.clock import format_moment
 from tokimori.model.changed import Changed
 from tokimori.model.run import asked_by
-from tokimori.ports.ends import Ended
-from tokimori.service.events.events import Event, FoundEvents, FoundTold, Told
+from tokimori.ports.ends import EndedRun
+from tokimori.service.events.events import AnyEvent, Event, FoundEvents, FoundTold
 from tokimori.service.views.stamps import stamp
 
 
@@ -72,11 +72,11 @@ class EventsView(Struct, frozen=True, kw_only=True):
     over: bool
 
 
-def event_view(event: Event | Told) -> EventView | ChangeView:
+def event_view(event: Event | AnyEvent) -> EventView | ChangeView:
     """Return the event as JSON shows it."""
-    if isinstance(event, Told) and event.change is not None:
+    if isinstance(event, AnyEvent) and event.change is not None:
         return _change_view(event, event.change)
-    run = cast(Ended, event.run)
+    run = cast(EndedRun, event.run)
     return EventView(
         id=event.id,
         event=event.what,
@@ -98,7 +98,7 @@ def event_view(event: Event | Told) -> EventView | ChangeView:
     )
 
 
-def _change_view(event: Told, change: Changed) -> ChangeView:
+def _change_view(event: AnyEvent, change: Changed) -> ChangeView:
     return ChangeView(
         id=event.id,
         event=event.what,

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tokimori.clock import format_moment
-from tokimori.model.ledger import Line
+from tokimori.model.ledger import LedgerLine
 from tokimori.service.ledger import LedgerPage, Verified
 from tokimori.service.views.stamps import stamp
 
@@ -41,7 +41,7 @@ class VerifiedView(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def line_view(line: Line) -> LineView:
+def line_view(line: LedgerLine) -> LineView:
     """Return the line as JSON shows it."""
     return LineView(
         first=format_moment(line.first),

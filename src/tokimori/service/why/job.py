@@ -15,18 +15,18 @@ from tokimori.model.transitions import RunState
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import clock_text
-from tokimori.service.why.reading import Reading
+from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.reasons import Cause, Reason, Why
 from tokimori.service.why.run import NAMED, doubted, holder_of, unfired, why_run
 from tokimori.service.why.stops import nobody_takes, standing, too_heavy, unreadable
 
 
-def why_job(reading: Reading, job: Job) -> Why:
+def why_job(reading: WhyReading, job: Job) -> Why:
     """Return what holds the job, and the first of its runs that has not started (`reading.run`)."""
     return Why(job_id=job.id, state=job.state.value, reasons=tuple(dict.fromkeys(_of_job(reading, job))))
 
 
-def _of_job(reading: Reading, job: Job) -> Iterator[Reason]:
+def _of_job(reading: WhyReading, job: Job) -> Iterator[Reason]:
     if job.state is JobState.DELETED:
         yield Reason(cause=Cause.DELETED, text=f"job {job.id} was deleted; it is known until its last run has ended")
         return
@@ -61,7 +61,7 @@ _SKIPS: Mapping[SkipReason, tuple[str, str]] = MappingProxyType(
 )
 
 
-def _skipped(reading: Reading, job: Job) -> Iterator[Reason]:
+def _skipped(reading: WhyReading, job: Job) -> Iterator[Reason]:
     tail = reading.tail
     if tail is None or tail.reason not in _SKIPS:
         return
@@ -79,7 +79,7 @@ def _skipped(reading: Reading, job: Job) -> Iterator[Reason]:
     )
 
 
-def _of_schedule(reading: Reading, job: Job) -> Iterator[Reason]:
+def _of_schedule(reading: WhyReading, job: Job) -> Iterator[Reason]:
     """Yield when it runs by itself, and why not before."""
     definition, now, zone = job.definition, reading.now, job.definition.time_zone
     trigger, update = f"`tokimori job trigger {job.id}` runs it now", f"`tokimori job update {job.id}"

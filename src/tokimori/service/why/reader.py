@@ -20,10 +20,10 @@ from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.pausing import Pausing
 from tokimori.ports.pruning import Pruning
-from tokimori.ports.semaphores import Permit, Semaphore, Semaphores
+from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.drained import nodes_of
-from tokimori.service.why.reading import Reading, Units
+from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.reasons import HeldBy
 from tokimori.service.why.run import NAMED
 
@@ -35,15 +35,15 @@ _MOST_SEMAPHORES = 10
 """So many semaphores of a job are looked at."""
 
 
-class ReadStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, Protocol):
+class WhyStore(Jobs, Runs, Nodes, Documents, Pausing, Pruning, Protocol):
     """The part of the store that is asked."""
 
 
-class SemaphoreStore(Semaphores, Nodes, Protocol):
+class WhySemaphoreStore(SemaphoreTable, Nodes, Protocol):
     """The part of the store of the semaphores that is asked."""
 
 
-class Reader:
+class WhyReader:
     """Reads a store. `opened` gives that of the semaphores; `apart`: it is another one.
 
     `now` tells the time, `doubted` whether the node that is asked does not trust its own.
@@ -51,8 +51,8 @@ class Reader:
 
     def __init__(
         self,
-        store: ReadStore,
-        opened: Callable[[], Awaitable[SemaphoreStore]],
+        store: WhyStore,
+        opened: Callable[[], Awaitable[WhySemaphoreStore]],
         *,
         now: Callable[[], Awaitable[Moment]],
         apart: bool,
@@ -64,16 +64,16 @@ class Reader:
         self._apart = apart
         self._doubted = doubted
 
-    async def of_run(self, run: Run, job: Job | None) -> Reading:
+    async def of_run(self, run: Run, job: Job | None) -> WhyReading:
         """Read what may hold the run. One that has not started is looked at closely."""
         now = await self._now()
         if run.state is RunState.RUNNING:
-            return Reading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
+            return WhyReading(now=now, job=job, run=run, nodes=await nodes_of(self._store))
         if run.state not in BEFORE_START or job is None:
-            return Reading(now=now, job=job, run=run)
+            return WhyReading(now=now, job=job, run=run)
         return await self._read(job, run, now, None)
 
-    async def of_job(self, job: Job) -> Reading:
+    async def of_job(self, job: Job) -> WhyReading:
         """Read what may hold the job, and the first of its newest runs that have not started."""
         due, now = await self._store.get_due(job.id), await self._now()
         reading = await self._read(job, await self._first_of(job), now, due.tail)
@@ -89,7 +89,7 @@ class Reader:
             return None if first is None else await self._store.get_run(first.id)  # a held one says why in its error
         return first
 
-    async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> Reading:
+    async def _read(self, job: Job, run: Run | None, now: Moment, tail: Skip | None) -> WhyReading:
         pauses, nodes, siblings, running, units = await asyncio.gather(
             self._store.list_pauses(),
             nodes_of(self._store),
@@ -97,7 +97,7 @@ class Reader:
             self._running(run),
             self._units(job, run),
         )
-        return Reading(
+        return WhyReading(
             now=now,
             job=job,
             run=run,
@@ -148,7 +148,7 @@ class Reader:
         except StoreError as fault:
             return Units(fault=str(fault))
 
-    async def _units_in(self, store: SemaphoreStore, found: Semaphore) -> Units:
+    async def _units_in(self, store: WhySemaphoreStore, found: Semaphore) -> Units:
         named, nodes = found.holders[:NAMED], await store.list_nodes() if found.holders else []
         return Units(
             limit=found.limit,

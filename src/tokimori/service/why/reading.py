@@ -22,7 +22,7 @@ class Units(Struct, frozen=True, kw_only=True):
     fault: str | None = None
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class WhyReading(Struct, frozen=True, kw_only=True):
     """State of the store at `now`: a run, its job, and all that may hold it.
 
     `siblings` are runs of the job that run or are ready, `running` those of all jobs that run (`many`: there are more).

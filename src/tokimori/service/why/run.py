@@ -13,7 +13,7 @@ from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text
-from tokimori.service.why.reading import Reading, Units
+from tokimori.service.why.reading import Units, WhyReading
 from tokimori.service.why.reasons import Cause, HeldBy, Reason, Why
 from tokimori.service.why.stops import nobody_takes, silent_in, standing, stopped, takers, too_heavy, unreadable
 
@@ -43,7 +43,7 @@ def waits_for(run: Run, most: int | None = None) -> str | None:
     return f"a place of its job (max_running{limit})"
 
 
-def why_run(reading: Reading, run: Run) -> Why:
+def why_run(reading: WhyReading, run: Run) -> Why:
     """Return what holds the run."""
     if run.state in BEFORE_START:
         reasons = list(dict.fromkeys(_before_start(reading, run)))
@@ -58,14 +58,14 @@ def why_run(reading: Reading, run: Run) -> Why:
     return Why(job_id=run.job_id, run_id=run.id, state=run.state.value, reasons=tuple(reasons))
 
 
-def _silent(reading: Reading, run: Run) -> Iterator[Reason]:
+def _silent(reading: WhyReading, run: Run) -> Iterator[Reason]:
     for node in reading.nodes:
         for pid, why, mend in silent_in(node) if node.id == run.node_id and run.pid is not None else ():
             if pid == str(run.pid):
                 yield Reason(cause=Cause.SILENT, text=f"its worker process (pid {pid}) {why}", mend=mend)
 
 
-def _draining(reading: Reading, run: Run) -> Iterator[Reason]:
+def _draining(reading: WhyReading, run: Run) -> Iterator[Reason]:
     """Yield the reason if the run's worker process is to be ended because of another run in it."""
     node = next((node for node in reading.nodes if node.id == run.node_id), None)
     for told in node.labels.get(DRAINING_LABEL, "").split("; ") if node is not None else ():
@@ -82,7 +82,7 @@ def is_gone(job: Job | None, run: Run) -> bool:
     return job is None or job.state is JobState.DELETED or job.incarnation != run.incarnation
 
 
-def _before_start(reading: Reading, run: Run) -> Iterator[Reason]:
+def _before_start(reading: WhyReading, run: Run) -> Iterator[Reason]:
     job, now = reading.job, reading.now
     if job is None or is_gone(job, run):
         text = f"job {run.job_id} was deleted: a node cancels what is left of it"
@@ -101,7 +101,7 @@ def _not_due(run: Run, job: Job) -> Reason:
     return Reason(cause=Cause.NOT_DUE, text=text, mend=f"`tokimori job trigger {job.id}` runs the job now")
 
 
-def _hindrances(reading: Reading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
+def _hindrances(reading: WhyReading, run: Run, job: Job, *, is_due: bool) -> Iterator[Reason]:
     lane = run.lane or lane_of(job.definition)
     for reason in standing(job, reading.pauses):
         if run.lane is None or reason.cause is Cause.QUEUE_PAUSED:  # a forced run of a stopped job has a lane
@@ -115,7 +115,7 @@ def _hindrances(reading: Reading, run: Run, job: Job, *, is_due: bool) -> Iterat
         yield nobody
 
 
-def _in_line(reading: Reading, run: Run, job: Job) -> Iterator[Reason]:
+def _in_line(reading: WhyReading, run: Run, job: Job) -> Iterator[Reason]:
     definition, name = job.definition, semaphore_of(run.blocked_on)
     if name is not None:
         weight = dict(wanted(definition.semaphores)).get(name, 1)
@@ -162,7 +162,7 @@ def _of_semaphore(name: str, weight: int, units: Units, text: str) -> Reason:
     )
 
 
-def _apart(reading: Reading, lane: Lane) -> Iterator[Reason]:
+def _apart(reading: WhyReading, lane: Lane) -> Iterator[Reason]:
     """Yield a ready run whose semaphores are in another store: nodes stand in line there, and not the run."""
     for name, weight in units_apart(lane):
         if not reading.apart:
@@ -174,7 +174,7 @@ def _apart(reading: Reading, lane: Lane) -> Iterator[Reason]:
             yield _of_semaphore(name, weight, units, f"it waits for units of the semaphore {name} in another store")
 
 
-def _about_to_start(reading: Reading, run: Run, job: Job) -> Reason:
+def _about_to_start(reading: WhyReading, run: Run, job: Job) -> Reason:
     """Return nothing that the store knows of holds it but, perhaps, that all nodes have enough to do."""
     if run.state is RunState.WAITING:
         return doubted(reading) or unfired(reading, run.due, job)
@@ -203,7 +203,7 @@ def _hosts(nodes: Sequence[NodeRecord]) -> str:
     return first if len(nodes) == 1 else f"{first} and {len(nodes) - 1} more"
 
 
-def doubted(reading: Reading) -> Reason | None:
+def doubted(reading: WhyReading) -> Reason | None:
     """Return the reason that the node which was asked does not trust its clock."""
     if not reading.doubted:
         return None
@@ -211,7 +211,7 @@ def doubted(reading: Reading) -> Reason | None:
     return Reason(cause=Cause.CLOCK, text=text, mend="set the clock of the database's server right")
 
 
-def unfired(reading: Reading, due: Moment, job: Job) -> Reason:
+def unfired(reading: WhyReading, due: Moment, job: Job) -> Reason:
     """Return the reason that what was due is still to be decided."""
     there = [node for node in reading.nodes if node.runs_jobs]
     since = clock_text(due, job.definition.time_zone)
@@ -219,7 +219,7 @@ def unfired(reading: Reading, due: Moment, job: Job) -> Reason:
     return Reason(cause=Cause.NEXT, text=text, mend=_SILENT)
 
 
-def _ended(reading: Reading, run: Run) -> list[Reason]:
+def _ended(reading: WhyReading, run: Run) -> list[Reason]:
     """Return why a run that failed is not tried again, or how one ended that never will."""
     job, again = reading.job, f"`tokimori job trigger {run.job_id}` asks for another run"
     said = f": {run.error}" if run.error else ""

@@ -12,7 +12,7 @@ from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
 from tokimori.model.run import Skip
-from tokimori.model.transitions import ACTIVE, Event, RunState, move
+from tokimori.model.transitions import ACTIVE, RunMove, RunState, move
 from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
 from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
@@ -78,7 +78,7 @@ def _rewind(tables: Tables, job: Job) -> None:
     for row in tables.runs_of(job.incarnation, RunState.READY):
         of_now = row.run.due <= row.run.created and not row.run.origin.startswith("s:")
         if row.run.due > job.updated and not row.run.origin.startswith("c:") and not of_now:
-            tables.put(row, replace(row.run, state=move(row.run.state, Event.PUT_OFF)))
+            tables.put(row, replace(row.run, state=move(row.run.state, RunMove.PUT_OFF)))
     for row in tables.runs_of(job.incarnation, RunState.WAITING):
         if row.run.started is not None and row.run.started > job.updated:
             tables.put(row, replace(row.run, due=min(row.run.due, job.updated)))

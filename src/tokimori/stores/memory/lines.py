@@ -10,11 +10,11 @@ from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
 from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import KEY_LINE, line_of
-from tokimori.model.transitions import Event, RunState, move
+from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
-from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, LinePlace, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, turn_of
 
 
@@ -27,7 +27,7 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
             tables.put(row, replace(run, cancel=run.cancel or reason))
             continue
         freed.leave(turn_of(run, names_of(job or tables.job_of(run.incarnation))))
-        gone.append(replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None))
+        gone.append(replace(run, state=move(run.state, RunMove.CANCEL), error=reason, ended=now, blocked_on=None))
         tables.put(row, gone[-1])
     bear_children(tables, gone)
     serve(tables, freed)
@@ -139,16 +139,16 @@ def programs_in_line(tables: Tables, name: str) -> list[Permit]:
     return sorted(places, key=place_in_line)
 
 
-def place_of(tables: Tables, row: RunRow, name: str) -> Place:
+def place_of(tables: Tables, row: RunRow, name: str) -> LinePlace:
     """Return a run's place, with the units that its job wants now."""
     job = tables.job_of(row.run.incarnation)
     names = {} if job is None else dict(units_here(job.definition))
-    return Place(row.run.rank, row.run.id, names.get(name, 1))
+    return LinePlace(row.run.rank, row.run.id, names.get(name, 1))
 
 
-def place_in_line(permit: Permit) -> Place:
+def place_in_line(permit: Permit) -> LinePlace:
     """Return the place of a program that waits."""
-    return Place(permit.rank, permit.id, permit.weight)
+    return LinePlace(permit.rank, permit.id, permit.weight)
 
 
 def drop_programs(tables: Tables, node: NodeId) -> None:
@@ -177,4 +177,4 @@ def sweep(tables: Tables) -> None:
 
 def _wake(tables: Tables, *rows: RunRow) -> None:
     for row in rows:
-        tables.put(row, replace(row.run, state=move(row.run.state, Event.WAKE), blocked_on=None))
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.WAKE), blocked_on=None))

@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.transitions import ACTIVE, Event, RunState, move
+from tokimori.model.transitions import ACTIVE, RunMove, RunState, move
 from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.memory.jobs import due_of
 from tokimori.stores.memory.lines import cancel
@@ -79,5 +79,5 @@ def promote(tables: Tables, now: Moment, limit: int, skip: int = 0) -> int:
     )
     ready = heapq.nsmallest(skip + limit, waiting)[skip:]
     for _, _, row in ready:
-        tables.put(row, replace(row.run, state=move(row.run.state, Event.PROMOTE)))
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.PROMOTE)))
     return len(ready)

@@ -12,8 +12,8 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
 from tokimori.model.run import Attempt, Output, Run, brief
-from tokimori.model.transitions import ENDS, Event, move
-from tokimori.ports.ends import Ends, Place
+from tokimori.model.transitions import ENDS, RunMove, move
+from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
@@ -93,13 +93,13 @@ def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
     return [brief(run, wanted.longest) for run in runs[: wanted.limit]]
 
 
-def ended_since(tables: Tables, place: Place, limit: int) -> Ends:
+def ended_since(tables: Tables, place: EndPlace, limit: int) -> Ends:
     """See `Endings.ended_since`. The history is in the order of ends, each with a moment of its own; a copy's is 0."""
     first = place.written + bool(place.tie)
     newest = takewhile(lambda row: not 0 < row.written < first, reversed(tables.history.values()))
     rows = [row for row in newest if row.written][: -limit - 1 : -1]
     found = [ended_of((row.written, *_ended(row.run))) for row in rows]
-    return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
+    return Ends(found=found, rest=EndPlace(found[-1].written, found[-1].id) if len(found) == limit else None)
 
 
 _ended = row_writer(Run, *ENDED.replace('"', "").split(", ")[1:])
@@ -141,7 +141,7 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
     if may_hold(row.run):
         freed = Freed()
         freed.leave(turn_of(row.run, names_of(tables.job_of(row.run.incarnation))))
-        tables.put(row, replace(row.run, state=move(row.run.state, Event.HOLD), error=reason, blocked_on=None))
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.HOLD), error=reason, blocked_on=None))
         serve(tables, freed)
     return row.run
 
@@ -149,5 +149,5 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
 def resume_run(tables: Tables, run_id: RunId) -> Run:
     row = tables.row(run_id)
     if may_resume(row.run):
-        tables.put(row, replace(row.run, state=move(row.run.state, Event.RESUME), error=None))
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.RESUME), error=None))
     return row.run

@@ -11,7 +11,7 @@ from tokimori.model.ids import NodeId
 from tokimori.model.pause import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.settle import parked
-from tokimori.model.transitions import Event, RunState, move
+from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.memory.admission import MemoryLines
@@ -22,7 +22,7 @@ from tokimori.stores.memory.tables import OutputRow, RunRow, Tables, in_line
 from tokimori.stores.rules.admission import Admission, candidate_of
 from tokimori.stores.rules.claiming import MOST_EXAMINED, claimed_run, run_permit
 from tokimori.stores.rules.lanes import CLAIMABLE
-from tokimori.stores.rules.settling import Standing, ending, judged, settled_run
+from tokimori.stores.rules.settling import RunStanding, ending, judged, settled_run
 from tokimori.stores.rules.turns import Freed, turn_of
 
 
@@ -52,7 +52,7 @@ def _take(tables: Tables, claim: Claim, now: Moment) -> list[RunRow]:
         tables.put(row, claimed_run(row.run, claim.node))
     for refused_by, run_id in admission.refused:
         row = tables.live[run_id]
-        tables.put(row, replace(row.run, state=move(row.run.state, Event.REFUSE), blocked_on=refused_by or None))
+        tables.put(row, replace(row.run, state=move(row.run.state, RunMove.REFUSE), blocked_on=refused_by or None))
     for run_id, name, weight in admission.held:
         permit = run_permit(tables.live[run_id].run, name, weight, now)
         tables.permits[permit.id] = permit
@@ -80,9 +80,9 @@ def settle(tables: Tables, changes: Sequence[Change], by: NodeId, now: Moment) -
     return verdicts
 
 
-def _standing(row: RunRow) -> Standing:
+def _standing(row: RunRow) -> RunStanding:
     run = row.run
-    return Standing(run.state is RunState.RUNNING, run.node_id, run.token, row.settled_by, row.settled_token)
+    return RunStanding(run.state is RunState.RUNNING, run.node_id, run.token, row.settled_by, row.settled_token)
 
 
 def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:

@@ -30,7 +30,7 @@ class SslMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MysqlAddress:
     """A store's server and database. `name` is what people are shown: all but the password."""
 
     name: str
@@ -63,7 +63,7 @@ class Address:
         return context
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> MysqlAddress:
     """Return the address that a URL names. Raises `InvalidInput`."""
     parts, port, settings = read(url, "MariaDB or MySQL", _SETTINGS, _invalid)
     database = unquote(parts.path.lstrip("/"))
@@ -76,7 +76,7 @@ def address_of(url: str) -> Address:
     if bool(host) == bool(socket):
         raise _invalid("it names either a host or a unix_socket")
     user = unquote(parts.username or "")
-    return Address(
+    return MysqlAddress(
         name=f"{parts.scheme}://{f'{user}@' if user else ''}{socket or f'{host}:{port or _PORT}'}/{database}",
         host=host,
         port=port or _PORT,

@@ -20,7 +20,7 @@ from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row
 from tokimori.stores.rules.admission import Admission, Candidate, candidate_of
 from tokimori.stores.rules.claiming import run_permit
-from tokimori.stores.rules.lines import Place
+from tokimori.stores.rules.lines import LinePlace
 from tokimori.stores.rules.turns import Key
 
 _GATES = f"SELECT incarnation, max_running, definition, lane FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
@@ -57,9 +57,9 @@ class MysqlLines(NamedTuple):
     """
 
     gates: Mapping[Incarnation, _Gate] = MappingProxyType({})
-    keys: Mapping[Key, tuple[int, Place | None]] = MappingProxyType({})
-    semaphores: Mapping[str, tuple[int, Place | None]] = MappingProxyType({})
-    heads: Mapping[tuple[str, Lane], Place] = MappingProxyType({})
+    keys: Mapping[Key, tuple[int, LinePlace | None]] = MappingProxyType({})
+    semaphores: Mapping[str, tuple[int, LinePlace | None]] = MappingProxyType({})
+    heads: Mapping[tuple[str, Lane], LinePlace] = MappingProxyType({})
     unknown: frozenset[str] = frozenset()
     strays: Mapping[RunId, Lane | None] = MappingProxyType({})
 
@@ -74,13 +74,13 @@ class MysqlLines(NamedTuple):
     def running(self, incarnation: Incarnation) -> int:
         return self.gates[incarnation].running
 
-    def of_key(self, key: Key) -> tuple[int, Place | None]:
+    def of_key(self, key: Key) -> tuple[int, LinePlace | None]:
         return self.keys.get(key, (0, None))
 
-    def of_semaphore(self, name: str) -> tuple[int, Place | None]:
+    def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
         return self.semaphores[name]
 
-    def head(self, name: str, lane: Lane | None) -> Place | None:
+    def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         return None if lane is None else self.heads.get((name, lane))
 
 
@@ -126,7 +126,7 @@ def _strays(
 
 async def _open_gates(
     transaction: Transaction, found: Sequence[tuple[Run, int]]
-) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, Place | None]], Answer]:
+) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, LinePlace | None]], Answer]:
     """Gates of jobs without a limit are shared with other claims; who counts a job's runs holds its gate alone."""
     counted = sorted({run.incarnation for run, limit in found if limit or run.concurrency_key is not None})
     free = sorted({run.incarnation for run, _ in found}.difference(counted))
@@ -164,15 +164,15 @@ def _gates_of(rows: Iterable[tuple[Incarnation, int, str, Lane | None]]) -> dict
     return gates
 
 
-def _keys_of(keys: Iterable[Key], running: Answer, firsts: Answer) -> dict[Key, tuple[int, Place | None]]:
+def _keys_of(keys: Iterable[Key], running: Answer, firsts: Answer) -> dict[Key, tuple[int, LinePlace | None]]:
     counts = counts_of(running)
-    heads = {(incarnation, key): Place(rank, run_id, 1) for incarnation, key, rank, run_id in firsts.rows}
+    heads = {(incarnation, key): LinePlace(rank, run_id, 1) for incarnation, key, rank, run_id in firsts.rows}
     return {key: (counts.get(key, 0), heads.get(key)) for key in keys}
 
 
 async def _open_semaphores(
     transaction: Transaction, names: Sequence[str], lanes: Sequence[Lane]
-) -> tuple[dict[str, tuple[int, Place | None]], dict[tuple[str, Lane], Place], frozenset[str]]:
+) -> tuple[dict[str, tuple[int, LinePlace | None]], dict[tuple[str, Lane], LinePlace], frozenset[str]]:
     """Return the open semaphores. Usage is counted by a statement of its own, after the locks."""
     columns = f"name, {USED}, {_FIRST_PROGRAM}{_FIRST_OF_LANE * len(lanes)}"
     known, ours, counted = await transaction.ask(
@@ -180,18 +180,18 @@ async def _open_semaphores(
         sql(TRY_LOCK, names),
         sql(f"SELECT {columns} FROM tokimori_semaphores s {BY_KEY} WHERE name IN (%s)", *lanes, names),
     )
-    limits, semaphores = dict(ours.rows), dict[str, tuple[int, Place | None]]()
-    heads: dict[tuple[str, Lane], Place] = {}
+    limits, semaphores = dict(ours.rows), dict[str, tuple[int, LinePlace | None]]()
+    heads: dict[tuple[str, Lane], LinePlace] = {}
     for name, used, program, *firsts in counted.rows:
         if name in limits:
-            semaphores[name] = limits[name] - used, None if program is None else Place(program, "", 1)
+            semaphores[name] = limits[name] - used, None if program is None else LinePlace(program, "", 1)
             heads |= {
                 (name, lane): place_of(first) for lane, first in zip(lanes, firsts, strict=True) if first is not None
             }
     return semaphores, heads, frozenset(names).difference(name for (name,) in known.rows)
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> LinePlace:
     """Return the place of a run whose rank and id stand in this text."""
     rank, run_id = text.split(" ")
-    return Place(int(rank), run_id, 1)
+    return LinePlace(int(rank), run_id, 1)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.run import Run
-from tokimori.model.transitions import Event, RunState, move
+from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.stores.mysql.limits import Places, count_places, places_of
 from tokimori.stores.mysql.lines import locks, names_in
 from tokimori.stores.mysql.sessions import Transaction
@@ -48,7 +48,7 @@ def cancel(rows: Sequence[Row], reason: str, now: Moment) -> Iterator[str]:
 def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
     """Return the runs that end at once, as they have not started."""
     return [
-        replace(run, state=move(run.state, Event.CANCEL), error=reason, ended=now, blocked_on=None)
+        replace(run, state=move(run.state, RunMove.CANCEL), error=reason, ended=now, blocked_on=None)
         for run in (run_of(row[:RUN_COLUMNS]) for row in rows)
         if run.state is not RunState.RUNNING
     ]

@@ -17,7 +17,7 @@ from tokimori.stores.mysql.limits import Places, wake
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, Answer, insert, sql
-from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, LinePlace, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, Key
 
 # Chosen without a lock, then locked, as gates are.
@@ -122,7 +122,7 @@ def counts_of(answer: Answer) -> dict[Key, int]:
     return {(incarnation, key): count for incarnation, key, count in answer.rows}
 
 
-class Line(NamedTuple):
+class SemaphoreLine(NamedTuple):
     """Line of a semaphore: free units, the newest token of a program, waiting programs, and waiting runs by lane.
 
     Runs of `paused` queues keep no program waiting.
@@ -131,21 +131,21 @@ class Line(NamedTuple):
     name: str
     free: int
     granted: int
-    programs: Sequence[Place]
-    lanes: Mapping[Lane, Sequence[Place]] = MappingProxyType({})
+    programs: Sequence[LinePlace]
+    lanes: Mapping[Lane, Sequence[LinePlace]] = MappingProxyType({})
     paused: frozenset[str] = frozenset()
 
     @property
-    def first_run(self) -> Place | None:
+    def first_run(self) -> LinePlace | None:
         """Return the first run of all lanes that are not paused."""
         lanes = open_lanes(self.lanes, self.paused)
         return min((self.lanes[lane][0] for lane in lanes if self.lanes[lane]), default=None)
 
-    def grants(self) -> list[Place]:
+    def grants(self) -> list[LinePlace]:
         """Return the programs whose turn it is."""
         return programs_served(self.free, self.programs, self.first_run)
 
-    def woken(self, granted: Sequence[Place]) -> list[str]:
+    def woken(self, granted: Sequence[LinePlace]) -> list[str]:
         """Return the runs whose turn it is after that."""
         free = self.free - sum(program.weight for program in granted)
         still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
@@ -200,7 +200,7 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
 
 async def look(
     transaction: Transaction, names: Iterable[str], before: Sequence[str] = (), busy: frozenset[Lane] = frozenset()
-) -> tuple[list[Line], list[Answer]]:
+) -> tuple[list[SemaphoreLine], list[Answer]]:
     """Return the lines of semaphores, and the answers to `before`. Runs are looked for where units are free.
 
     Those of the lanes that are busy are left out.
@@ -218,12 +218,14 @@ async def look(
     for number, name in enumerate(names):
         programs, lanes = of_names[2 * number : 2 * number + 2]
         if name in known and known[name][0] > 0:
-            lines.append(Line(name, *known[name], [Place(*row) for row in programs.rows]))
+            lines.append(SemaphoreLine(name, *known[name], [LinePlace(*row) for row in programs.rows]))
             heads.append([lane for _, lane in lanes.rows if lane is not None and lane not in busy])
     return await _with_heads(transaction, lines, heads), answers
 
 
-async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Sequence[Sequence[Lane]]) -> list[Line]:
+async def _with_heads(
+    transaction: Transaction, lines: Sequence[SemaphoreLine], lanes: Sequence[Sequence[Lane]]
+) -> list[SemaphoreLine]:
     asked = [
         sql(_HEADS, line_of(line.name), lane, min(line.free, MOST_SERVED))
         for line, some in zip(lines, lanes, strict=True)
@@ -240,13 +242,13 @@ async def _with_heads(transaction: Transaction, lines: Sequence[Line], lanes: Se
     ]
 
 
-def _place(row: tuple[int, str, str | None], name: str) -> Place:
+def _place(row: tuple[int, str, str | None], name: str) -> LinePlace:
     """Return a run's place, with the units that its job wants now."""
     rank, run_id, semaphores = row
-    return Place(rank, run_id, names_in(semaphores).get(name, 1))
+    return LinePlace(rank, run_id, names_in(semaphores).get(name, 1))
 
 
-def serve_line(line: Line, programs: Sequence[Place]) -> Iterator[str]:
+def serve_line(line: SemaphoreLine, programs: Sequence[LinePlace]) -> Iterator[str]:
     """Give units to these programs, each with a token of its own, and then wake the runs whose turn it is."""
     for number, program in enumerate(programs, line.granted + 1):
         yield sql("UPDATE tokimori_permits SET token = %s WHERE id = %s", number, program.id)

@@ -12,7 +12,7 @@ from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
 from tokimori.stores.migrations import LEDGER, Applied, Migration, pending, status_of
 from tokimori.stores.mysql.faults import ALREADY, code_of
-from tokimori.stores.mysql.sessions import Session
+from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.statements import sql
 
 _IS_THERE = """
@@ -41,7 +41,7 @@ def statements(text: str) -> Iterator[str]:
             yield statement.strip()
 
 
-async def status(session: Session, known: Sequence[Migration]) -> SchemaStatus:
+async def status(session: TransactionSession, known: Sequence[Migration]) -> SchemaStatus:
     """See `Schema.schema`."""
     (there,) = await session.ask(sql(_IS_THERE, f"{session.namespace.prefix}schema_migrations"))
     if there.rows == [(0,)]:
@@ -50,7 +50,7 @@ async def status(session: Session, known: Sequence[Migration]) -> SchemaStatus:
     return status_of([Applied(*row) for row in found.rows], known)
 
 
-async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> SchemaStatus:
+async def migrate(session: TransactionSession, known: Sequence[Migration], now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. Whoever comes second waits, and finds nothing left to do."""
     lock = sql(_ONLY_ONE, session.namespace.name)
     _, got = await session.ask(_PATIENT, f"SELECT GET_LOCK({lock}, {LONGEST - 1:g})")
@@ -70,7 +70,7 @@ async def migrate(session: Session, known: Sequence[Migration], now: Moment) -> 
             await session.ask(f"SELECT RELEASE_LOCK({lock})", _HURRIED)
 
 
-async def _apply(session: Session, step: Sequence[Migration], now: Moment) -> None:
+async def _apply(session: TransactionSession, step: Sequence[Migration], now: Moment) -> None:
     """Apply statements, each of which commits itself. What a step that was cut short left behind is taken as it is."""
     for statement in (each for migration in step for each in statements(migration.text)):
         try:

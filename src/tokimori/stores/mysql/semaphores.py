@@ -5,7 +5,7 @@ from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.pause import open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
 from tokimori.ports import semaphores as port
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, Wish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitWish
 from tokimori.stores.mysql import lines
 from tokimori.stores.mysql.pauses import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
@@ -86,14 +86,14 @@ async def delete_semaphore(transaction: Transaction, name: str) -> None:
     )
 
 
-async def acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Answer:
+async def acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
     alive = await transaction.ask(sql("SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive'", wish.node))
     if not alive[0].rows:
         return NodeGone()
     return await _still_waits(transaction, wish) or await _acquire(transaction, wish, now)
 
 
-async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
+async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | None:
     """Look without a lock whether a waiting wish still needs to be served; whoever frees units serves it.
 
     Many programs that asked for the lock again and again would leave it to no claim. Runs of paused queues hinder none.
@@ -107,18 +107,18 @@ async def _still_waits(transaction: Transaction, wish: Wish) -> InLine | None:
     return None
 
 
-def _looks(wish: Wish) -> tuple[str, str]:
+def _looks(wish: UnitWish) -> tuple[str, str]:
     return sql(_PLACE, wish.id), sql(_LANES_BEFORE, line_of(wish.semaphore), wish.rank)
 
 
-async def _in_line(transaction: Transaction, wish: Wish, programs: int, before: Answer) -> InLine:
+async def _in_line(transaction: Transaction, wish: UnitWish, programs: int, before: Answer) -> InLine:
     """Return the place behind so many programs, and behind runs of these lanes: of a long line few are counted."""
     counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
-async def _acquire(transaction: Transaction, wish: Wish, now: Moment) -> port.Answer:
+async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
     """Return the node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(

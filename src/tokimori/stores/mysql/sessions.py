@@ -10,7 +10,7 @@ from asyncmy.constants import CLIENT
 
 from tokimori.errors import StoreError, StoreUnavailable
 from tokimori.model.document import Document
-from tokimori.stores.mysql.address import Address, SslMode
+from tokimori.stores.mysql.address import MysqlAddress, SslMode
 from tokimori.stores.mysql.faults import FAULTS, NO_TLS, UNDONE, code_of, is_answer, is_refusal, store_error, too_large
 from tokimori.stores.mysql.statements import Answer, sql
 from tokimori.stores.namespace import Namespace
@@ -40,7 +40,7 @@ _SETTINGS = (
 )
 
 
-class Session:
+class TransactionSession:
     """One session with the server."""
 
     def __init__(self, driver: Any, namespace: Namespace) -> None:
@@ -93,7 +93,7 @@ class Session:
         self._driver.close()
 
 
-async def connect(address: Address) -> Session:
+async def connect(address: MysqlAddress) -> TransactionSession:
     """Return a session of its own. Raises `StoreError`."""
     driver = Connection(  # type: ignore[no-untyped-call]
         host=address.host,
@@ -106,7 +106,7 @@ async def connect(address: Address) -> Session:
         charset="utf8mb4",
         autocommit=None,
     )
-    session = Session(driver, address.namespace)
+    session = TransactionSession(driver, address.namespace)
     try:
         async with asyncio.timeout(PATIENCE):
             await driver.connect()
@@ -121,13 +121,13 @@ async def connect(address: Address) -> Session:
     return session
 
 
-def _speaks_no_tls(driver: Any, address: Address) -> bool:
+def _speaks_no_tls(driver: Any, address: MysqlAddress) -> bool:
     """Return whether the server speaks no TLS. The driver asks for it anyway, and such a server hangs up."""
     offered = getattr(driver, "server_capabilities", None)
     return address.ssl_mode is not SslMode.DISABLED and offered is not None and not offered & CLIENT.SSL
 
 
-def _check_version(text: str, session: Session, address: Address) -> None:
+def _check_version(text: str, session: TransactionSession, address: MysqlAddress) -> None:
     numbers = tuple(int(number) for number in re.findall(r"\d+", text)[:2])
     kind, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in text.lower() else ("MySQL", OLDEST_MYSQL)
     if numbers < oldest:
@@ -142,7 +142,7 @@ class Transaction:
     `wakes`: it may wake whom it makes room for; `woke`: it tried, and may do so later where it is refused.
     """
 
-    def __init__(self, session: Session, guard: Document | None = None) -> None:
+    def __init__(self, session: TransactionSession, guard: Document | None = None) -> None:
         self._guard = guard
         self.wakes, self.woke = True, False
         self._session = session
@@ -181,10 +181,10 @@ class Sessions(Connected):
 
     looks_every = LOOKS_EVERY
 
-    def __init__(self, address: Address, most: int) -> None:
+    def __init__(self, address: MysqlAddress, most: int) -> None:
         self.name = address.name
         self._address = address
-        self._free: list[Session] = []
+        self._free: list[TransactionSession] = []
         self._places = asyncio.Semaphore(most)
         self._closed, self._looks_at = False, 0.0
 
@@ -205,7 +205,7 @@ class Sessions(Connected):
     async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         """Have the work done in a transaction; what it does not commit is undone. Raises `StoreError`."""
 
-        async def in_transaction(session: Session) -> T:
+        async def in_transaction(session: TransactionSession) -> T:
             transaction = Transaction(session, self.guard)
             try:
                 try:
@@ -222,7 +222,7 @@ class Sessions(Connected):
 
         return await self.use(in_transaction)
 
-    async def use(self, work: Callable[[Session], Awaitable[T]], patience: float = PATIENCE) -> T:
+    async def use(self, work: Callable[[TransactionSession], Awaitable[T]], patience: float = PATIENCE) -> T:
         """Have the work done with a session, anew where it was undone. Raises `StoreError`, and what work raises."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -233,7 +233,7 @@ class Sessions(Connected):
                     raise store_error(fault, self.name) from None
         raise StoreUnavailable(f"store {self.name} is busy")
 
-    async def _use(self, work: Callable[[Session], Awaitable[T]], patience: float) -> T:
+    async def _use(self, work: Callable[[TransactionSession], Awaitable[T]], patience: float) -> T:
         session = await self._take()
         known = False
         try:
@@ -251,7 +251,7 @@ class Sessions(Connected):
             else:
                 session.cut()
 
-    async def _look(self, session: Session) -> None:
+    async def _look(self, session: TransactionSession) -> None:
         if (shut := self.shut) is not None and (now := asyncio.get_running_loop().time()) >= self._looks_at:
             document = shut.document
             (found,) = await session.ask(sql(HELD, document.kind, document.name, document.version))
@@ -259,7 +259,7 @@ class Sessions(Connected):
                 raise shut.error()
             self._looks_at = now + self.looks_every
 
-    async def _take(self) -> Session:
+    async def _take(self) -> TransactionSession:
         while self._free:
             session = self._free.pop()
             if not session.is_lost:

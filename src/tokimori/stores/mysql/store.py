@@ -13,7 +13,7 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.mysql import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
-from tokimori.stores.mysql.address import Address
+from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import sql
@@ -62,7 +62,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     _due, _nodes = jobs.DUE, nodes.NODES_HERE
     _if_new = "ON DUPLICATE KEY UPDATE version = version"
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: MysqlAddress, clock: Clock) -> None:
         super().__init__(address.name, partial(Sessions, address), Notices())
         self._namespace, self._clock = address.namespace, clock
         self._known = known_migrations()

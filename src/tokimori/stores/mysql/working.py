@@ -27,8 +27,8 @@ from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, names_of
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import claimed_run, first_runs
-from tokimori.stores.rules.lines import Place
-from tokimori.stores.rules.settling import Standing, judged, settled_run
+from tokimori.stores.rules.lines import LinePlace
+from tokimori.stores.rules.settling import RunStanding, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
 from tokimori.stores.rules.turns import Freed, turn_of
 
@@ -89,7 +89,7 @@ class _Catch(NamedTuple):
     wide: int
     freed: Freed
     until: float
-    heads: Sequence[tuple[Place, Lane]] | None = None
+    heads: Sequence[tuple[LinePlace, Lane]] | None = None
     taken: Sequence[Claimed] = ()
     busy: Mapping[Lane, Set[Incarnation]] = MappingProxyType({})
     moved: bool = False
@@ -107,7 +107,7 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
 
     Of many lanes the first ones are read, without a lock, up to the head of the next: all that the claim judges.
     """
-    lanes, batch, wide, behind = catch.claim.lanes, catch.batch, catch.wide, list[Place]()
+    lanes, batch, wide, behind = catch.claim.lanes, catch.batch, catch.wide, list[LinePlace]()
     if len(lanes) > wide:
         if catch.heads is None:
             ours = "".join(sql(" UNION ALL SELECT %s", lane) for lane in lanes)
@@ -336,7 +336,7 @@ async def _judge(
     """Return the changes that hold, and the verdicts on all."""
     batch = _Batch()
     standings = {
-        run_id: Standing(run.state is RunState.RUNNING, run.node_id, run.token, *locked.settled[run_id][:2])
+        run_id: RunStanding(run.state is RunState.RUNNING, run.node_id, run.token, *locked.settled[run_id][:2])
         for run_id, run in locked.runs.items()
     }
     standings |= await _finished(transaction, sorted({change.run_id for change in changes} - standings.keys()))
@@ -375,10 +375,10 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET holds = false WHERE id IN (%s)", [*runs])
 
 
-async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, Standing]:
+async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, RunStanding]:
     """Return the standing of runs that are not live, because they have ended or never existed."""
     if not ids:
         return {}
     columns = "id, node_id, token, settled_by, settled_token"
     (found,) = await transaction.ask(sql(f"SELECT {columns} FROM tokimori_history WHERE id IN (%s)", list(ids)))
-    return {run_id: Standing(False, *rest) for run_id, *rest in found.rows}
+    return {run_id: RunStanding(False, *rest) for run_id, *rest in found.rows}

@@ -17,7 +17,7 @@ ALLOWED = "postgresql://user:password@host:port/database?sslmode=…&statement_c
 _invalid = partial(invalid, "postgresql", ALLOWED)
 
 
-class Address(Struct, frozen=True):
+class PostgresAddress(Struct, frozen=True):
     """A store's server and database.
 
     `dsn` is what the driver is told, password included; `name` is what people are shown. `pooled`: a pooler such as
@@ -30,7 +30,7 @@ class Address(Struct, frozen=True):
     namespace: Namespace = UNNAMED
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> PostgresAddress:
     """Return the address in a URL. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
     parts, port, settings = read(url, "PostgreSQL", _DRIVERS | _OURS, _invalid)
     cache = settings.pop("statement_cache_size", "")
@@ -45,6 +45,6 @@ def address_of(url: str) -> Address:
     at = f"{user}@" if user else ""
     place = f"{host}:{settings.get('port', port or 5432)}"
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(settings), ""))
-    return Address(
+    return PostgresAddress(
         dsn=dsn, name=f"postgresql://{at}{place}/{database}", pooled=cache == "0", namespace=Namespace(namespace)
     )

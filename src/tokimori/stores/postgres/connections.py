@@ -9,7 +9,7 @@ import asyncpg
 
 from tokimori.errors import Overtaken, StoreError, StoreUnavailable
 from tokimori.stores.namespace import Namespace
-from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
 from tokimori.stores.reading import HELD
@@ -44,7 +44,7 @@ _OLDEST = 13
 _HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
 
-async def connect(address: Address) -> Any:
+async def connect(address: PostgresAddress) -> Any:
     """Return a session of its own. Raises `StoreError`."""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -99,7 +99,7 @@ class _Session(NamedTuple):
     """The statements that it has carried out."""
 
 
-class Connections(Connected):
+class PostgresConnections(Connected):
     """At most `most` sessions, opened when they are needed and kept.
 
     A statement goes to a session that has carried it out before, where one is free: its plan is there.
@@ -113,7 +113,7 @@ class Connections(Connected):
 
     def __init__(
         self,
-        address: Address,
+        address: PostgresAddress,
         most: int,
         functions: FunctionSet = NO_FUNCTIONS,
         make_functions: Callable[[Any], Awaitable[None]] | None = None,

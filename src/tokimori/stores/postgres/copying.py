@@ -6,7 +6,7 @@ import msgspec
 
 from tokimori.ports.copying import Copied, Kind
 from tokimori.stores.copying import SOURCES, TARGETS, row_of
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 
 # Outcomes are in the order of the database's own language, unless asked otherwise.
 SOURCES_HERE = SOURCES | {
@@ -15,7 +15,7 @@ SOURCES_HERE = SOURCES | {
 }
 
 
-async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> None:
+async def import_rows(db: PostgresConnections, kind: Kind, rows: Sequence[Copied]) -> None:
     """See `Copying.import_rows`. As JSON: the table itself says of which type each value is."""
     table, columns = TARGETS[kind]
     names = columns.replace('"', "").split(", ")

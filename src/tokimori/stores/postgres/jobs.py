@@ -15,7 +15,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.job_rows import JOB, JOB_STAMPS, job_of, job_row
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.rows import SKIP, prefixed
 from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
@@ -51,7 +51,7 @@ SELECT done FROM declared"""
 _REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 32))})"
 
 
-async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
+async def add_jobs(db: PostgresConnections, jobs: Sequence[Job], family: int | None = None) -> None:
     """See `Jobs.add_jobs`. Taken ids are looked for first, and again where the unique index has found one since."""
     if not (new := await _not_there_yet(db, jobs)):
         return
@@ -62,12 +62,12 @@ async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = No
             raise
 
 
-async def _not_there_yet(db: Connections, jobs: Sequence[Job]) -> Sequence[Job]:
+async def _not_there_yet(db: PostgresConnections, jobs: Sequence[Job]) -> Sequence[Job]:
     known = "SELECT id, incarnation FROM tokimori_jobs WHERE id = ANY ($1::text[])"
     return not_there_yet(jobs, {id_: life for id_, life in await db.rows(known, [job.id for job in jobs])})  # noqa: C416
 
 
-async def _add(db: Connections, jobs: Sequence[Job], family: int | None) -> None:
+async def _add(db: PostgresConnections, jobs: Sequence[Job], family: int | None) -> None:
     columns = tuple(zip(*map(job_row, jobs), strict=True))
     edges = edges_by_job(*jobs)
     if not edges:
@@ -81,7 +81,7 @@ def _declared(edges: Edges, jobs: Sequence[JobId]) -> tuple[Sequence[JobId], str
     return jobs, msgspec.json.encode([edge._asdict() for edge in chain(*edges.values())]).decode()
 
 
-async def family(db: Connections) -> Family:
+async def family(db: PostgresConnections) -> Family:
     """See `Jobs.family`. One statement: version and edges are of one moment."""
     rows = await db.rows(
         """
@@ -93,12 +93,12 @@ async def family(db: Connections) -> Family:
     return Family(version=rows[0][0], edges=edges)
 
 
-async def get_job(db: Connections, job_id: JobId) -> Job:
+async def get_job(db: PostgresConnections, job_id: JobId) -> Job:
     return job_of(existing(await db.row(f"SELECT {JOB} FROM tokimori_jobs WHERE id = $1", job_id), no_job(job_id)))
 
 
 async def replace_job(
-    db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+    db: PostgresConnections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
     skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
     terms = old.version, old.state, old.fired_through, *job_row(new), skips_of_job, lane_of_forced(old, new)
@@ -111,7 +111,7 @@ async def replace_job(
     await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
-async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
+async def delete_job(db: PostgresConnections, job_id: JobId, now: Moment) -> None:
     ((answer, incarnation),) = await db.rows("SELECT * FROM tokimori_delete_job($1, $2, $3)", job_id, JOB_DELETED, now)
     if answer == "unknown":
         raise no_job(job_id)
@@ -122,12 +122,12 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
         await move_runs(db, incarnation, range(MOST_STEPS))
 
 
-async def finish_moves(db: Connections) -> None:
+async def finish_moves(db: PostgresConnections) -> None:
     for incarnation in await db.rows("SELECT incarnation FROM tokimori_moves"):
         await move_runs(db, incarnation[0], count())
 
 
-async def move_runs(db: Connections, incarnation: Incarnation, steps: Iterable[int]) -> None:
+async def move_runs(db: PostgresConnections, incarnation: Incarnation, steps: Iterable[int]) -> None:
     """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
     for _ in steps:
         if await db.value("SELECT tokimori_move_runs($1)", incarnation):

@@ -5,7 +5,7 @@ from tokimori.model.ids import Lane, NodeId
 from tokimori.ports.nodes import Beat, NodeRecord, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.postgres.batches import columns, parameters
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, node_row, pulse_of
 
 _REGISTER = f"""
@@ -23,15 +23,15 @@ SELECT least(
 FROM tokimori_survey()"""
 
 
-async def now(db: Connections) -> Moment:
+async def now(db: PostgresConnections) -> Moment:
     return Moment(await db.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"))
 
 
-async def register(db: Connections, node: NodeRecord) -> None:
+async def register(db: PostgresConnections, node: NodeRecord) -> None:
     await db.rows(_REGISTER, *node_row(node), db.functions.digest)
 
 
-async def tick(db: Connections, beat: Beat) -> Pulse | None:
+async def tick(db: PostgresConnections, beat: Beat) -> Pulse | None:
     began = [(run.run_id, run.token, run.pid, run.at) for run in beat.started]
     row = await db.row(_TICK, beat.node, *columns(began, _BEGAN))
     if row is None:
@@ -43,7 +43,7 @@ async def tick(db: Connections, beat: Beat) -> Pulse | None:
     return pulse_of(now, owned, heard, _survey_of(next_due, lanes), orphans=orphans)
 
 
-async def survey(db: Connections, now: Moment, *, past: Moment | None = None) -> Survey:
+async def survey(db: PostgresConnections, now: Moment, *, past: Moment | None = None) -> Survey:
     rows = db.rows("SELECT * FROM tokimori_survey()") if past is None else db.rows(_SURVEY_PAST, past)
     ((next_due, lanes),) = await rows
     return _survey_of(next_due, lanes)
@@ -53,13 +53,13 @@ def _survey_of(next_due: Moment | None, lanes: list[str]) -> Survey:
     return Survey(next_due=next_due, lanes=tuple(Lane(lane) for lane in lanes))
 
 
-async def bury(db: Connections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
+async def bury(db: PostgresConnections, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
     return bool(await db.value("SELECT tokimori_bury($1, $2, $3, $4)", dead, beat, by, now))
 
 
-async def leave(db: Connections, node: NodeId, now: Moment) -> bool:
+async def leave(db: PostgresConnections, node: NodeId, now: Moment) -> bool:
     return bool(await db.value("SELECT tokimori_leave($1, $2)", node, now))
 
 
-async def orphans(db: Connections, limit: int) -> list[Claimed]:
+async def orphans(db: PostgresConnections, limit: int) -> list[Claimed]:
     return all_claimed(await db.rows(_ORPHANS, limit))

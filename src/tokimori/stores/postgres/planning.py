@@ -10,7 +10,7 @@ from tokimori.ports.planning import ALL, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.columns import PLANNED, types_of
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.jobs import DUE, skips_json
 from tokimori.stores.readable import readable
 from tokimori.stores.rows import names_of, row_writer, run_values
@@ -36,7 +36,7 @@ _run_row = run_values(names_of(PLANNED))
 _APPLY = f"SELECT tokimori_apply({parameters((*_PLAN, *_RUN, 'jsonb', 'text', 'bigint', 'boolean'))})::text[]"
 
 
-async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
+async def due(db: PostgresConnections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     async def page(after: Job | None) -> list[Due]:
         place = _BEFORE_ALL if after is None else (after.next_due, after.incarnation)
         return [due_of(row) for row in await db.rows(DUE_NOW, now, limit, *place, share.of, share.part)]
@@ -44,7 +44,7 @@ async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> l
     return await readable(page, limit)
 
 
-async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
+async def apply(db: PostgresConnections, plans: Sequence[_Planned], now: Moment) -> list[bool]:
     """See `Planning.apply`. Plans of one job take effect one after the other."""
     answers: dict[int, bool] = {}
     for batch in rounds(list(enumerate(plans)), lambda numbered: numbered[1][0].incarnation):
@@ -56,7 +56,7 @@ async def apply(db: Connections, plans: Sequence[_Planned], now: Moment) -> list
     return [answers[number] for number in range(len(plans))]
 
 
-async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
+async def _write(db: PostgresConnections, plans: Sequence[_Planned], now: Moment) -> set[Incarnation]:
     skips = [(plan.incarnation, skip) for plan, _ in plans for skip in plan.skips]
     in_order = sorted(plans, key=lambda planned: planned[0].incarnation)
     accepted = await db.value(
@@ -71,7 +71,7 @@ async def _write(db: Connections, plans: Sequence[_Planned], now: Moment) -> set
     return {Incarnation(int(each)) for each in accepted}
 
 
-async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
+async def _applied_before(db: PostgresConnections, refused: Sequence[tuple[int, _Planned]]) -> dict[int, bool]:
     """Return whether each refused plan took effect before."""
     incarnations = [plan.incarnation for _, (plan, _) in refused]
     rows = await db.rows(
@@ -91,7 +91,7 @@ async def _applied_before(db: Connections, refused: Sequence[tuple[int, _Planned
     }
 
 
-async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
+async def outdated(db: PostgresConnections, tzdata: str, limit: int) -> list[Job]:
     async def page(after: Job | None) -> list[Job]:
         place = ("", -1) if after is None else (after.tzdata, after.incarnation)
         return [job_of(row) for row in await db.rows(OUTDATED, tzdata, limit, *place)]
@@ -112,5 +112,5 @@ _PROMOTE = f"""WITH promoted AS (
 ) SELECT count(*) FROM promoted"""
 
 
-async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:
+async def promote(db: PostgresConnections, now: Moment, limit: int, skip: int = 0) -> int:
     return int(await db.value(_PROMOTE, now, limit, skip))

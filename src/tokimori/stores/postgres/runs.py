@@ -14,7 +14,7 @@ from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import RUNNING, listed
 from tokimori.stores.postgres.batches import columns, parameters
 from tokimori.stores.postgres.columns import types_of, without
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.jobs import get_job, move_runs
 from tokimori.stores.reading import GET_RUN
 from tokimori.stores.rows import BIRTH, names_of, run_columns, run_of, run_values
@@ -49,11 +49,11 @@ _ADD = f"SELECT added::text, added_lane FROM tokimori_add_runs({parameters(_ADDE
 _ASK = f"SELECT answer, run::text FROM tokimori_ask_run({', '.join(f'${n}' for n in range(1, len(_ASKED) + 7))})"
 
 
-async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+async def add_run(db: PostgresConnections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     return await _ask_run(db, run, manner, now) if manner != PLAIN else (await add_runs(db, [run], now))[0]
 
 
-async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Run:
+async def _ask_run(db: PostgresConnections, run: Run, manner: Manner, now: Moment) -> Run:
     born = replace(run, lane=run.lane if manner.forced else None)
     ((answer, answered_by),) = await db.rows(
         _ASK,
@@ -79,7 +79,7 @@ async def _ask_run(db: Connections, run: Run, manner: Manner, now: Moment) -> Ru
             raise stopped(run.job_id, state)
 
 
-async def _answered_by(db: Connections, run: Run) -> Run | None:
+async def _answered_by(db: PostgresConnections, run: Run) -> Run | None:
     """Return the run that answered this very request while its job was there."""
     taken_over = await db.row("SELECT run_id::text FROM tokimori_requests WHERE id = $1", run.id)
     if taken_over is not None:
@@ -87,7 +87,7 @@ async def _answered_by(db: Connections, run: Run) -> Run | None:
     return next(iter(await runs_of(db, run.incarnation, [run.origin])), None)
 
 
-async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Run]:
+async def add_runs(db: PostgresConnections, runs: Sequence[Run], now: Moment) -> list[Run]:
     """See `Runs.add_runs`. The server adds none where a known one among them would be too many: then without it."""
     added: dict[RunId, Lane] = dict(await db.rows(_ADD, *columns([_added(run) for run in runs], _ADDED_TYPES)))
     found = {run.origin: replace(run, lane=added[run.id]) for run in runs if run.id in added}
@@ -101,7 +101,7 @@ async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Ru
     return [found[run.origin] for run in runs]
 
 
-async def _check(db: Connections, run: Run) -> None:
+async def _check(db: PostgresConnections, run: Run) -> None:
     """Raise why there is no such run."""
     job = await get_job(db, run.job_id)
     if job.incarnation != run.incarnation:
@@ -112,30 +112,32 @@ async def _check(db: Connections, run: Run) -> None:
         raise full(run.job_id, most_active(job.definition))
 
 
-async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+async def runs_of(
+    db: PostgresConnections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None
+) -> list[Run]:
     return [run_of(row) for row in await db.rows(_OF_ORIGINS.format(run_columns(longest)), incarnation, origins)]
 
 
-async def get_run(db: Connections, run_id: RunId) -> Run:
+async def get_run(db: PostgresConnections, run_id: RunId) -> Run:
     return run_of(existing(await db.row(GET_RUN % ("$1", "$1"), run_id), no_run(run_id)))
 
 
-async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
+async def list_runs(db: PostgresConnections, wanted: RunFilter) -> list[Run]:
     values = [value for value in (wanted.job_id, wanted.before) if value is not None]
     statement = _list(wanted, "$2", f"${len(values) + 1}", "ORDER BY id DESC LIMIT $1")
     return [run_of(row) for row in await db.rows(statement, wanted.limit, *values)]
 
 
-async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+async def last_runs(db: PostgresConnections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
     wanted, newest = RunFilter(job_id=JobId("job"), longest=longest), "ORDER BY id DESC LIMIT $2"
     statement = f"""SELECT run.* FROM unnest($1::text[]) AS wanted (job)
         CROSS JOIN LATERAL ({_list(wanted, "wanted.job", "", newest)}) AS run ORDER BY run.id DESC"""
     return [run_of(row) for row in await db.rows(statement, list(job_ids), limit)]
 
 
-async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> None:
+async def cancel_run(db: PostgresConnections, run_id: RunId, reason: str, now: Moment) -> None:
     await db.rows("SELECT tokimori_cancel_run($1, $2, $3)", run_id, reason, now)
 
 
-async def hold_run(db: Connections, run_id: RunId, reason: str) -> None:
+async def hold_run(db: PostgresConnections, run_id: RunId, reason: str) -> None:
     await db.rows("SELECT tokimori_hold_run($1, $2)", run_id, reason)

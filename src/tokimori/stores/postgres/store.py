@@ -13,9 +13,9 @@ from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.postgres import copying, jobs, nodes, pauses, planning, pruning, runs, schema, semaphores, working
-from tokimori.stores.postgres.address import Address
+from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.columns import types_of
-from tokimori.stores.postgres.connections import Connections
+from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.function_set import known_functions
 from tokimori.stores.postgres.notices import channel_of, hear, notify
 from tokimori.stores.reading import TableReader
@@ -28,13 +28,13 @@ FIRST_SESSIONS = 4
 """Of its connections, what a node that registers has open before anything is due."""
 
 
-class PostgresStore(NotifyingStore[Connections], TableReader):
+class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     _due = jobs.DUE
     _sources = copying.SOURCES_HERE
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: PostgresAddress, clock: Clock) -> None:
         self._address = address
         self._clock = clock
         self._known = schema.known_migrations()
@@ -43,10 +43,10 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
         hearing = None if address.pooled else lambda wake: hear(address, name, wake)
         super().__init__(address.name, self._connections, Notices(lambda: notify(self.db, address, name), hearing))
 
-    def _connections(self, most: int) -> Connections:
-        return Connections(self._address, most, self._functions, self._make_functions)
+    def _connections(self, most: int) -> PostgresConnections:
+        return PostgresConnections(self._address, most, self._functions, self._make_functions)
 
-    async def _greet(self, db: Connections) -> Sequence[str]:
+    async def _greet(self, db: PostgresConnections) -> Sequence[str]:
         faults = await _faults(db)
         with suppress(StoreError):  # on a standby, or for a user who may only read
             await db.use(lambda session: schema.note_use(session, self._functions, self._clock.now()))
@@ -117,7 +117,7 @@ class PostgresStore(NotifyingStore[Connections], TableReader):
     prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
 
 
-async def _faults(db: Connections) -> tuple[str, ...]:
+async def _faults(db: PostgresConnections) -> tuple[str, ...]:
     """Return what this server's settings can't promise."""
     rows = await db.rows(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"

@@ -16,7 +16,7 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores.postgres.batches import columns, packed, parameters, rounds
 from tokimori.stores.postgres.columns import COMMON, MOVED, OWN, types_of, without
-from tokimori.stores.postgres.connections import Connections, Row
+from tokimori.stores.postgres.connections import PostgresConnections, Row
 from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row, row_writer
 from tokimori.stores.rules.settling import JOB_DELETED
 
@@ -46,7 +46,7 @@ SET size = excluded.size, head = excluded.head, tail = excluded.tail
 WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 
 
-async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+async def claim(db: PostgresConnections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     rows = await db.rows(_CLAIM, claim.id, claim.node, claim.lanes, claim.limit, claim.skip, now)
     taken = [row for row in rows if row[0] is not None]
     return all_claimed(taken, partial(_claimed_run, claim.node)), len(taken) < len(rows)
@@ -56,7 +56,7 @@ def _claimed_run(node: NodeId, row: Row) -> Run:
     return Run(*_values((*row, RunState.RUNNING, node, decode_details(row[_DETAILS]), None)))
 
 
-async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
+async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
     """See `Working.settle`; also whether units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
     verdicts, any_served = dict[int, Verdict](), False
@@ -67,7 +67,7 @@ async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tupl
     return [verdicts[number] for number in range(len(changes))], any_served
 
 
-async def _settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
+async def _settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[Iterable[Verdict], bool]:
     in_order = sorted(changes, key=lambda change: change.run_id)
     attempts = [change.attempt for change in changes if change.attempt is not None]
     outputs = [output_row(change.output) for change in changes if change.output is not None]
@@ -98,7 +98,7 @@ _common_row = row_writer(Change, *names_of(COMMON.replace("node_id", "owner")))
 _moved_row = row_writer(Change, *names_of(MOVED))
 
 
-async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
+async def save_outputs(db: PostgresConnections, outputs: Sequence[Output]) -> None:
     for batch in rounds(outputs, lambda output: (output.run_id, output.attempt)):
         in_order = sorted(batch, key=lambda output: output.run_id)
         await db.rows(_SAVE, *columns([output_row(output) for output in in_order], _OUTPUT))

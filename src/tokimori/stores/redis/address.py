@@ -18,7 +18,7 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RedisAddress:
     """A store's server, database number and keys.
 
     `name` is what people are shown; `prefix` begins every key: its braces keep all of them in one slot of a cluster.
@@ -36,7 +36,7 @@ class Address:
     tls: Mapping[str, Any] | None = None
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> RedisAddress:
     """Return the address that a URL names. Raises `InvalidInput`."""
     scheme = url.partition(":")[0].lower()
     on_socket, with_tls = scheme.endswith("+unix"), scheme in {"rediss", "valkeys"}
@@ -49,7 +49,7 @@ def address_of(url: str) -> Address:
     number = _number(settings.get("db", "0") if on_socket else path.lstrip("/") or "0")
     user, password = unquote(parts.username or "") or None, unquote(parts.password or "") or None
     place = f"{path}?db={number}" if on_socket else f"{host}:{port}/{number}"
-    return Address(
+    return RedisAddress(
         name=f"{parts.scheme}://{user}@{place}" if user and password else f"{parts.scheme}://{place}",
         prefix=_prefix(settings.get("namespace", "")),
         host=host,

@@ -12,7 +12,7 @@ import msgspec
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from tokimori.stores.redis.address import Address
+from tokimori.stores.redis.address import RedisAddress
 from tokimori.stores.redis.faults import FAULTS, connect_error, store_error
 from tokimori.stores.rules.errors import overtaken
 from tokimori.stores.server_store import Connected
@@ -56,7 +56,7 @@ def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
     return "".join(list(shared)[: max(used, default=0) + 1])
 
 
-async def connect(address: Address) -> AbstractConnection:
+async def connect(address: RedisAddress) -> AbstractConnection:
     """Return a connection of its own. Raises `StoreError`."""
     terms: dict[str, Any] = {
         "db": address.db,
@@ -95,13 +95,13 @@ async def _exchange(connection: AbstractConnection, *words: str | bytes, raw: bo
     return await connection.read_response(disable_decoding=raw)
 
 
-class Connections(Connected):
+class RedisConnections(Connected):
     """At most `most` connections, opened when they are needed and kept.
 
     A connection whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
     """
 
-    def __init__(self, address: Address, most: int) -> None:
+    def __init__(self, address: RedisAddress, most: int) -> None:
         self.address = address
         self._scripts = load_scripts()
         self._free: list[AbstractConnection] = []

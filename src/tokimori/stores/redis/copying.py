@@ -12,7 +12,7 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.ports import copying as port
 from tokimori.ports.copying import Copied, Key, Kind, key_of
-from tokimori.stores.redis.connections import Connections, document_key
+from tokimori.stores.redis.connections import RedisConnections, document_key
 from tokimori.stores.redis.documents import all_documents
 from tokimori.stores.redis.hashes import output_map, run_of, skip_pairs, skips_of
 from tokimori.stores.redis.pruning import deleted_jobs
@@ -22,7 +22,7 @@ PAGE = 200
 """How many members one script looks at: others wait meanwhile."""
 
 
-async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+async def export_rows(db: RedisConnections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
     match kind:
         case Kind.DOCUMENTS:
             return [*await all_documents(db, None if after is None else (str(after[0]), str(after[1])), limit)]
@@ -38,7 +38,7 @@ async def export_rows(db: Connections, kind: Kind, after: Key | None, limit: int
             return await _indexed(db, kind, after, limit)
 
 
-async def _indexed(db: Connections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
+async def _indexed(db: RedisConnections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
     """Read in pages, as few members of an index may have many rows, and many none."""
     rows: list[Copied] = []
     start, owner, first = "-", None, None
@@ -56,7 +56,7 @@ async def _indexed(db: Connections, kind: Kind, after: Key | None, limit: int) -
     return sorted(rows, key=key_of)[:limit]
 
 
-async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
+async def _value_of(db: RedisConnections, kind: Kind, words: Any) -> Copied:
     match kind:
         case Kind.SEMAPHORES:
             name, limit, granted = words
@@ -79,7 +79,7 @@ async def _value_of(db: Connections, kind: Kind, words: Any) -> Copied:
             raise ValueError(kind)
 
 
-async def _names(db: Connections, begin: str) -> list[str]:
+async def _names(db: RedisConnections, begin: str) -> list[str]:
     """Return the ends of the names of keys that begin so and that no index knows."""
     prefix = f"{db.address.prefix}{begin}"
     names: set[str] = set()
@@ -90,7 +90,7 @@ async def _names(db: Connections, begin: str) -> list[str]:
     return sorted(names)
 
 
-async def _arrivals(db: Connections) -> list[port.Arrival]:
+async def _arrivals(db: RedisConnections) -> list[port.Arrival]:
     """Return all of them: of children that wait for all of their parents, one for each root."""
     found = []
     for name in await _names(db, "arrivals:"):
@@ -102,7 +102,7 @@ async def _arrivals(db: Connections) -> list[port.Arrival]:
     return found
 
 
-async def _counts(db: Connections, after: Key | None, limit: int) -> list[port.PrunedCount]:
+async def _counts(db: RedisConnections, after: Key | None, limit: int) -> list[port.PrunedCount]:
     """Job by job. Of jobs that were forgotten nothing else is left."""
     rows: list[port.PrunedCount] = []
     for name in await _names(db, "counts:"):
@@ -113,7 +113,7 @@ async def _counts(db: Connections, after: Key | None, limit: int) -> list[port.P
     return rows[:limit]
 
 
-async def _counts_of(db: Connections, job_id: JobId) -> list[port.PrunedCount]:
+async def _counts_of(db: RedisConnections, job_id: JobId) -> list[port.PrunedCount]:
     flat = await db.do("HGETALL", f"{db.address.prefix}counts:{job_id}")
     found = []
     for key, number in zip(flat[::2], flat[1::2], strict=True):
@@ -123,7 +123,7 @@ async def _counts_of(db: Connections, job_id: JobId) -> list[port.PrunedCount]:
     return sorted(found, key=key_of)
 
 
-async def import_rows(db: Connections, kind: Kind, rows: Sequence[Copied]) -> None:
+async def import_rows(db: RedisConnections, kind: Kind, rows: Sequence[Copied]) -> None:
     await db.run("import_rows", kind=kind, rows=[_words(row) for row in rows])
 
 

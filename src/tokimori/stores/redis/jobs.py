@@ -13,7 +13,7 @@ from tokimori.model.job import Job
 from tokimori.model.run import Skip
 from tokimori.ports.store import Family
 from tokimori.stores.job_rows import tombstone_of
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
@@ -21,7 +21,7 @@ from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
-async def add_jobs(db: Connections, jobs: Sequence[Job], family: int | None = None) -> None:
+async def add_jobs(db: RedisConnections, jobs: Sequence[Job], family: int | None = None) -> None:
     answer, value = await db.run(
         "add_jobs",
         edges=_edges(edges_by_job(*jobs)),
@@ -50,7 +50,7 @@ def _edges(edges: Edges) -> list[tuple[str, ...]]:
     return [tuple(map(str, edge)) for edge in chain(*edges.values())]
 
 
-async def family(db: Connections) -> Family:
+async def family(db: RedisConnections) -> Family:
     version, texts = await db.run("family")
     return Family(version=version, edges=tuple(sorted(map(_edge_of, texts))))
 
@@ -60,21 +60,23 @@ def _edge_of(text: str) -> Edge:
     return Edge(JobId(parent), JobId(child), On(on), int(joins), JobId(declared_by))
 
 
-async def get_job(db: Connections, job_id: JobId) -> Job:
+async def get_job(db: RedisConnections, job_id: JobId) -> Job:
     return job_of(existing(await db.run("get_job", id=job_id), no_job(job_id)))
 
 
-async def list_jobs(db: Connections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
+async def list_jobs(
+    db: RedisConnections, *, after: JobId | None = None, limit: int = 1000, idle: bool = False
+) -> list[Job]:
     found = await db.run("list_jobs", index="idle" if idle else "jobs", after=after, limit=limit)
     return [job_of(flat) for flat in found]
 
 
-async def list_queues(db: Connections, first: str, limit: int) -> list[tuple[str, int]]:
+async def list_queues(db: RedisConnections, first: str, limit: int) -> list[tuple[str, int]]:
     return [(queue, jobs) for queue, jobs in await db.run("list_queues", first=first, limit=limit)]
 
 
 async def replace_job(
-    db: Connections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
+    db: RedisConnections, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
     async def write(edges: Edges | None) -> str:
         answer = await db.run(
@@ -103,7 +105,7 @@ async def replace_job(
     await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)
 
 
-async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
+async def delete_job(db: RedisConnections, job_id: JobId, now: Moment) -> None:
     match await db.run("delete_job", id=job_id, reason=JOB_DELETED, now=now):
         case ["unknown"]:
             raise no_job(job_id)
@@ -115,27 +117,27 @@ async def delete_job(db: Connections, job_id: JobId, now: Moment) -> None:
             pass
 
 
-async def move_runs(db: Connections, incarnation: int | str, steps: Iterable[int]) -> None:
+async def move_runs(db: RedisConnections, incarnation: int | str, steps: Iterable[int]) -> None:
     """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
     for _ in steps:
         if await db.run("move_runs", inc=str(incarnation)):
             return
 
 
-async def finish_moves(db: Connections) -> None:
+async def finish_moves(db: RedisConnections) -> None:
     for incarnation in await db.do("HKEYS", f"{db.address.prefix}moves"):
         await move_runs(db, incarnation, count())
 
 
-async def deleted_job(db: Connections, job_id: JobId) -> Job:
+async def deleted_job(db: RedisConnections, job_id: JobId) -> Job:
     found = existing(await db.run("deleted_job", id=job_id), no_job(job_id))
     incarnation, version, definition, created, deleted = found
     return tombstone_of(job_id, (Incarnation(int(incarnation)), int(version), definition, int(created), int(deleted)))
 
 
-async def get_due(db: Connections, job_id: JobId) -> Due:
+async def get_due(db: RedisConnections, job_id: JobId) -> Due:
     return due_of(existing(await db.run("get_due", id=job_id), no_job(job_id)))
 
 
-async def skips(db: Connections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
+async def skips(db: RedisConnections, job_id: JobId, *, limit: int = 100) -> list[Skip]:
     return skips_of(existing(await db.run("skips", id=job_id, limit=limit), no_job(job_id)))

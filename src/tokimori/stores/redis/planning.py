@@ -8,7 +8,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.readable import readable
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rows import names_of
@@ -16,7 +16,7 @@ from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import Cursor, was_applied
 
 
-async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
+async def due(db: RedisConnections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:
     async def page(after: Job | None) -> list[Due]:
         place = after and str(after.incarnation)
         found = await db.run("due", now=now, limit=limit, after=place, part=share.part, of=share.of)
@@ -25,7 +25,7 @@ async def due(db: Connections, now: Moment, limit: int, share: Share = ALL) -> l
     return await readable(page, limit)
 
 
-async def apply(db: Connections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
+async def apply(db: RedisConnections, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
     answers = await db.run("apply", plans=[_plan_map(plan, ids, now) for plan, ids in plans], reason=REPLACED, now=now)
     return [_took_effect(plan, answer) for (plan, _), answer in zip(plans, answers, strict=True)]
 
@@ -54,7 +54,7 @@ def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | N
     return was_applied(plan, cursor, first_run_exists=bool(first_run_exists))
 
 
-async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
+async def outdated(db: RedisConnections, tzdata: str, limit: int) -> list[Job]:
     async def page(after: Job | None) -> list[Job]:
         place, since = (after and str(after.incarnation)), (after and after.tzdata)
         answer = await db.run("outdated", tzdata=tzdata, limit=limit, since=since, after=place)
@@ -63,5 +63,5 @@ async def outdated(db: Connections, tzdata: str, limit: int) -> list[Job]:
     return await readable(page, limit)
 
 
-async def promote(db: Connections, now: Moment, limit: int, skip: int = 0) -> int:
+async def promote(db: RedisConnections, now: Moment, limit: int, skip: int = 0) -> int:
     return int(await db.run("promote", now=now, limit=limit, skip=skip))

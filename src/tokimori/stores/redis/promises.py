@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from tokimori.errors import StoreError
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 
 OLDEST = (6, 2)
 """The version of Redis whose commands our scripts use; Valkey names one that it equals."""
 SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
 
 
-async def read_promises(db: Connections) -> Sequence[str]:
+async def read_promises(db: RedisConnections) -> Sequence[str]:
     """Return what the server can't promise. Raises `StoreError` if it is too old."""
     info = info_of(await db.do("INFO"))
     version = info.get("redis_version", "0")

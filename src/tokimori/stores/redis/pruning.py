@@ -7,29 +7,29 @@ import msgspec
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import MOST_COUNTED, DailyCount, Expiry, daily_counts, day_of, rest_of
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import skips_of
 
 PAGE = 5_000
 """How many runs are counted in one script."""
 
 
-async def prune(db: Connections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
+async def prune(db: RedisConnections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
     old = [{**msgspec.to_builtins(expiry), "incarnation": str(expiry.incarnation)} for expiry in expiries]
     return rest_of(expiries, *await db.run("prune", old=old, limit=limit))
 
 
-async def deleted_jobs(db: Connections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
+async def deleted_jobs(db: RedisConnections, after: Incarnation | None, limit: int) -> list[tuple[Incarnation, JobId]]:
     first = "-" if after is None else f"({after:0>19} ~"
     found = await db.do("ZRANGEBYLEX", f"{db.address.prefix}deleted", first, "+", "LIMIT", "0", str(limit))
     return [(Incarnation(int(member[:19])), JobId(member[20:])) for member in found]
 
 
-async def prune_nodes(db: Connections, before: Moment, limit: int) -> int:
+async def prune_nodes(db: RedisConnections, before: Moment, limit: int) -> int:
     return int(await db.run("prune_nodes", before=before, limit=limit))
 
 
-async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
+async def counts(db: RedisConnections, job_id: JobId) -> list[DailyCount]:
     """See `Pruning.counts`. Runs are counted in pages: where any was pruned meanwhile, once more."""
     while True:
         seen = await db.run("counts", job=job_id, most=MOST_COUNTED)
@@ -44,7 +44,7 @@ async def counts(db: Connections, job_id: JobId) -> list[DailyCount]:
     return daily_counts(kept)
 
 
-async def _kept_runs(db: Connections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
+async def _kept_runs(db: RedisConnections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
     """Return the ended runs among the newest ones; those that go on are looked at, too."""
     kept: list[tuple[Moment, str, int, int, int]] = []
     before: str | None = None

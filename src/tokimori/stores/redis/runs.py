@@ -12,9 +12,9 @@ from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, Manner, shared_prefix
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.ends import Ended, Ends, Place
+from tokimori.ports.ends import EndedRun, EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import as_brief, listed_run, run_hash, run_of
 from tokimori.stores.redis.jobs import move_runs
 from tokimori.stores.rows import ENDED, names_of
@@ -27,15 +27,15 @@ _AMONG |= {"live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEE
 """The indexes of runs of some states alone."""
 
 
-async def add_run(db: Connections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
+async def add_run(db: RedisConnections, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:
     return (await _ask(db, [run], manner))[0]
 
 
-async def add_runs(db: Connections, runs: Sequence[Run], now: Moment) -> list[Run]:
+async def add_runs(db: RedisConnections, runs: Sequence[Run], now: Moment) -> list[Run]:
     return await _ask(db, runs, PLAIN)
 
 
-async def _ask(db: Connections, runs: Sequence[Run], manner: Manner) -> list[Run]:
+async def _ask(db: RedisConnections, runs: Sequence[Run], manner: Manner) -> list[Run]:
     run = runs[0]
     answers = await db.run(
         "add_run",
@@ -84,7 +84,7 @@ def born_map(run: Run) -> dict[str, object]:
     }
 
 
-async def get_run(db: Connections, run_id: RunId) -> Run:
+async def get_run(db: RedisConnections, run_id: RunId) -> Run:
     return _known(await db.do("HGETALL", f"{db.address.prefix}run:{run_id}"), run_id)
 
 
@@ -92,7 +92,7 @@ def _known(flat: list[str] | None, run_id: RunId) -> Run:
     return run_of(existing(flat or None, no_run(run_id)))
 
 
-async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
+async def list_runs(db: RedisConnections, wanted: RunFilter) -> list[Run]:
     """See `Runs.list_runs`. Read in pages, each as of its own moment; a run is looked at once."""
     runs: list[Run] = []
     before: str | None = wanted.before
@@ -114,55 +114,57 @@ async def list_runs(db: Connections, wanted: RunFilter) -> list[Run]:
     return runs
 
 
-async def ended_since(db: Connections, place: Place, limit: int) -> Ends:
+async def ended_since(db: RedisConnections, place: EndPlace, limit: int) -> Ends:
     fields, written = names_of(ENDED)[1:], -(-place.written // MILLISECOND)  # no millisecond that began before
     start = f"({written}-{place.tie}" if place.tie.isdecimal() else f"{written}"
     found, rest = await db.run("ended_since", start=start, limit=limit, fields=fields)
     ends = []
     for entry, values in found:
         known = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
-        ends.append(msgspec.convert({**known, "written": _place(entry).written}, Ended, strict=False))
+        ends.append(msgspec.convert({**known, "written": _place(entry).written}, EndedRun, strict=False))
     return Ends(found=ends, rest=_place(rest[1:]) if rest else None)
 
 
-def _place(entry: str) -> Place:
+def _place(entry: str) -> EndPlace:
     """Return the place of an entry of the stream, whose id is a millisecond and a number in it."""
     written, tie = entry.split("-")
-    return Place(Moment(int(written) * MILLISECOND), tie)
+    return EndPlace(Moment(int(written) * MILLISECOND), tie)
 
 
-async def last_runs(db: Connections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
+async def last_runs(db: RedisConnections, job_ids: Sequence[JobId], limit: int, longest: Most = None) -> list[Run]:
     found = await db.run("last_runs", jobs=list(job_ids), limit=limit, **as_brief(longest))
     return sorted((listed_run(each, longest) for each in found), key=lambda run: run.id, reverse=True)
 
 
-async def runs_of(db: Connections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None) -> list[Run]:
+async def runs_of(
+    db: RedisConnections, incarnation: Incarnation, origins: Sequence[str], longest: Most = None
+) -> list[Run]:
     found = await db.run("runs_of", inc=str(incarnation), origins=list(origins), **as_brief(longest))
     return [listed_run(each, longest) for each in found]
 
 
-async def attempts(db: Connections, run_id: RunId) -> list[Attempt]:
+async def attempts(db: RedisConnections, run_id: RunId) -> list[Attempt]:
     rows = await db.do("HVALS", f"{db.address.prefix}attempts:{run_id}")
     return sorted((msgspec.json.decode(row, type=Attempt) for row in rows), key=lambda attempt: attempt.number)
 
 
-async def output(db: Connections, run_id: RunId, attempt: int) -> Output | None:
+async def output(db: RedisConnections, run_id: RunId, attempt: int) -> Output | None:
     key = f"{db.address.prefix}output:{run_id}:{attempt}"
     size, head, tail = await db.do("HMGET", key, "size", "head", "tail", raw=True)
     return None if size is None else Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail)
 
 
-async def cancel_run(db: Connections, run_id: RunId, reason: str, now: Moment) -> Run:
+async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Moment) -> Run:
     return _known(await db.run("cancel_run", id=run_id, reason=reason, now=now), run_id)
 
 
-async def hold_run(db: Connections, run_id: RunId, reason: str) -> Run:
+async def hold_run(db: RedisConnections, run_id: RunId, reason: str) -> Run:
     run = _known(await db.run("hold_run", id=run_id, reason=reason), run_id)
     may_hold(run)
     return run
 
 
-async def resume_run(db: Connections, run_id: RunId) -> Run:
+async def resume_run(db: RedisConnections, run_id: RunId) -> Run:
     run = _known(await db.run("resume_run", id=run_id), run_id)
     may_resume(run)
     return run

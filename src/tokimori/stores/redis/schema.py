@@ -4,7 +4,7 @@ from tokimori.clock import Moment
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import check_usable
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.layout import OLDEST, SCHEMA
 
 # Whoever comes second finds it noted, and leaves it: a script is never run beside another one.
@@ -14,7 +14,7 @@ if tonumber(redis.call('HGET', KEYS[1], 'version') or 0) < tonumber(ARGV[1]) the
 end"""
 
 
-async def status(db: Connections) -> SchemaStatus:
+async def status(db: RedisConnections) -> SchemaStatus:
     """See `Schema.schema`."""
     noted = await db.do("EXISTS", _key(db))  # asked first: who migrates meanwhile notes all at once
     version, oldest = await db.do("HMGET", _key(db), "version", "oldest")
@@ -29,12 +29,12 @@ async def status(db: Connections) -> SchemaStatus:
     )
 
 
-async def migrate(db: Connections, now: Moment) -> SchemaStatus:
+async def migrate(db: RedisConnections, now: Moment) -> SchemaStatus:
     """See `Schema.migrate`. There is nothing to make but the note: keys come with what they hold."""
     check_usable(await status(db))
     await db.do("EVAL", _NOTE, "1", _key(db), str(SCHEMA), str(OLDEST), str(now))
     return await status(db)
 
 
-def _key(db: Connections) -> str:
+def _key(db: RedisConnections) -> str:
     return f"{db.address.prefix}schema"

@@ -4,8 +4,8 @@ import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, Wish
-from tokimori.stores.redis.connections import Connections
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Answer, Permit, Semaphore, UnitWish
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.rules.claiming import answer_of
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 
@@ -14,11 +14,11 @@ PAGE = 20
 _HOLDER = ("id", "node", "run_id", "weight", "rank", "token", "since")
 
 
-async def put_semaphore(db: Connections, name: str, limit: int, now: Moment) -> None:
+async def put_semaphore(db: RedisConnections, name: str, limit: int, now: Moment) -> None:
     check_lowered(name, limit, await db.run("put_semaphore", name=name, limit=limit))
 
 
-async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
+async def list_semaphores(db: RedisConnections, *, after: str = "", limit: int = 1000) -> list[Semaphore]:
     """See `Semaphores.list_semaphores`. Read in pages, each as of its own moment."""
     found: list[Semaphore] = []
     while len(found) < limit:
@@ -30,11 +30,11 @@ async def list_semaphores(db: Connections, *, after: str = "", limit: int = 1000
     return found
 
 
-async def get_semaphore(db: Connections, name: str) -> Semaphore:
+async def get_semaphore(db: RedisConnections, name: str) -> Semaphore:
     return existing(next(iter(await _described(db, name=name, limit=1)), None), no_semaphore(name))
 
 
-async def _described(db: Connections, **asked: object) -> list[Semaphore]:
+async def _described(db: RedisConnections, **asked: object) -> list[Semaphore]:
     answer = await db.run("list_semaphores", **asked, most=MOST_COUNTED, holders=MOST_HOLDERS)
     return [
         Semaphore(
@@ -51,15 +51,15 @@ async def _described(db: Connections, **asked: object) -> list[Semaphore]:
     ]
 
 
-async def delete_semaphore(db: Connections, name: str) -> None:
+async def delete_semaphore(db: RedisConnections, name: str) -> None:
     if not await db.run("delete_semaphore", name=name):
         raise in_use(name)
 
 
-async def acquire(db: Connections, wish: Wish, now: Moment) -> Answer:
+async def acquire(db: RedisConnections, wish: UnitWish, now: Moment) -> Answer:
     answer, told = await db.run("acquire", **msgspec.structs.asdict(wish), now=now, most=MOST_COUNTED)
     return answer_of(answer, told, wish)
 
 
-async def release(db: Connections, permit: PermitId, node: NodeId, now: Moment) -> bool:
+async def release(db: RedisConnections, permit: PermitId, node: NodeId, now: Moment) -> bool:
     return bool(await db.run("release", id=permit, node=node))

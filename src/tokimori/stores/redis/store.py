@@ -9,24 +9,24 @@ from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.redis import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
-from tokimori.stores.redis.address import Address
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.address import RedisAddress
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.notices import hear, notify
 from tokimori.stores.redis.promises import read_promises
 from tokimori.stores.redis.schema import migrate, status
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
 
-class RedisStore(NotifyingStore[Connections]):
+class RedisStore(NotifyingStore[RedisConnections]):
     """A `Store` on a Redis or Valkey server. The server's clock is the store's; `clock` only dates migrations."""
 
-    def __init__(self, address: Address, clock: Clock) -> None:
+    def __init__(self, address: RedisAddress, clock: Clock) -> None:
         self._clock = clock
         name = urandom(8).hex()
         notices = Notices(lambda: notify(self.db, name), lambda wake: hear(address, name, wake))
-        super().__init__(address.name, partial(Connections, address), notices)
+        super().__init__(address.name, partial(RedisConnections, address), notices)
 
-    async def _greet(self, db: Connections) -> Sequence[str]:
+    async def _greet(self, db: RedisConnections) -> Sequence[str]:
         return await read_promises(db)
 
     async def schema(self) -> SchemaStatus:

@@ -10,19 +10,19 @@ from tokimori.model.ids import NodeId
 from tokimori.model.run import Output, encode_details
 from tokimori.model.settle import PARKED_BY
 from tokimori.ports.working import Change, Claim, Claimed, Verdict
-from tokimori.stores.redis.connections import Connections
+from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import all_claimed, output_map
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
-async def claim(db: Connections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
+async def claim(db: RedisConnections, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
     asked = {"id": claim.id, "node": claim.node, "lanes": claim.lanes, "limit": claim.limit, "skip": claim.skip}
     has_rest, answer = await db.run("claim", **asked, most=MOST_EXAMINED, now=now)
     return all_claimed(answer), has_rest is not None
 
 
-async def settle(db: Connections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
+async def settle(db: RedisConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
     """See `Working.settle`; also whether anybody else got a semaphore's units, or the turn for them."""
     served, verdicts = await db.run(
         "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
@@ -43,5 +43,5 @@ def _change_map(change: Change) -> Change | dict[str, object]:
     return told
 
 
-async def save_outputs(db: Connections, outputs: Sequence[Output]) -> None:
+async def save_outputs(db: RedisConnections, outputs: Sequence[Output]) -> None:
     await db.run("save_outputs", outputs=[output_map(output) for output in outputs])

@@ -10,7 +10,7 @@ from tokimori.model.job import Definition, limit_of, units_here
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.model.transitions import RunState
-from tokimori.stores.rules.lines import Place, fits, must_join
+from tokimori.stores.rules.lines import LinePlace, fits, must_join
 from tokimori.stores.rules.turns import Freed, Key, Turn
 
 
@@ -49,15 +49,15 @@ class Lines(Protocol):
         """Return how many runs of the job run."""
         ...
 
-    def of_key(self, key: Key) -> tuple[int, Place | None]:
+    def of_key(self, key: Key) -> tuple[int, LinePlace | None]:
         """Return how many runs of the key run, and the first one that waits for it."""
         ...
 
-    def of_semaphore(self, name: str) -> tuple[int, Place | None]:
+    def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
         """Units that are free, below zero where the limit was lowered; and the first program that waits."""
         ...
 
-    def head(self, name: str, lane: Lane | None) -> Place | None:
+    def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         """Return the first run of the lane that waits for the semaphore."""
         ...
 
@@ -75,8 +75,8 @@ class Admission(Struct):
     freed: Freed = field(default_factory=Freed)
     running: dict[Incarnation | Key, int] = field(default_factory=dict)
     _free: dict[str, int] = field(default_factory=dict)
-    _programs: dict[str, Place | None] = field(default_factory=dict)
-    _heads: dict[Key | tuple[str, Lane | None], Place | None] = field(default_factory=dict)
+    _programs: dict[str, LinePlace | None] = field(default_factory=dict)
+    _heads: dict[Key | tuple[str, Lane | None], LinePlace | None] = field(default_factory=dict)
 
     def takes(self, run: Candidate) -> bool:
         """Return whether the run may run now; else it joins the line of the first constraint that refuses it."""
@@ -101,7 +101,7 @@ class Admission(Struct):
     def _key_refuses(self, run: Candidate, key: Key) -> bool:
         if key not in self.running:
             self.running[key], self._heads[key] = self.lines.of_key(key)
-        return self._joins(key, Place(run.rank, run.id, 1), fits=fits(self.running[key], run.max_per_key))
+        return self._joins(key, LinePlace(run.rank, run.id, 1), fits=fits(self.running[key], run.max_per_key))
 
     def _semaphore_refuses(self, run: Candidate, name: str, weight: int) -> bool:
         if name not in self._free:
@@ -109,11 +109,11 @@ class Admission(Struct):
         line = name, run.lane
         if line not in self._heads:
             self._heads[line] = self.lines.head(name, run.lane)
-        place, free = Place(run.rank, run.id, weight), weight <= self._free[name]
+        place, free = LinePlace(run.rank, run.id, weight), weight <= self._free[name]
         return self._joins(line, place, fits=free, program=self._programs[name])
 
     def _joins(
-        self, line: Key | tuple[str, Lane | None], place: Place, *, fits: bool, program: Place | None = None
+        self, line: Key | tuple[str, Lane | None], place: LinePlace, *, fits: bool, program: LinePlace | None = None
     ) -> bool:
         joins = must_join(place, fits=fits, ahead=self._heads[line], program=program)
         if joins:

@@ -10,8 +10,8 @@ from tokimori.errors import Bug
 from tokimori.model.ids import Lane, NodeId, RunId, Token
 from tokimori.model.run import Run
 from tokimori.model.semaphores import DEFAULT_LIMIT
-from tokimori.model.transitions import Event, move
-from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, Wish, permit_of
+from tokimori.model.transitions import RunMove, move
+from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, UnitWish, permit_of
 from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 1_000
@@ -36,7 +36,7 @@ def claimed_run(run: Run, node: NodeId) -> Run:
     """Return a ready run after its claim."""
     return replace(
         run,
-        state=move(run.state, Event.CLAIM),
+        state=move(run.state, RunMove.CLAIM),
         token=Token(run.token + 1),
         attempt=run.attempt + 1,
         node_id=node,
@@ -62,7 +62,7 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
     )
 
 
-def answer_of(answer: str, told: int, wish: Wish) -> Answer:
+def answer_of(answer: str, told: int, wish: UnitWish) -> Answer:
     """Return a program's answer, from the server's word and the number that goes with it. Raises `Refused`."""
     match answer:
         case "gone":
@@ -77,7 +77,7 @@ def answer_of(answer: str, told: int, wish: Wish) -> Answer:
             raise Bug(f"{wish} was answered with {answer!r} and {told}")
 
 
-def joining(wish: Wish, limit: int | None, now: Moment) -> tuple[int, Permit]:
+def joining(wish: UnitWish, limit: int | None, now: Moment) -> tuple[int, Permit]:
     """Return the limit of a semaphore (None: to be made), and the place of a program that asks for units.
 
     Raises `Refused` where the program means another limit, or wants more.

@@ -28,7 +28,7 @@ def has_room(active: int, coming: int, most: int | None) -> bool:
     return most is None or not coming or active + coming <= most
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """Place of a run or a program in the line of a semaphore, smaller first, and the units that it wants."""
 
     rank: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     weight: int
 
 
-def must_join(run: Place, *, fits: bool, ahead: Place | None, program: Place | None) -> bool:
+def must_join(run: LinePlace, *, fits: bool, ahead: LinePlace | None, program: LinePlace | None) -> bool:
     """Return whether a ready run joins the line of a semaphore or a key instead of taking a unit.
 
     So where the units do not fit, and where somebody is before it in the line: the first blocked run of its own lane
@@ -46,13 +46,13 @@ def must_join(run: Place, *, fits: bool, ahead: Place | None, program: Place | N
     return not fits or behind or (program is not None and program.rank <= run.rank)
 
 
-def programs_served(free: int, programs: Iterable[Place], first_run: Place | None) -> list[Place]:
+def programs_served(free: int, programs: Iterable[LinePlace], first_run: LinePlace | None) -> list[LinePlace]:
     """Return the programs of a line, in order, that are granted: not behind any blocked run, as far as they fit."""
     before = takewhile(lambda program: first_run is None or program.rank <= first_run.rank, programs)
     return list(_fitting(free, before))
 
 
-def runs_woken(free: int, lane: Iterable[Place], first_program: Place | None) -> list[Place]:
+def runs_woken(free: int, lane: Iterable[LinePlace], first_program: LinePlace | None) -> list[LinePlace]:
     """Return the blocked runs of one lane, in order, that are made ready, as far as they fit together.
 
     `first_program` is the first of those that still wait: no run behind it is woken.
@@ -61,7 +61,7 @@ def runs_woken(free: int, lane: Iterable[Place], first_program: Place | None) ->
     return list(_fitting(free, before))
 
 
-def _fitting(free: int, line: Iterable[Place]) -> Iterator[Place]:
+def _fitting(free: int, line: Iterable[LinePlace]) -> Iterator[LinePlace]:
     """Yield the places that fit. One that does not fit lets nobody behind pass."""
     for place in line:
         if place.weight > free:

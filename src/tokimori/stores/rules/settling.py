@@ -14,7 +14,7 @@ from tokimori.ports.working import Change, Verdict
 JOB_DELETED = "the job was deleted"
 
 
-class Standing(NamedTuple):
+class RunStanding(NamedTuple):
     """Part of a run that guards a settle. `settled_*`: who settled it last, with which token."""
 
     running: bool
@@ -24,7 +24,7 @@ class Standing(NamedTuple):
     settled_token: Token | None
 
 
-def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
+def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
     """Judge if a change still holds. The owner settles its own runs; any living node those of a dead one."""
     if standing is None:
         return Verdict.LOST
@@ -37,7 +37,7 @@ def judge(change: Change, standing: Standing | None, by: NodeId, nodes: Mapping[
 
 
 def judged(
-    changes: Iterable[Change], standings: Mapping[RunId, Standing], by: NodeId, nodes: Mapping[NodeId, NodeState]
+    changes: Iterable[Change], standings: Mapping[RunId, RunStanding], by: NodeId, nodes: Mapping[NodeId, NodeState]
 ) -> list[Verdict]:
     """Return the verdicts on changes, on each after those before it."""
     known, verdicts = dict(standings), []
@@ -45,7 +45,7 @@ def judged(
         standing = known.get(change.run_id)
         verdict = judge(change, standing, by, nodes)
         if standing is not None and verdict is Verdict.APPLIED:
-            known[change.run_id] = Standing(False, standing.node_id, standing.token, by, change.token)
+            known[change.run_id] = RunStanding(False, standing.node_id, standing.token, by, change.token)
         verdicts.append(verdict)
     return verdicts
 

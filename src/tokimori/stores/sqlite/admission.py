@@ -11,7 +11,7 @@ from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.ports.semaphores import permit_of
 from tokimori.stores.rules.admission import Candidate
-from tokimori.stores.rules.lines import Place
+from tokimori.stores.rules.lines import LinePlace
 from tokimori.stores.rules.turns import Key
 from tokimori.stores.sqlite.lines import first_program, free_units, head_of, head_of_key, running_of_key, units_in
 
@@ -42,15 +42,15 @@ class SqliteLines(Struct):
     def running(self, incarnation: Incarnation) -> int:
         return self._running[incarnation]
 
-    def of_key(self, key: Key) -> tuple[int, Place | None]:
+    def of_key(self, key: Key) -> tuple[int, LinePlace | None]:
         return running_of_key(self.db, *key), head_of_key(self.db, *key)
 
-    def of_semaphore(self, name: str) -> tuple[int, Place | None]:
+    def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
         made = 'INSERT INTO tokimori_semaphores (name, "limit") VALUES (?, ?) ON CONFLICT DO NOTHING'
         self.db.execute(made, (name, DEFAULT_LIMIT))
         return free_units(self.db, name), first_program(self.db, name)
 
-    def head(self, name: str, lane: Lane | None) -> Place | None:
+    def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         return None if lane is None else head_of(self.db, name, lane)
 
 

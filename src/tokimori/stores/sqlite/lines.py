@@ -10,7 +10,7 @@ from typing import Any
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
 from tokimori.model.pause import open_lanes
-from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, Place, programs_served, room, runs_woken
+from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, LinePlace, programs_served, room, runs_woken
 from tokimori.stores.rules.turns import Freed, Turn
 from tokimori.stores.sqlite.pauses import paused_queues
 
@@ -140,9 +140,9 @@ def running_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -
     return int(db.execute(running, (incarnation, key)).fetchone()[0])
 
 
-def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> Place | None:
+def head_of_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> LinePlace | None:
     """Return the first run of a job that waits for this key."""
-    return next(map(Place._make, db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1))), None)
+    return next(map(LinePlace._make, db.execute(f'SELECT "rank", id, 1 {_OF_KEY}', (incarnation, key, 1))), None)
 
 
 def serve_semaphore(db: sqlite3.Connection, name: str) -> None:
@@ -158,7 +158,7 @@ def grant_programs(db: sqlite3.Connection, name: str) -> bool:
     lanes = open_lanes(lanes_in_line(db, name), paused_queues(db))
     heads = filter(None, [head_of(db, name, lane) for lane in lanes])
     with closing(db.execute(_PROGRAMS, (name,))) as rows:
-        served = programs_served(free_units(db, name), map(Place._make, rows), min(heads, default=None))
+        served = programs_served(free_units(db, name), map(LinePlace._make, rows), min(heads, default=None))
     for program in served:
         db.execute(_COUNT_GRANT, (name,))
         db.execute(
@@ -188,7 +188,7 @@ def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list
     found = []
     for lane in lanes:
         with closing(db.execute(f"{_RUNS} LIMIT {MOST_SERVED}", (name, lane))) as rows:
-            found += [place.id for place in runs_woken(free, map(Place._make, rows), program)]
+            found += [place.id for place in runs_woken(free, map(LinePlace._make, rows), program)]
     return found
 
 
@@ -197,9 +197,9 @@ def free_units(db: sqlite3.Connection, name: str) -> int:
     return next((int(units) for (units,) in db.execute(_UNITS, (name,))), 0)
 
 
-def first_program(db: sqlite3.Connection, name: str) -> Place | None:
+def first_program(db: sqlite3.Connection, name: str) -> LinePlace | None:
     """Return the first program that waits for a semaphore."""
-    return next(map(Place._make, db.execute(f"{_PROGRAMS} LIMIT 1", (name,))), None)
+    return next(map(LinePlace._make, db.execute(f"{_PROGRAMS} LIMIT 1", (name,))), None)
 
 
 def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
@@ -207,9 +207,9 @@ def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
     return [Lane(lane) for (lane,) in db.execute(LANES, (name,))]
 
 
-def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> Place | None:
+def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> LinePlace | None:
     """Return the first run of a lane that waits for a semaphore."""
-    return next(map(Place._make, db.execute(f"{_RUNS} LIMIT 1", (name, lane))), None)
+    return next(map(LinePlace._make, db.execute(f"{_RUNS} LIMIT 1", (name, lane))), None)
 
 
 def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:

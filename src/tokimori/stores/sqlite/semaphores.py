@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports import semaphores as port
 from tokimori.ports.nodes import NodeState
-from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, Wish
+from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Permit, Semaphore, UnitWish
 from tokimori.stores.rows import PERMIT, marks, permit_of, permit_row
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
@@ -72,7 +72,7 @@ def delete_semaphore(db: sqlite3.Connection, name: str) -> None:
     db.executemany(_KEEP_NEWEST, deleted)
 
 
-def acquire(db: sqlite3.Connection, wish: Wish, now: Moment) -> port.Answer:
+def acquire(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> port.Answer:
     if state_of(db, wish.node) is not NodeState.ALIVE:
         return port.NodeGone()
     permit = _permit(db, wish.id) or _join(db, wish, now)
@@ -90,7 +90,7 @@ def _permit(db: sqlite3.Connection, permit_id: PermitId) -> Permit | None:
     return None if row is None else permit_of(row)
 
 
-def _join(db: sqlite3.Connection, wish: Wish, now: Moment) -> Permit:
+def _join(db: sqlite3.Connection, wish: UnitWish, now: Moment) -> Permit:
     limit, place = joining(wish, _limit_of(db, wish.semaphore), now)
     db.execute(f"{_MAKE} ON CONFLICT DO NOTHING", (wish.semaphore, limit))
     db.execute(f"INSERT INTO tokimori_permits ({PERMIT}) VALUES ({marks(PERMIT)})", permit_row(place))

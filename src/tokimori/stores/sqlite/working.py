@@ -22,7 +22,7 @@ from tokimori.stores.rows import ATTEMPT, CLAIMED, OUTPUT, Row, marks
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import MOST_EXAMINED
 from tokimori.stores.rules.lanes import MOST_MOVED
-from tokimori.stores.rules.settling import Standing, ending, judged
+from tokimori.stores.rules.settling import RunStanding, ending, judged
 from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.admission import Ready, SqliteLines, hold
@@ -147,7 +147,7 @@ def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Ge
 class _Held(NamedTuple):
     """A run as `settle` finds it."""
 
-    standing: Standing
+    standing: RunStanding
     cancel: str | None
     incarnation: Incarnation
     job_exists: bool
@@ -185,7 +185,7 @@ def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
 
 def _held(db: sqlite3.Connection, runs: Sequence[RunId]) -> dict[RunId, _Held]:
     return {
-        run_id: _Held(Standing(state == RunState.RUNNING, *rest), cancel, life, bool(job_exists), key, bool(holds))
+        run_id: _Held(RunStanding(state == RunState.RUNNING, *rest), cancel, life, bool(job_exists), key, bool(holds))
         for run_id, state, *rest, cancel, life, job_exists, key, holds in db.execute(_STANDING, (json.dumps(runs),))
     }
 

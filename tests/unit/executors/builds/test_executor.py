@@ -20,7 +20,7 @@ from tokimori.model.build import Manifest, digest_of, env_file, frozen, pieces_o
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Released
 from tokimori.model.target import Build, Command
-from tokimori.ports.executor import Ended, Report, StopReason, Task
+from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.testing.clock import VirtualClock
 
 CONTENT = frozen({"__main__.py": b"print('hello')"}, Manifest(task="ping"))
@@ -31,12 +31,12 @@ class Commands:
     """An executor that remembers what it was given."""
 
     def __init__(self) -> None:
-        self.tasks: list[Task] = []
+        self.tasks: list[AttemptTask] = []
 
     async def open(self, report: Callable[[Report], None]) -> None:
         """See `Executor`."""
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, tasks: Sequence[AttemptTask]) -> None:
         """See `Executor`."""
         self.tasks += tasks
 

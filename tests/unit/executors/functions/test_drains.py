@@ -7,7 +7,7 @@ from typing import cast
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tests.unit.examples import a_task
 from tokimori.executors.functions.drains import Drains
-from tokimori.executors.functions.process import Attempt, Phase, WorkerProcess
+from tokimori.executors.functions.process import Assignment, Phase, WorkerProcess
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Function
 
@@ -29,7 +29,7 @@ def busy(number: int, runs: int = 3) -> WorkerProcess:
     process.connect(cast(asyncio.WriteTransport, Line()), 100 + number)
     for n in range(runs):
         task = a_task(Function(name="f"), run_id=RunId(f"r{number}-{n}"), token=Token(1))
-        attempt = Attempt(task, n)
+        attempt = Assignment(task, n)
         attempt.process = process
         process.attempts[n] = attempt
     return process

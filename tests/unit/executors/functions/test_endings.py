@@ -22,9 +22,9 @@ from tokimori.model.outcome import (
 from tokimori.ports.executor import StopReason
 
 
-def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
+def ended(end: str, text: str | None = None, when: float = 0) -> wire.FunctionEnded:
     """What a worker process says."""
-    return wire.Ended(number=1, began=0, at=1, end=end, text=text, when=when)
+    return wire.FunctionEnded(number=1, began=0, at=1, end=end, text=text, when=when)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def ended(end: str, text: str | None = None, when: float = 0) -> wire.Ended:
         (ended(wire.RELEASED, "x"), Released("x", asked=True)),
     ],
 )
-def test_what_is_said_is_the_outcome(said: wire.Ended, outcome: Outcome) -> None:
+def test_what_is_said_is_the_outcome(said: wire.FunctionEnded, outcome: Outcome) -> None:
     """Each end has its outcome."""
     assert outcome_of(said, None, None) == outcome
 
@@ -54,7 +54,7 @@ def test_what_is_said_is_the_outcome(said: wire.Ended, outcome: Outcome) -> None
         *(ended(wire.RETRY_AT, when=when) for when in (-inf, nan, 1e300)),
     ],
 )
-def test_what_can_not_be_kept_is_a_failure(said: wire.Ended) -> None:
+def test_what_can_not_be_kept_is_a_failure(said: wire.FunctionEnded) -> None:
     """A function that says nonsense in the name of its process has failed, and holds up nobody."""
     outcome = outcome_of(said, None, None)
     assert isinstance(outcome, Failed)
@@ -62,7 +62,7 @@ def test_what_can_not_be_kept_is_a_failure(said: wire.Ended) -> None:
 
 
 @pytest.mark.parametrize("said", [ended(end) for end in wire.ENDS])
-def test_an_end_that_was_asked_for_is_no_success(said: wire.Ended) -> None:
+def test_an_end_that_was_asked_for_is_no_success(said: wire.FunctionEnded) -> None:
     """Whatever a function says after it was told to end, the reason of the order counts; the time-out before all."""
     reasons: dict[StopReason, Any] = {
         StopReason.CANCEL: Cancelled,

@@ -141,7 +141,7 @@ async def test_a_start_is_told_only_of_who_still_runs_some_time_later() -> None:
     await executor.open(told.append)
     short = msgspec.structs.replace(TASK, run_id=RunId("r2"))
     executor.start([TASK, short])
-    executor._heard(pool.process, [wire.Ended(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
+    executor._heard(pool.process, [wire.FunctionEnded(number=2, began=1.0, at=1.0, end=wire.SUCCEEDED)])
     assert [(type(each), each.run_id) for each in told] == [(Ended, "r2")]
     executor._tell_starts()
     executor._tell_starts()
@@ -155,7 +155,7 @@ async def test_what_is_said_together_is_heard_in_its_order() -> None:
     pool.get_ready()
     await executor.open(told.append)
     executor.start([msgspec.structs.replace(TASK, run_id=RunId(f"r{n}")) for n in range(1, 5)])
-    asked, ended = pool.asked, partial(wire.Ended, began=1.0, at=1.0, end=wire.SUCCEEDED)
+    asked, ended = pool.asked, partial(wire.FunctionEnded, began=1.0, at=1.0, end=wire.SUCCEEDED)
     said: list[wire.FromWorker] = [
         wire.Noted(number=2, progress=1.0),
         ended(number=2),
@@ -179,5 +179,5 @@ async def test_who_has_begun_can_not_say_anew_how() -> None:
     said: list[wire.FromWorker] = [hello, wire.Unloadable(number=1, message="no")]
     executor._heard(pool.process, said)
     assert (told, pool.process.load) == ([], 1)
-    executor._heard(pool.process, [*said, wire.Ended(number=1, began=1.0, at=1.0, end=wire.SUCCEEDED), *said])
+    executor._heard(pool.process, [*said, wire.FunctionEnded(number=1, began=1.0, at=1.0, end=wire.SUCCEEDED), *said])
     assert ([type(each) for each in told], pool.process.load) == ([Ended], 0)

@@ -14,9 +14,9 @@ from msgspec import defstruct
 from msgspec.structs import replace
 
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.listener import ANOTHER_VERSION, Connection
+from tokimori.executors.functions.listener import ANOTHER_VERSION, WorkerConnection
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable, frame, language
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
 HELLO = Hello(number=3, pid=7, app="a", handlers=[], patterns=[], jobs=[], language=language())
 
@@ -42,10 +42,12 @@ class Door:
         self.came: list[Hello] = []
         self.heard: list[tuple[int, Sequence[FromWorker]]] = []
         self.line = Line()
-        self.connection = Connection(Reading(1, thread_time), self._greet, lambda *said: self.heard.append(said))
+        self.connection = WorkerConnection(
+            TurnsOfReaders(1, thread_time), self._greet, lambda *said: self.heard.append(said)
+        )
         self.connection.transport = self.line
 
-    def _greet(self, _: Connection, hello: Hello) -> bool:
+    def _greet(self, _: WorkerConnection, hello: Hello) -> bool:
         self.came.append(hello)
         return True
 

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.listener import Connection
+from tokimori.executors.functions.listener import WorkerConnection
 from tokimori.executors.functions.process import OWN, AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, Processes
 from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON
-from tokimori.turns import Reading
+from tokimori.turns import TurnsOfReaders
 
-EXIT = keeper_wire.Ended(1, 0.0, 0, keeper_wire.Cause.EXIT, "", 0, "", "")
-LAST_WORD = wire.Ended(number=1, began=0, at=0, end=wire.SUCCEEDED)
+EXIT = keeper_wire.ProcessEnded(1, 0.0, 0, keeper_wire.EndCause.EXIT, "", 0, "", "")
+LAST_WORD = wire.FunctionEnded(number=1, began=0, at=0, end=wire.SUCCEEDED)
 CELL = 7
 """Of a suspect: there nobody is replaced."""
 
@@ -63,7 +63,7 @@ def test_a_process_that_exits_is_heard_to_the_end(line_ends: bool, tmp_path: Pat
             pool._cut_off(1)
         else:
             await let_pass(LAST_WORDS)
-        assert told == ["Ended", "died, True"]
+        assert told == ["FunctionEnded", "died, True"]
 
     run_virtually(scenario())
 
@@ -95,10 +95,12 @@ def test_who_does_not_say_hello_is_cut_off() -> None:
     assert (heard, cut.is_cut) == ([], True)
 
 
-def line_of(transport: Cut) -> tuple[list[tuple[int, Sequence[wire.FromWorker]]], Connection]:
+def line_of(transport: Cut) -> tuple[list[tuple[int, Sequence[wire.FromWorker]]], WorkerConnection]:
     """What is heard on a line, and the line, on which nobody has said anything yet."""
     heard = list[tuple[int, Sequence[wire.FromWorker]]]()
-    connection = Connection(cast(Reading, None), lambda _, __: True, lambda number, said: heard.append((number, said)))
+    connection = WorkerConnection(
+        cast(TurnsOfReaders, None), lambda _, __: True, lambda number, said: heard.append((number, said))
+    )
     connection.transport = cast(asyncio.WriteTransport, transport)
     return heard, connection
 
@@ -167,7 +169,7 @@ class Pool:
     def says_hello(self, *handlers: str, number: int | None = None) -> int:
         """The newest one, or this one, which is ready then; its app has these handlers."""
         line, number = SimpleNamespace(transport=OpenLine()), number or self.newest
-        assert self.pool._greet(cast(Connection, line), hello(number, *handlers))
+        assert self.pool._greet(cast(WorkerConnection, line), hello(number, *handlers))
         return number
 
     def can_not_load(self) -> None:
@@ -447,5 +449,5 @@ def test_what_a_process_says_is_logged_once() -> None:
     written = ""
     for said in ("one\n", "two\n", "three\n" * 2000, "four\n"):
         written += said
-        grew = keeper_wire.Grew(1, len(written), keeper_wire.to_text(written[-4096:].encode()))
+        grew = keeper_wire.OutputGrew(1, len(written), keeper_wire.to_text(written[-4096:].encode()))
         assert process.said_since(grew) == said[-4000:].strip()

@@ -13,7 +13,7 @@ from tests.unit.examples import a_task
 from tests.unit.executors.functions.test_drains import busy
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.blame import blamed
-from tokimori.executors.functions.process import SILENT, Attempt, WorkerProcess
+from tokimori.executors.functions.process import SILENT, Assignment, WorkerProcess
 from tokimori.executors.functions.pulse import TOLD, Pulse
 from tokimori.executors.functions.stacks import LOOP, Look, Seen, Stacks
 from tokimori.model.ids import RunId
@@ -58,7 +58,7 @@ def test_what_a_process_does_not_take_comes_back() -> None:
     """But nothing that was sent before, and nothing that was said of others is lost."""
     line, process = Taking(), WorkerProcess(1, 0, 1, 9)
     process.connect(cast(asyncio.WriteTransport, line), 7)
-    attempts = [Attempt(a_task(Function(name="f"), run_id=RunId(f"r{n}")), n) for n in range(3)]
+    attempts = [Assignment(a_task(Function(name="f"), run_id=RunId(f"r{n}")), n) for n in range(3)]
     for number, attempt in enumerate(attempts):
         process.give(attempt, begin(number=number), 1.0)
         process.flush()

@@ -13,10 +13,10 @@ from tokimori.executors.functions.wire import (
     MOST_SAID,
     Begin,
     End,
-    Ended,
     Frames,
     FromWorker,
-    Grew,
+    FunctionEnded,
+    FunctionGrew,
     Leave,
     ToWorker,
     frame,
@@ -29,8 +29,8 @@ BEGIN = Begin(
 )
 MESSAGES: list[Any] = [BEGIN, End(number=1, why="x", lost=True), Leave()]
 ANSWERS: list[Any] = [
-    Grew(number=1, size=3, tail=b"abc"),
-    Ended(number=1, began=1.5, at=2.5, end="succeeded", text="{}", size=3, head=b"\xff\x00a"),
+    FunctionGrew(number=1, size=3, tail=b"abc"),
+    FunctionEnded(number=1, began=1.5, at=2.5, end="succeeded", text="{}", size=3, head=b"\xff\x00a"),
 ]
 
 
@@ -66,7 +66,9 @@ def test_many_messages_are_several_frames() -> None:
 
 def test_large_messages_are_several_frames() -> None:
     """Runs that end together with much output are understood: no frame is larger than a process may say at once."""
-    ended = Ended(number=1, began=1.5, at=2.5, end="failed", text="é" * MOST_TEXT, head=b"x" * EDGE, tail=b"y" * EDGE)
+    ended = FunctionEnded(
+        number=1, began=1.5, at=2.5, end="failed", text="é" * MOST_TEXT, head=b"x" * EDGE, tail=b"y" * EDGE
+    )
     frames: Frames[Any] = Frames(FromWorker)
     frames.most = MOST_SAID
     assert frames.feed(frame([ended] * 300)) == [ended] * 300

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidInput, Refused
-from tokimori.executors.http.callbacks import Callbacks, Heard
+from tokimori.executors.http.callbacks import CallbackResult, Callbacks
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, RetryIn, Succeeded
 
@@ -25,7 +25,9 @@ class World:
         self.ended.append(outcome)
         return True
 
-    def hear(self, run: str = RUN, attempt: str = "1", signature: str | None = None, line: bytes = DONE) -> Heard:
+    def hear(
+        self, run: str = RUN, attempt: str = "1", signature: str | None = None, line: bytes = DONE
+    ) -> CallbackResult:
         """A callback came."""
         return self.callbacks.hear(run, attempt, self.asked.signature if signature is None else signature, line)
 
@@ -34,8 +36,8 @@ def test_a_signed_callback_ends_its_attempt_once() -> None:
     """The very same once more is answered alike; another one, or one for an attempt that is over, is too late."""
     world = World()
     assert world.asked.address == "http://127.0.0.1:8000/callbacks/r1/1"
-    assert [world.hear(), world.hear()] == [Heard.TAKEN, Heard.TAKEN]
-    assert world.hear(line=b'{"outcome":"failed","error":"no"}') is Heard.LATE
+    assert [world.hear(), world.hear()] == [CallbackResult.TAKEN, CallbackResult.TAKEN]
+    assert world.hear(line=b'{"outcome":"failed","error":"no"}') is CallbackResult.LATE
     assert world.ended == [Succeeded(None, "x")]
 
 
@@ -43,7 +45,7 @@ def test_a_signed_callback_ends_its_attempt_once() -> None:
 def test_nobody_signs_without_the_secret(signature: str) -> None:
     """A wrong signature changes nothing, whatever it is."""
     world = World()
-    assert world.hear(signature=signature) is Heard.FORGED
+    assert world.hear(signature=signature) is CallbackResult.FORGED
     assert not world.ended
 
 
@@ -52,7 +54,7 @@ def test_a_signature_is_for_one_run_and_one_token(run: str, token: str) -> None:
     """It opens nothing else, not even where run and token together are the same text."""
     world = World()
     world.callbacks.expect(OTHER, TOKEN, world.end)
-    assert world.hear(run, token) is Heard.FORGED
+    assert world.hear(run, token) is CallbackResult.FORGED
     assert not world.ended
 
 
@@ -60,9 +62,9 @@ def test_an_attempt_that_is_over_hears_nothing() -> None:
     """Once its run is cancelled or its time over, and where the executor says that another end came first."""
     world = World()
     world.callbacks.forget(RUN, TOKEN)
-    assert world.hear() is Heard.LATE
+    assert world.hear() is CallbackResult.LATE
     world.callbacks.expect(RUN, TOKEN, lambda _outcome: False)
-    assert [world.hear(), world.hear()] == [Heard.LATE, Heard.LATE]
+    assert [world.hear(), world.hear()] == [CallbackResult.LATE, CallbackResult.LATE]
     assert not world.ended
 
 
@@ -72,7 +74,7 @@ def test_what_is_not_understood_leaves_the_attempt_waiting() -> None:
     for line in (b"", b"done", b'{"outcome":"great"}', b'{"outcome":"retry"}', b"\xff", b"[" * 100_000):
         with pytest.raises(InvalidInput):
             world.hear(line=line)
-    assert world.hear(line=b'{"outcome":"retry","in":5}') is Heard.TAKEN
+    assert world.hear(line=b'{"outcome":"retry","in":5}') is CallbackResult.TAKEN
     assert world.ended == [RetryIn(5)]
 
 
@@ -81,7 +83,7 @@ def test_without_a_door_there_are_no_callbacks() -> None:
     callbacks = Callbacks()
     with pytest.raises(Refused):
         callbacks.expect(RUN, TOKEN, lambda _outcome: True)
-    assert callbacks.hear(RUN, "1", "", DONE) is Heard.FORGED
+    assert callbacks.hear(RUN, "1", "", DONE) is CallbackResult.FORGED
 
 
 def test_another_secret_signs_otherwise() -> None:
@@ -89,4 +91,4 @@ def test_another_secret_signs_otherwise() -> None:
     world, other = World(), Callbacks()
     other.open("http://127.0.0.1:8000/", "t" * 43)
     assert other.expect(RUN, TOKEN, world.end).signature != world.asked.signature
-    assert world.hear(signature="s" * 43) is Heard.FORGED
+    assert world.hear(signature="s" * 43) is CallbackResult.FORGED

@@ -21,5 +21,5 @@ async def test_a_session_that_could_not_be_made_is_tried_again(monkeypatch: pyte
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     with pytest.raises(RuntimeError):
         await executor._opened()
-    assert isinstance(await executor._opened(), session.Session)
+    assert isinstance(await executor._opened(), session.HttpSession)
     await executor.close()

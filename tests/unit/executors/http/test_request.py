@@ -16,12 +16,12 @@ from tokimori.errors import InvalidInput
 from tokimori.executors.http.request import Callback, request_of
 from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.target import Http
-from tokimori.ports.executor import Task
+from tokimori.ports.executor import AttemptTask
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-def task(target: Http, payload: str | None = None) -> Task:
+def task(target: Http, payload: str | None = None) -> AttemptTask:
     """An attempt."""
     return a_task(
         target, run_id=RunId("r1"), token=Token(7), attempt=2, job_id=JobId("j"), due=seconds(5), payload=payload

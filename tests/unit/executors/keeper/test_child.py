@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tokimori.executors.keeper.child import Refusal, refusal_of
-from tokimori.executors.keeper.wire import Cause, Start
+from tokimori.executors.keeper.wire import EndCause, Start
 
 
 def an_order(account: tuple[int, int, list[int]] | None = None) -> Start:
@@ -43,8 +43,8 @@ def test_refusals(fault: Exception, refusal: Refusal) -> None:
 def test_a_machine_that_is_short_of_something(number: int, file: str) -> None:
     """Is no fault of the command's: whatever was being opened or begun."""
     refusal = refusal_of(an_order((1, 1, [])), a_fault(number, file))
-    assert refusal == Refusal(None, f"'prog' could not be started: {os.strerror(number)}", Cause.SHORT)
-    assert refusal_of(an_order(), MemoryError()).cause is Cause.SHORT
+    assert refusal == Refusal(None, f"'prog' could not be started: {os.strerror(number)}", EndCause.SHORT)
+    assert refusal_of(an_order(), MemoryError()).cause is EndCause.SHORT
 
 
 def test_a_user_that_can_not_be_changed_to() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.executors.keeper.kernel import Seen, boot_identity
+from tokimori.executors.keeper.kernel import ProcessSeen, boot_identity
 from tokimori.executors.keeper.notes import SUFFIX, end_what_dead_keepers_left, is_marked, is_ours
 
 MARKED = [b"PATH=/bin", b"TOKIMORI_RUN_ID=r", b"TOKIMORI_TOKEN=1"]
@@ -28,12 +28,12 @@ def test_what_is_run_under_a_lock_is_marked_too() -> None:
 
 def test_a_session_whose_leader_lives_is_a_stranger_s() -> None:
     """If somebody has the dead keeper's pid, the session of that number is not the keeper's."""
-    assert not is_ours(7, [Seen(7, 7, 7), Seen(8, 8, 7)], lambda _pid: MARKED)
+    assert not is_ours(7, [ProcessSeen(7, 7, 7), ProcessSeen(8, 8, 7)], lambda _pid: MARKED)
 
 
 def test_a_session_without_a_leader_is_ours_if_it_carries_our_mark() -> None:
     """Among members of a session whose leader is gone, one with our mark proves that they are the keeper's."""
-    living = [Seen(8, 8, 7), Seen(9, 9, 7), Seen(10, 10, 10)]
+    living = [ProcessSeen(8, 8, 7), ProcessSeen(9, 9, 7), ProcessSeen(10, 10, 10)]
     assert is_ours(7, living, {8: [], 9: MARKED, 10: []}.__getitem__)
     assert not is_ours(7, living, {8: [], 9: [], 10: MARKED}.__getitem__)
     assert not is_ours(6, living, lambda _pid: MARKED)
@@ -41,8 +41,8 @@ def test_a_session_without_a_leader_is_ours_if_it_carries_our_mark() -> None:
 
 def test_a_session_is_ours_if_anything_in_it_is_older_than_the_keeper_s_last_word() -> None:
     """A stranger can have got the number only after the keeper was dead."""
-    assert is_ours(7, [Seen(8, 8, 7, 5.0), Seen(9, 9, 7, 9.0)], lambda _pid: [], 5.0)
-    assert not is_ours(7, [Seen(8, 8, 7, 5.1)], lambda _pid: [], 5.0)
+    assert is_ours(7, [ProcessSeen(8, 8, 7, 5.0), ProcessSeen(9, 9, 7, 9.0)], lambda _pid: [], 5.0)
+    assert not is_ours(7, [ProcessSeen(8, 8, 7, 5.1)], lambda _pid: [], 5.0)
 
 
 def test_a_note_that_vanishes_hinders_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from tokimori.executors.keeper.wire import (
     NOTICES,
     ORDERS,
-    Cause,
-    Ended,
+    EndCause,
     Frames,
-    Grew,
     Lease,
     Notice,
     Order,
+    OutputGrew,
+    ProcessEnded,
+    ProcessStarted,
     Ready,
     Shutdown,
     Start,
-    Started,
     Stop,
     encode,
     to_bytes,
@@ -43,9 +43,11 @@ starts = st.builds(
 orders = st.one_of(starts, st.builds(Stop, numbers, moments), st.builds(Lease, moments, moments), st.just(Shutdown()))
 notices = st.one_of(
     st.builds(Ready, numbers),
-    st.builds(Started, numbers, numbers, moments),
-    st.builds(Grew, numbers, numbers, words),
-    st.builds(Ended, numbers, moments, st.none() | numbers, st.sampled_from(Cause), texts, numbers, words, words),
+    st.builds(ProcessStarted, numbers, numbers, moments),
+    st.builds(OutputGrew, numbers, numbers, words),
+    st.builds(
+        ProcessEnded, numbers, moments, st.none() | numbers, st.sampled_from(EndCause), texts, numbers, words, words
+    ),
 )
 
 

@@ -8,9 +8,9 @@ from tests.unit.service.world import NODE, ON_DEMAND, World, every_minute
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.ports.nodes import Beat
-from tokimori.ports.semaphores import Wish
+from tokimori.ports.semaphores import UnitWish
 from tokimori.service.doctor.finding import Finding, Level
-from tokimori.service.doctor.reader import LISTEN, Reader
+from tokimori.service.doctor.reader import LISTEN, DoctorReader
 from tokimori.service.doctor.rules import findings
 from tokimori.service.imports import Start
 from tokimori.service.notifiers import id_of, notifier_fields
@@ -32,7 +32,7 @@ async def texts(world: World) -> Mapping[str, str]:
         return world.store
 
     tokens, alarms = world.service.tokens.list, world.service.alarms
-    reader = Reader(world.store, same, tokens, alarms=alarms, clock=world.clock, apart=False, rest=rest)  # type: ignore[arg-type]
+    reader = DoctorReader(world.store, same, tokens, alarms=alarms, clock=world.clock, apart=False, rest=rest)  # type: ignore[arg-type]
     return {each.check: each.text for each in findings(await reader.read())}
 
 
@@ -51,7 +51,7 @@ async def wrong(world: World, *, beats: bool = True, away: bool = False) -> Mapp
     async def same() -> object:
         return world.store
 
-    reader = Reader(
+    reader = DoctorReader(
         world.store,
         opened if away else same,  # type: ignore[arg-type]
         world.service.tokens.list,
@@ -113,7 +113,7 @@ async def test_what_a_dead_node_left(world: World) -> None:
 async def test_a_program_that_holds_units(world: World) -> None:
     """Units in the hands of a living program are in order."""
     await world.register()
-    wish = Wish(id=PermitId("p"), node=NODE, semaphore="s", rank=0)
+    wish = UnitWish(id=PermitId("p"), node=NODE, semaphore="s", rank=0)
     await world.store.acquire(wish, world.clock.now())
     assert await wrong(world) == {}
 

@@ -19,7 +19,7 @@ from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.store import SchemaStatus
 from tokimori.service.doctor.finding import Finding, Level, diagnosis, warning
 from tokimori.service.doctor.jobs_seen import JobsSeen
-from tokimori.service.doctor.reading import Reading, confirmed
+from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, findings
 
 SCHEMA = SchemaStatus(version=3, newest=3, pending=(), oldest=1)
@@ -31,7 +31,7 @@ BLOCKED = a_run(id=RunId("waits"), state=RunState.BLOCKED)
 JOB = a_job(a_definition(max_running=1))
 
 
-def reading(**said: Any) -> Reading:
+def reading(**said: Any) -> DoctorReading:
     """A store with a node, where all is well, unless something else is said."""
     well: dict[str, Any] = {
         "now": NEW_YEAR,
@@ -45,7 +45,7 @@ def reading(**said: Any) -> Reading:
     found = {**well, **said}
     seen = JobsSeen(wanted={job.id for job in found["jobs"]})
     seen.add(found["jobs"])
-    return Reading(**{**found, "jobs": seen})
+    return DoctorReading(**{**found, "jobs": seen})
 
 
 def permit(**said: Any) -> Permit:
@@ -69,7 +69,7 @@ def test_nothing_is_wrong() -> None:
 
 DEAD = replace(NODE, state=NodeState.DEAD)
 TELLS = a_job(a_definition(notify={NotifyOn.FAILURE: ("ops",)}), id=JobId("tells"))
-WRONG: Mapping[str, tuple[Reading, str, Level, str]] = {
+WRONG: Mapping[str, tuple[DoctorReading, str, Level, str]] = {
     "lost notifier": (
         reading(jobs=(JOB, TELLS), lost_notifiers=frozenset({notifier_id("ops")})),
         "notifiers",
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_said(name: str) -> None:
         reading(jobs=(replace(JOB, state=JobState.PAUSED, definition=a_definition(labels={"gpu": "yes"})),)),
     ],
 )
-def test_what_is_in_order_is_no_fault(read: Reading) -> None:
+def test_what_is_in_order_is_no_fault(read: DoctorReading) -> None:
     """A run that waits behind one that runs, units in living hands, and jobs that nobody wants to run now."""
     assert {each.level for each in findings(read)} == {Level.OK}
 
@@ -229,7 +229,7 @@ def test_what_is_under_way_is_no_fault() -> None:
     assert confirmed(first, second, 0).silent == ()
 
 
-def replace_beat(read: Reading) -> Reading:
+def replace_beat(read: DoctorReading) -> DoctorReading:
     """The same a beat later."""
     return reading(nodes=(replace(read.nodes[0], beat=read.nodes[0].beat + 1),))
 

@@ -9,7 +9,7 @@ from tests.unit.service.events.test_tail import an_end
 from tokimori.clock import DAY, SECOND, Moment
 from tokimori.errors import NotFound, StoreUnavailable
 from tokimori.model.job import Job
-from tokimori.ports.ends import LATEST, Ended, Ends, Place
+from tokimori.ports.ends import LATEST, EndedRun, EndPlace, Ends
 from tokimori.service.events import feed as module
 from tokimori.service.events.feed import Feed
 from tokimori.service.events.position import Position, position_from, position_of
@@ -20,11 +20,11 @@ class Written:
     """What a store has of ends. `away`: it does not answer."""
 
     def __init__(self) -> None:
-        self.ends: list[Ended] = []
-        self.reads: list[Place] = []
+        self.ends: list[EndedRun] = []
+        self.reads: list[EndPlace] = []
         self.away = False
 
-    async def ended_since(self, place: Place, limit: int) -> Ends:
+    async def ended_since(self, place: EndPlace, limit: int) -> Ends:
         """See `Endings`."""
         await asyncio.sleep(0)
         self.reads.append(place)
@@ -32,10 +32,10 @@ class Written:
             raise StoreUnavailable("nobody answers")
         behind = sorted((each for each in self.ends if (each.written, each.id) > (place.written, place.tie)), key=_key)
         found = behind[:limit]
-        return Ends(found=found, rest=Place(found[-1].written, found[-1].id) if len(found) == limit else None)
+        return Ends(found=found, rest=EndPlace(found[-1].written, found[-1].id) if len(found) == limit else None)
 
 
-def _key(end: Ended) -> tuple[Moment, str]:
+def _key(end: EndedRun) -> tuple[Moment, str]:
     return end.written, end.id
 
 
@@ -47,7 +47,7 @@ class World:
         self.numbers = iter(range(100))
         self.feed = self.another()
 
-    def another(self) -> Feed[Ended]:
+    def another(self) -> Feed[EndedRun]:
         """The feed of another node on the same store."""
 
         async def now() -> Moment:
@@ -56,7 +56,7 @@ class World:
         async def no_job(job_id: str) -> Job:
             raise NotFound(job_id)
 
-        return Feed[Ended](
+        return Feed[EndedRun](
             self.store,
             self.clock,
             lambda n: next(self.numbers).to_bytes(n),
@@ -75,9 +75,9 @@ class World:
         await self.feed.begin()
         return self.feed.position
 
-    async def told(self, position: Position, feed: Feed[Ended] | None = None) -> tuple[list[int], Position]:
+    async def told(self, position: Position, feed: Feed[EndedRun] | None = None) -> tuple[list[int], Position]:
         """What the feed tells behind the position, until it has no more; the numbers of the ends."""
-        found: list[Ended] = []
+        found: list[EndedRun] = []
         feed = feed or self.feed
         for _ in range(100):
             page = await feed.page(position)

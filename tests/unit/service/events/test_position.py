@@ -6,7 +6,7 @@ from tests.unit.examples import NEW_YEAR
 from tests.unit.service.events.test_tail import an_end
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidInput
-from tokimori.ports.ends import LATEST, Place
+from tokimori.ports.ends import LATEST, EndPlace
 from tokimori.service.events.position import Position, behind_each, position_at, position_from, position_of
 
 PLACES = [
@@ -45,10 +45,10 @@ def test_the_future_is_refused() -> None:
 
 def test_reading_begins_before_a_moment_and_at_a_place() -> None:
     """What others were writing at a moment may have appeared later; nothing can appear before an exact place."""
-    assert PLACES[0].place == PLACES[1].place == Place(Moment(NEW_YEAR - LATEST))
-    assert position_from(NEW_YEAR).place == Place(NEW_YEAR)
-    assert position_at(Place(NEW_YEAR, "x")).place == Place(NEW_YEAR, "x")
-    assert Position(written=Moment(5)).place == Place(Moment(0))
+    assert PLACES[0].place == PLACES[1].place == EndPlace(Moment(NEW_YEAR - LATEST))
+    assert position_from(NEW_YEAR).place == EndPlace(NEW_YEAR)
+    assert position_at(EndPlace(NEW_YEAR, "x")).place == EndPlace(NEW_YEAR, "x")
+    assert Position(written=Moment(5)).place == EndPlace(Moment(0))
 
 
 def test_each_event_of_a_page_has_its_position() -> None:

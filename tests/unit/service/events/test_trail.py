@@ -11,7 +11,7 @@ from tokimori.clock import SECOND, Moment
 from tokimori.model.audit import KIND, Entry, encode_entry, name_of
 from tokimori.model.changed import Changed
 from tokimori.model.document import Document
-from tokimori.ports.ends import Place
+from tokimori.ports.ends import EndPlace
 from tokimori.service.events.trail import MOST, Trail
 from tokimori.stores.memory.store import MemoryStore
 
@@ -29,7 +29,7 @@ async def a_log(moments: list[int]) -> MemoryStore:
     return store
 
 
-async def read_all(trail: Trail, place: Place, limit: int = 500) -> list[Changed]:
+async def read_all(trail: Trail, place: EndPlace, limit: int = 500) -> list[Changed]:
     """Page by page."""
     found, rest = list[Changed](), place
     for _ in range(1000):
@@ -50,7 +50,7 @@ MOMENTS = st.lists(st.one_of(st.integers(0, 10), st.integers(0, 10**6), st.integ
 async def test_each_entry_behind_a_moment_is_read_once(moments: list[int], begin: int, limit: int) -> None:
     """In the order of their moments, however they lie, and whatever is read at once."""
     trail = Trail(await a_log(moments))
-    found = await read_all(trail, Place(Moment(BEGIN + begin)), limit)
+    found = await read_all(trail, EndPlace(Moment(BEGIN + begin)), limit)
     assert [each.written - BEGIN for each in found] == sorted(each for each in moments if each >= begin)
     assert len({each.id for each in found}) == len(found)
 
@@ -58,7 +58,7 @@ async def test_each_entry_behind_a_moment_is_read_once(moments: list[int], begin
 async def test_many_entries_of_one_moment_are_read() -> None:
     """More than are read at once."""
     trail = Trail(await a_log([5] * (2 * MOST + 1) + [9] * MOST))
-    assert len(await read_all(trail, Place(BEGIN))) == 3 * MOST + 1
+    assert len(await read_all(trail, EndPlace(BEGIN))) == 3 * MOST + 1
 
 
 async def test_entries_that_tell_of_much_are_read_in_parts() -> None:
@@ -72,7 +72,7 @@ async def test_entries_that_tell_of_much_are_read_in_parts() -> None:
         await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=1), None)
     for limit in (10, 50):
         trail, sizes = Trail(store), list[int]()
-        rest: Place | None = Place(BEGIN)
+        rest: EndPlace | None = EndPlace(BEGIN)
         while rest is not None:
             page = await trail.ended_since(rest, limit)
             rest = page.rest
@@ -92,7 +92,7 @@ async def test_a_log_without_news_costs_one_read_of_a_few() -> None:
         return found
 
     store.list_documents = counted  # type: ignore[method-assign]
-    assert (await Trail(store).ended_since(Place(Moment(BEGIN + 1000)), 500)).found == []
+    assert (await Trail(store).ended_since(EndPlace(Moment(BEGIN + 1000)), 500)).found == []
     assert sum(reads) <= 4
 
 
@@ -101,4 +101,4 @@ async def test_what_can_t_be_read_hides_nothing() -> None:
     store = await a_log([1, 3])
     name = name_of(Moment(BEGIN + 2), bytes)
     await store.put_document(Document(kind=KIND, name=name, text='{"new": 1}', version=1), None)
-    assert [each.name for each in await read_all(Trail(store), Place(BEGIN))] == ["j1", "j3"]
+    assert [each.name for each in await read_all(Trail(store), EndPlace(BEGIN))] == ["j1", "j3"]

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.stores.redis.address import Address, address_of
+from tokimori.stores.redis.address import RedisAddress, address_of
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_other_urls_are_refused(url: str, fault: str) -> None:
 
 def test_an_address_is_a_value() -> None:
     """Equal URLs name equal addresses."""
-    assert address_of("redis://h") == Address(name="redis://h:6379/0", prefix="{tokimori}:", host="h")
+    assert address_of("redis://h") == RedisAddress(name="redis://h:6379/0", prefix="{tokimori}:", host="h")

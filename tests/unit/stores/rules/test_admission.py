@@ -6,7 +6,7 @@ from typing import Any
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.stores.rules.admission import Admission, Candidate
-from tokimori.stores.rules.lines import Place
+from tokimori.stores.rules.lines import LinePlace
 from tokimori.stores.rules.turns import Key
 
 JOB, LANE = Incarnation(1), Lane("default||")
@@ -17,11 +17,11 @@ class Known:
     """Lines as a test says; what is asked is noted."""
 
     free: dict[str, int] = field(default_factory=dict)
-    programs: dict[str, Place] = field(default_factory=dict)
-    heads: dict[tuple[str, Lane | None], Place] = field(default_factory=dict)
+    programs: dict[str, LinePlace] = field(default_factory=dict)
+    heads: dict[tuple[str, Lane | None], LinePlace] = field(default_factory=dict)
     runs: int = 0
     of_keys: dict[Key, int] = field(default_factory=dict)
-    key_heads: dict[Key, Place] = field(default_factory=dict)
+    key_heads: dict[Key, LinePlace] = field(default_factory=dict)
     asked: list[object] = field(default_factory=list)
 
     def running(self, incarnation: Incarnation) -> int:
@@ -29,17 +29,17 @@ class Known:
         self.asked.append(incarnation)
         return self.runs
 
-    def of_key(self, key: Key) -> tuple[int, Place | None]:
+    def of_key(self, key: Key) -> tuple[int, LinePlace | None]:
         """See `Lines.of_key`."""
         self.asked.append(key)
         return self.of_keys.get(key, 0), self.key_heads.get(key)
 
-    def of_semaphore(self, name: str) -> tuple[int, Place | None]:
+    def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
         """See `Lines.of_semaphore`."""
         self.asked.append(name)
         return self.free.get(name, 1), self.programs.get(name)
 
-    def head(self, name: str, lane: Lane | None) -> Place | None:
+    def head(self, name: str, lane: Lane | None) -> LinePlace | None:
         """See `Lines.head`."""
         self.asked.append((name, lane))
         return self.heads.get((name, lane))
@@ -85,13 +85,13 @@ def test_the_first_constraint_that_refuses_is_the_line_that_a_run_joins() -> Non
 def test_nobody_passes_the_head_of_a_line() -> None:
     """A run that came before, a program before it, and a heavy run of the same claim keep those behind waiting."""
     light = a_run(5, units=[("db", 1)])
-    assert judged(Admission(Known(heads={("db", LANE): Place(4, "x", 1)})), light) == [line_of("db")]
-    assert judged(Admission(Known(heads={("db", LANE): Place(6, "x", 1)})), light) == [None]
-    assert judged(Admission(Known(heads={("db", Lane("other||")): Place(4, "x", 1)})), light) == [None]
-    assert judged(Admission(Known(programs={"db": Place(5, "p", 1)})), light) == [line_of("db")]
+    assert judged(Admission(Known(heads={("db", LANE): LinePlace(4, "x", 1)})), light) == [line_of("db")]
+    assert judged(Admission(Known(heads={("db", LANE): LinePlace(6, "x", 1)})), light) == [None]
+    assert judged(Admission(Known(heads={("db", Lane("other||")): LinePlace(4, "x", 1)})), light) == [None]
+    assert judged(Admission(Known(programs={"db": LinePlace(5, "p", 1)})), light) == [line_of("db")]
     assert judged(Admission(Known()), a_run(4, units=[("db", 2)]), light) == [line_of("db"), line_of("db")]
     keyed = a_run(5, concurrency_key="k")
-    assert judged(Admission(Known(key_heads={(JOB, "k"): Place(4, "x", 1)})), keyed) == [KEY_LINE]
+    assert judged(Admission(Known(key_heads={(JOB, "k"): LinePlace(4, "x", 1)})), keyed) == [KEY_LINE]
 
 
 def test_of_runs_of_one_rank_the_id_decides() -> None:
@@ -99,8 +99,8 @@ def test_of_runs_of_one_rank_the_id_decides() -> None:
     wanting, keyed = a_run(5, units=[("db", 1)]), a_run(5, concurrency_key="k")
     for other, joins in (("run-4", True), ("run-6", False)):
         of_units, of_key = (
-            Known(heads={("db", LANE): Place(5, other, 1)}),
-            Known(key_heads={(JOB, "k"): Place(5, other, 1)}),
+            Known(heads={("db", LANE): LinePlace(5, other, 1)}),
+            Known(key_heads={(JOB, "k"): LinePlace(5, other, 1)}),
         )
         assert judged(Admission(of_units), wanting) == [line_of("db") if joins else None]
         assert judged(Admission(of_key), keyed) == [KEY_LINE if joins else None]

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.stores.rules.lines import Place, fits, must_join, programs_served, runs_woken
+from tokimori.stores.rules.lines import LinePlace, fits, must_join, programs_served, runs_woken
 
-places = st.builds(Place, st.integers(0, 9), st.sampled_from("abcdef"), st.integers(1, 4))
+places = st.builds(LinePlace, st.integers(0, 9), st.sampled_from("abcdef"), st.integers(1, 4))
 lines = st.lists(places, max_size=8, unique_by=lambda place: place[:2]).map(sorted)
 maybe = st.none() | places
 
@@ -17,7 +17,7 @@ def test_what_fits_is_no_more_than_there_is(used: int, limit: int, weight: int) 
 
 
 @given(st.integers(0, 9), lines, maybe)
-def test_the_head_of_a_line_is_never_passed(free: int, line: list[Place], first: Place | None) -> None:
+def test_the_head_of_a_line_is_never_passed(free: int, line: list[LinePlace], first: LinePlace | None) -> None:
     """Who is served is a beginning of the line that fits together; the next one does not fit, or is behind a run."""
     served = programs_served(free, line, first)
     assert served == line[: len(served)]
@@ -29,7 +29,7 @@ def test_the_head_of_a_line_is_never_passed(free: int, line: list[Place], first:
 
 
 @given(st.integers(0, 9), lines, maybe)
-def test_as_many_runs_are_woken_as_fit(free: int, line: list[Place], program: Place | None) -> None:
+def test_as_many_runs_are_woken_as_fit(free: int, line: list[LinePlace], program: LinePlace | None) -> None:
     """Who is woken is a beginning of the lane that fits together; the next one does not fit, or a program is before."""
     woken = runs_woken(free, line, program)
     assert woken == line[: len(woken)]
@@ -40,7 +40,7 @@ def test_as_many_runs_are_woken_as_fit(free: int, line: list[Place], program: Pl
 
 
 @given(lines, lines)
-def test_in_a_line_there_is_always_somebody_next(programs: list[Place], runs: list[Place]) -> None:
+def test_in_a_line_there_is_always_somebody_next(programs: list[LinePlace], runs: list[LinePlace]) -> None:
     """With all units free, whoever is first of programs and runs is served."""
     if not programs and not runs:
         return
@@ -53,7 +53,7 @@ def test_in_a_line_there_is_always_somebody_next(programs: list[Place], runs: li
 
 @given(places, st.booleans(), maybe, maybe)
 def test_nobody_takes_a_unit_before_his_turn(
-    run: Place, room: bool, ahead: Place | None, program: Place | None
+    run: LinePlace, room: bool, ahead: LinePlace | None, program: LinePlace | None
 ) -> None:
     """A run joins the line where units lack, or where a run of its lane or a program is before it."""
     before = (ahead is not None and ahead[:2] < run[:2]) or (program is not None and program.rank <= run.rank)
