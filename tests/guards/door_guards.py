@@ -343,7 +343,7 @@ DOOR_GUARDS = (
         DOOR,
         "what services answer is read in turns with the engine",
         "executors/http/session.py",
-        "connector._factory = partial(Connection, turns, loop)",
+        "connector._factory = partial(TargetConnection, turns, loop)",
         "del turns, loop",
         "tests/integration/executors/test_hostile_services.py::test_an_answer_holds_up_nobody",
     ),

@@ -286,8 +286,8 @@ OTHERS_GUARDS = (
         TOLD,
         "what was written in the last ten seconds is read again",
         "service/events/feed.py",
-        "if is_whole and self._ahead is None:\n            tail.settle(Place(tail.bound))",
-        "if is_whole and self._ahead is None:\n            tail.settle(Place(now))",
+        "if is_whole and self._ahead is None:\n            tail.settle(EndPlace(tail.bound))",
+        "if is_whole and self._ahead is None:\n            tail.settle(EndPlace(now))",
         "tests/unit/service/events/test_feed.py::test_what_appears_late_is_told_of",
     ),
     Guard(
@@ -295,7 +295,7 @@ OTHERS_GUARDS = (
         "of many all are read once more",
         "service/events/feed.py",
         "            await self._look_back(tail)\n",
-        "            tail.settle(Place(tail.bound))\n",
+        "            tail.settle(EndPlace(tail.bound))\n",
         "tests/unit/service/events/test_feed.py::test_what_appears_late_among_many_is_told_of",
     ),
     Guard(
@@ -310,8 +310,8 @@ OTHERS_GUARDS = (
         TOLD,
         "at another node a stream begins before the moment at which it broke off",
         "service/events/position.py",
-        "return Place(Moment(max(0, self.written - LATEST)))",
-        "return Place(self.written)",
+        "return EndPlace(Moment(max(0, self.written - LATEST)))",
+        "return EndPlace(self.written)",
         "tests/unit/service/events/test_feed.py::test_another_node_goes_on",
     ),
     Guard(

@@ -16,14 +16,14 @@ class Survivor:
 SURVIVORS: tuple[Survivor, ...] = (
     Survivor(
         "stores/rules/admission.py",
-        "return self._joins(key, Place(run.rank, run.id, 1)",
-        "return self._joins(key, Place(run.rank, run.id, 2)",
+        "return self._joins(key, LinePlace(run.rank, run.id, 1)",
+        "return self._joins(key, LinePlace(run.rank, run.id, 2)",
         "of a run that may join a line only rank and id are compared; what it wants was judged before",
     ),
     Survivor(
         "stores/rules/admission.py",
-        "place, free = Place(run.rank, run.id, weight)",
-        "place, free = Place(run.rank, run.id, None)",
+        "place, free = LinePlace(run.rank, run.id, weight)",
+        "place, free = LinePlace(run.rank, run.id, None)",
         "the same",
     ),
     Survivor(

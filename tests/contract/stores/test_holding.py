@@ -9,7 +9,7 @@ from tokimori.model.ids import RunId
 from tokimori.model.job import JobState
 from tokimori.model.outcome import Failed, Hold, Lost, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.settle import parked
+from tokimori.model.settle import NEVER_AGAIN, parked
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.ports.working import Verdict
@@ -151,7 +151,7 @@ async def test_a_lost_run_parks_its_job_too(store: Store, worker: Worker, other:
     await worker.die(by=other)
     change = worker.change(claimed, Lost("its node died"))
     assert await store.settle([change], other.id, NOW) == [Verdict.APPLIED]
-    assert (await store.get_job(job.id)).reason == "its node died"
+    assert (await store.get_job(job.id)).reason == f"its node died; {NEVER_AGAIN}"
 
 
 async def test_a_success_parks_nothing(store: Store, worker: Worker) -> None:

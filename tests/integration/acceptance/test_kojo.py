@@ -92,19 +92,19 @@ def test_no_limit(workplace: Workplace) -> None:
 def test_dynamically_scheduled_workers(workplace: Workplace) -> None:
     """A job without a schedule runs only when asked: by a run with moment, importance and payload, its parent."""
     workplace.client.add("dynamic", command='echo "$TOKIMORI_PAYLOAD of $TOKIMORI_PARENT_RUN_ID"', max_running=0)
-    asks = f"{PROGRAM} job trigger dynamic --at 2030-01-01T00:00:00Z --priority 7 --payload later --key one"
-    now = f"{PROGRAM} job trigger dynamic --payload now"
+    asks = f"{PROGRAM} job trigger dynamic --at 2030-01-01T00:00:00Z --priority 7 --payload '\"later\"' --key one"
+    now = f"{PROGRAM} job trigger dynamic --payload '\"now\"'"
     workplace.client.add("asks", command=f"{asks} && {asks} && {now}", env=workplace.environment)
     asking = workplace.run("asks")
     assert asking.state == "succeeded"
     later, soon = workplace.runs("dynamic")
-    assert (later.state, later.priority, later.payload) == ("waiting", 7, "later")
+    assert (later.state, later.priority, later.payload) == ("waiting", 7, '"later"')
     assert (later.due % SECOND, later.parent_id, soon.parent_id) == (0, asking.id, asking.id)
     workplace.client.cancel(later.id)
     workplace.states("dynamic")
     output = workplace.client.output(soon.id)
     assert output is not None
-    assert output.head.decode() == f"now of {asking.id}\n"
+    assert output.head.decode() == f'"now" of {asking.id}\n'
 
 
 def test_a_chain_that_reschedules_itself(workplace: Workplace) -> None:

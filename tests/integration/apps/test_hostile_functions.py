@@ -53,7 +53,7 @@ def says_much() -> None:
 
 @app.job()
 def ends_others() -> None:
-    ended = [wire.Ended(number=number, began=0, at=0, end="failed", text="a lie") for number in range(1, 1000)]
+    ended = [wire.FunctionEnded(number=number, began=0, at=0, end="failed", text="a lie") for number in range(1, 1000)]
     line().sendall(wire.frame(ended))
 
 @app.job()
@@ -61,7 +61,8 @@ def forks() -> int:
     child = os.fork()
     if not child:
         time.sleep(0.2)
-        line().sendall(wire.frame([wire.Ended(number=number, began=0, at=0, end="failed") for number in range(99)]))
+        ended = [wire.FunctionEnded(number=number, began=0, at=0, end="failed") for number in range(99)]
+        line().sendall(wire.frame(ended))
         time.sleep(1000)
     return child
 

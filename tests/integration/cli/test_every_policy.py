@@ -66,6 +66,7 @@ SAID: dict[str, tuple[str, object]] = {
     "--stdin=text": ("stdin", "text"),
     "--shell-path=/bin/bash": ("shell_path", "/bin/bash"),
     "--mailto=ada@example.org": ("mailto", "ada@example.org"),
+    "--client": ("client", True),
     "--command=true": ("command", "true"),
 }
 RETRY = {
@@ -109,9 +110,16 @@ EMAIL: dict[str, tuple[str, object]] = {
 }
 
 
+FUNCTION: dict[str, tuple[str, object]] = {
+    "--function=reports.tasks:run": ("function", "reports.tasks:run"),
+    "--own-process": ("own_process", True),
+}
+
+
 def test_every_field_is_said_here() -> None:
     """A field that is new has to be reachable by the program: these tables name all of them."""
-    said = {name for name, _ in (SAID | CHILD | REQUEST | EMAIL).values()} | {"retry", "function", "build", "notifier"}
+    tables = SAID | CHILD | REQUEST | EMAIL | FUNCTION
+    said = {name for name, _ in tables.values()} | {"retry", "build", "notifier"}
     assert said == {each.name for each in msgspec.structs.fields(JobFields)}
     assert {name for name, _ in RETRY.values()} == {each.name for each in msgspec.structs.fields(Retry)}
 
@@ -143,8 +151,8 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.mark.parametrize(
     ("table", "retry"),
-    [(SAID, RETRY), (CHILD, {}), (REQUEST, {}), (EMAIL, {})],
-    ids=["scheduled", "dependent", "request", "e-mail"],
+    [(SAID, RETRY), (CHILD, {}), (REQUEST, {}), (EMAIL, {}), (FUNCTION, {})],
+    ids=["scheduled", "dependent", "request", "e-mail", "function"],
 )
 async def test_all_doors_keep_the_same(
     program: Program, table: dict[str, tuple[str, object]], retry: dict[str, tuple[str, object]]

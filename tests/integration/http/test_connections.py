@@ -228,7 +228,7 @@ async def test_a_full_door_is_told_of_once(caplog: pytest.LogCaptureFixture) -> 
     async with opened(Limits(most=2)) as door:
         for _, writer in [await connected(door, GET) for _ in range(40)]:
             writer.close()
-    assert [record.getMessage()[:25] for record in caplog.records] == ["the door has 2 connection"]
+    assert [record.getMessage()[:25] for record in caplog.records] == ["the HTTP server has 2 con"]
 
 
 async def test_no_file_descriptor_left(caplog: pytest.LogCaptureFixture) -> None:
