@@ -93,7 +93,7 @@ def _named(installations: frozenset[str]) -> str:
 
 def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, without_tokens: bool) -> Restored:
     """Copy the file beside the store, look at the copy as a store, and put that in place."""
-    from tokimori.client.snapshot import check_schema, put_snapshot, remove_database, write_snapshot
+    from tokimori.client.snapshot import check_rows, check_schema, put_snapshot, remove_database, write_snapshot
     from tokimori.stores.open import file_of
 
     target, query = Path(file_of(url)), "".join(url.partition("?")[1:])
@@ -105,6 +105,7 @@ def _put(source: Path, url: str, inside: frozenset[str], *, replace: bool, witho
     try:
         write_snapshot(source, tried, replace=True)
         check_schema(tried, inside)
+        check_rows(tried, inside)
         if without_tokens:
             _leave_out(tried, inside, _TOKENS)
         restored = asyncio.run(_looked_at(f"sqlite://{quote(str(tried))}{query}"))
@@ -202,12 +203,13 @@ async def _check_quiet(store: "Store") -> None:
 def _copy(source: Path, url: str, inside: frozenset[str], *, without_tokens: bool) -> Restored:
     """Copy the file into a store on a server, from a copy of its own: opening it as a store changes it."""
     from tokimori.cli.db import copied
-    from tokimori.client.snapshot import check_schema, remove_database, write_snapshot
+    from tokimori.client.snapshot import check_rows, check_schema, remove_database, write_snapshot
 
     copy = source.with_name(f".{source.name}.{os.getpid()}.copy")
     try:
         write_snapshot(source, copy, replace=True)
         check_schema(copy, inside)
+        check_rows(copy, inside)
         _leave_out(copy, inside, _NODES)
         if without_tokens:
             _leave_out(copy, inside, _TOKENS)

@@ -4,14 +4,46 @@ SQLite's online backup sees what one reader sees: what the WAL holds is in the c
 """
 
 import os
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tokimori.errors import StoreError
+import msgspec
+
+from tokimori.clock import to_datetime
+from tokimori.engine import steadiness, unfinished
+from tokimori.errors import StoreError, TokimoriError
+from tokimori.model import audit, message, notifying, order
+from tokimori.model.calendar import decode_days_off
+from tokimori.model.dependents import On
+from tokimori.model.encoding import decode_definition
+from tokimori.model.ids import JOB_ID_ALLOWED, check_job_id
+from tokimori.model.job import JobState
+from tokimori.model.run import SkipReason
+from tokimori.model.semaphores import KEY_LINE, line_of
+from tokimori.model.settle import WORDS
+from tokimori.model.stream import decode_entry
+from tokimori.model.transitions import ENDS, RunState
 from tokimori.ownership import PRIVATE, keep_private
+from tokimori.ports.nodes import NodeState
+from tokimori.service.builds import BUILDS, PIECES, UPLOADS
+from tokimori.service.channels.channels import SUBSCRIBERS
+from tokimori.service.days_off import CALENDARS
+from tokimori.service.declarations import DECLARATIONS
+from tokimori.service.declared import APPS
+from tokimori.service.documents import DocumentKind
+from tokimori.service.drained import DRAINED
+from tokimori.service.expectations import ALARMS, EXPECTATIONS
+from tokimori.service.idempotency import KEYED
+from tokimori.service.secrets import SECRETS
+from tokimori.service.sessions import ENDED
+from tokimori.service.set_turns import SETS
+from tokimori.service.tasks import TASKS
+from tokimori.service.tokens import TOKENS
 from tokimori.stores.migrations import LEDGER, Migration
 from tokimori.stores.namespace import PLAIN, Namespace
 from tokimori.stores.sqlite.file_lock import FileLock
@@ -90,6 +122,46 @@ def check_schema(file: Path, installations: Iterable[str]) -> None:
         )
 
 
+_Documents = Mapping[str, Callable[[str], object]]
+"""The kinds of documents, and how the text of one is read."""
+
+
+def check_rows(file: Path, installations: Iterable[str]) -> None:
+    """Refuse the first row that no program writes so: another type, an unknown word, a text that can't be read.
+
+    SQLite keeps anything in any column. Raises `StoreError`, which names the table, the row, the field, its value and
+    what is allowed.
+    """
+    documents = _document_forms()
+    try:
+        with _reading(file) as db:
+            for name in installations:
+                _check_all(db, Namespace(name), documents)
+    except sqlite3.Error as fault:
+        raise StoreError(f"{file} can't be read: {fault}", field="file", value=str(file)) from None
+
+
+def _document_forms() -> _Documents:
+    """Return the kinds of documents, and how the text of one is read."""
+    kinds: tuple[DocumentKind[Any], ...] = (
+        *(ALARMS, APPS, BUILDS, CALENDARS, DECLARATIONS, DRAINED, EXPECTATIONS, KEYED, PIECES),
+        *(ENDED, SECRETS, SETS, SUBSCRIBERS, TASKS, TOKENS, UPLOADS),
+    )
+    return {each.word: each.decode for each in kinds} | {
+        audit.KIND: audit.decode_entry,
+        steadiness.KIND: lambda text: [int(each) for each in text.split()],
+        unfinished.UNFINISHED.kind: str,
+        notifying.KIND: lambda text: text == "" or notifying.decode_notifying(text),
+        message.KIND: _read_entry,
+        order.KIND: _read_entry,
+    }
+
+
+def _read_entry(text: str) -> object:
+    """Read an entry of a stream, or the number that opens one."""
+    return int(text) if text.isdecimal() else decode_entry(text)
+
+
 Part = tuple[str, str]
 """What a part of a schema is, and its name."""
 
@@ -151,3 +223,129 @@ def _sync(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+class _Form(NamedTuple):
+    """A form of values: `read` raises, or returns False, for what has another one."""
+
+    read: Callable[[Any], object]
+    allowed: str
+
+
+def _one_of(words: Iterable[str]) -> _Form:
+    known = sorted(map(str, words))
+    return _Form(frozenset(known).__contains__, f"one of {', '.join(known)}")
+
+
+def _within(low: int, high: int, allowed: str) -> _Form:
+    return _Form(lambda value: low <= value <= high, allowed)
+
+
+def _like(pattern: str, allowed: str) -> _Form:
+    return _Form(re.compile(pattern, re.DOTALL | re.ASCII).fullmatch, allowed)
+
+
+_MOMENTS = """
+created updated anchor fired_through next_due nominal due started ended latest deleted asked left since first last day
+written"""
+_NUMBERS = """
+incarnation version count attempt number failures lost token settled_token size concurrency beat max_running most_active
+max_per_key runs_remaining limit granted weight joins woken newest"""
+_FORMS = {
+    **dict.fromkeys(_MOMENTS.split(), _Form(to_datetime, "microseconds since 1970, in the years 1 to 9999")),
+    **dict.fromkeys(_NUMBERS.split(), _within(0, 2**63, "a number from 0")),
+    **dict.fromkeys(("lane", "forced_lane"), _like(r"[^|]*\|[^|]*\|.*", "QUEUE|HANDLER|LABELS")),
+    **dict.fromkeys(
+        ("runs.id", "history.id", "run_id", "parent_id"), _like("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a UUID")
+    ),
+    **dict.fromkeys(("jobs.id", "job_id", "parent", "child"), _Form(check_job_id, JOB_ID_ALLOWED)),
+    **dict.fromkeys(("moves.origin", "nodes.version"), _Form(lambda _: True, "a text")),
+    "origin": _like("[sbcm]:.*", "s:, b:, c: or m:, and a text"),
+    "priority": _within(-100, 100, "-100 to 100"),
+    "jobs.state": _one_of(frozenset(JobState) - {JobState.DELETED}),
+    "runs.state": _one_of(frozenset(RunState) - ENDS),
+    "history.state": _one_of(ENDS),
+    "nodes.state": _one_of(NodeState),
+    "attempts.outcome": _one_of(WORDS.values()),
+    "counts.outcome": _one_of({*map(str, ENDS), *map(str, SkipReason)}),
+    "skips.reason": _one_of(SkipReason),
+    "on": _one_of(On),
+    "blocked_on": _like(f"{KEY_LINE}|{line_of('')}.+", f"{KEY_LINE}, or {line_of('NAME')}"),
+    "definition": _Form(decode_definition, "a definition that this version can read"),
+    "days_off": _Form(decode_days_off, "days off as JSON"),
+    "labels": _Form(msgspec.json.Decoder(dict[str, str]).decode, "a JSON object of texts"),
+    "names": _Form(msgspec.json.Decoder(list[str]).decode, "a JSON array of texts"),
+    "semaphores": _Form(msgspec.json.Decoder(list[tuple[str, int]]).decode, "JSON: [[name, weight], …]"),
+}
+"""Forms of columns, by name or by table and name."""
+_MOST_SHOWN = 200
+
+
+class _Column(NamedTuple):
+    name: str
+    types: tuple[type, ...]
+    form: _Form | None
+
+    def allows(self, value: object) -> str | None:
+        """Return what is allowed where this is not."""
+        if type(value) not in self.types or (isinstance(value, str) and "\0" in value):
+            return " or ".join(_TYPES[each] for each in self.types)
+        if value is None or self.form is None:
+            return None
+        with suppress(ValueError, TypeError, OverflowError, RecursionError, TokimoriError):
+            read = self.form.read(value)
+            return None if read is not None and read is not False else self.form.allowed
+        return self.form.allowed
+
+
+_TYPES = {int: "a whole number", str: "a text without NUL", bytes: "bytes", type(None): "nothing"}
+
+
+def _check_all(db: sqlite3.Connection, namespace: Namespace, documents: _Documents) -> None:
+    db.text_factory = _text_of
+    found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (name,) in found:
+        short = str(name).removeprefix(namespace.prefix)
+        if short != name and "__" not in short:
+            _check_table(db, str(name), short, documents)
+
+
+def _check_table(db: sqlite3.Connection, table: str, short: str, documents: _Documents) -> None:
+    described = db.execute(f"PRAGMA table_info({table})").fetchall()
+    columns = [_column(short, name, kind, optional=not (needed or key)) for _, name, kind, needed, _, key in described]
+    keys = [place for place, *_, key in described if key]
+    for row in db.execute(f"SELECT * FROM {table}"):
+        for column, value in zip(columns, row, strict=True):
+            if (allowed := column.allows(value)) is not None:
+                raise _wrong(table, [row[place] for place in keys], column.name, value, allowed)
+        if short == "documents":
+            _check_document(table, row, documents)
+
+
+def _column(table: str, name: str, kind: str, *, optional: bool) -> _Column:
+    is_of = int if "INT" in kind else bytes if kind == "BLOB" else str
+    return _Column(name, (is_of, type(None)) if optional else (is_of,), _FORMS.get(f"{table}.{name}", _FORMS.get(name)))
+
+
+def _check_document(table: str, row: Sequence[Any], documents: _Documents) -> None:
+    kind, name, text, _ = row
+    form = _Form(documents[kind], f"a {kind} that this version can read") if kind in documents else None
+    if form is None:
+        raise _wrong(table, [kind, name], "kind", kind, f"one of {', '.join(sorted(documents))}")
+    if (allowed := _Column("text", (str,), form).allows(text)) is not None:
+        raise _wrong(table, [kind, name], "text", text, allowed)
+
+
+def _wrong(table: str, key: Sequence[object], field: str, value: object, allowed: str) -> StoreError:
+    shown = repr(value) if len(repr(value)) <= _MOST_SHOWN else f"{repr(value)[:_MOST_SHOWN]}…"
+    row = " ".join(map(str, key))[:_MOST_SHOWN]
+    message = f"file: {table}, row {row}: {field} is {shown}, allowed: {allowed}; nothing was restored"
+    return StoreError(message, field=f"{table}.{field}", value=shown, allowed=allowed)
+
+
+def _text_of(raw: bytes) -> str | bytes:
+    """Return the text; what is none stays as it is, and fits no column of texts."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw

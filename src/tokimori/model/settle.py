@@ -1,5 +1,7 @@
 """Settlement of a run whose attempt has ended: one pure rule for every outcome."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from msgspec import Struct
@@ -25,6 +27,20 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunMove, RunState, move
 
 NEVER_AGAIN = "it is not begun again, as its job says (retry.lost_attempts = 0)"
+WORDS: Mapping[type[Outcome], str] = MappingProxyType(
+    {
+        Succeeded: "succeeded",
+        Cancelled: "cancelled",
+        Failed: "failed",
+        TimedOut: "timed out",
+        Released: "released",
+        Lost: "lost",
+        Hold: "hold",
+        RetryAt: "retry",
+        RetryIn: "retry",
+    }
+)
+"""The words for outcomes in the rows of attempts."""
 PARKED_BY = "tokimori"
 """Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
 
@@ -57,7 +73,7 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
     """
     match outcome:
         case Succeeded():
-            state, word = move(run.state, RunMove.SUCCEED), _word(outcome)
+            state, word = move(run.state, RunMove.SUCCEED), WORDS[type(outcome)]
             return Settlement(state, word, run.due, run.rank, run.failures, run.lost, outcome.exit_code)
         case Cancelled():
             return _cancelled(run, outcome, run.cancel or outcome.reason)
@@ -66,11 +82,11 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
         case Failed() | TimedOut():
             return _failed(run, outcome, retry, now, chance)
         case RetryAt():
-            return _settlement(run, RunMove.RETRY, _word(outcome), due=max(outcome.moment, now))
+            return _settlement(run, RunMove.RETRY, WORDS[type(outcome)], due=max(outcome.moment, now))
         case RetryIn():
-            return _settlement(run, RunMove.RETRY, _word(outcome), due=after_wait(outcome, retry, now))
+            return _settlement(run, RunMove.RETRY, WORDS[type(outcome)], due=after_wait(outcome, retry, now))
         case Hold():
-            return _settlement(run, RunMove.HOLD, _word(outcome), error=outcome.reason)
+            return _settlement(run, RunMove.HOLD, WORDS[type(outcome)], error=outcome.reason)
         case Released() if begun and not outcome.asked and retry.once_begun:
             return _lost(run, Lost(outcome.reason), retry)
         case Released():
@@ -78,7 +94,7 @@ def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float,
             return _settlement(
                 run,
                 RunMove.RETRY if waits else RunMove.REQUEUE,
-                _word(outcome),
+                WORDS[type(outcome)],
                 due=after_wait(outcome, retry, now) if waits else None,
                 error=outcome.reason,
                 exit_code=outcome.exit_code,
@@ -96,7 +112,7 @@ def _cancelled(run: Run, outcome: Outcome, reason: str) -> Settlement:
             exit_code, signal = outcome.exit_code, outcome.signal
         case _:
             exit_code, signal = None, None
-    return _settlement(run, RunMove.CANCEL, _word(outcome), error=reason, exit_code=exit_code, signal=signal)
+    return _settlement(run, RunMove.CANCEL, WORDS[type(outcome)], error=reason, exit_code=exit_code, signal=signal)
 
 
 def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, chance: float) -> Settlement:
@@ -106,7 +122,7 @@ def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, cha
     return _settlement(
         run,
         RunMove.FAIL if again is None else RunMove.RETRY,
-        _word(outcome),
+        WORDS[type(outcome)],
         due=again,
         failures=failures,
         error=outcome.error,
@@ -123,7 +139,7 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     lost = run.lost + outcome.counts
     event = RunMove.REQUEUE if retry.may_lose(lost) else RunMove.FAIL
     why = f"{outcome.reason.rstrip('.')}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
-    return _settlement(run, event, _word(outcome), rank=run.rank + MINUTE, lost=lost, error=why)
+    return _settlement(run, event, WORDS[type(outcome)], rank=run.rank + MINUTE, lost=lost, error=why)
 
 
 def _settlement(
@@ -151,29 +167,6 @@ def _settlement(
         signal=signal,
         error=error,
     )
-
-
-def _word(outcome: Outcome) -> str:
-    """Return the word for the outcome in the attempt's row."""
-    match outcome:
-        case Succeeded():
-            return "succeeded"
-        case Cancelled():
-            return "cancelled"
-        case Failed():
-            return "failed"
-        case TimedOut():
-            return "timed out"
-        case Released():
-            return "released"
-        case Lost():
-            return "lost"
-        case Hold():
-            return "hold"
-        case RetryAt() | RetryIn():
-            return "retry"
-        case _:
-            assert_never(outcome)
 
 
 def parked(job: Job, reason: str | None) -> Job:

@@ -124,17 +124,26 @@ def test_a_schema_that_is_not_ours_is_refused(program: Program, tmp_path: Path, 
     assert not other.database.exists()
 
 
-def test_a_row_that_cannot_be_read_is_refused(program: Program, tmp_path: Path) -> None:
-    """In words, and the store is left as it was."""
+@pytest.mark.parametrize("table", ["jobs", "runs"])
+def test_a_row_that_cannot_be_read_is_refused(program: Program, tmp_path: Path, table: str) -> None:
+    """In words, before anything is written, whatever kind of store it is to go into."""
     program("job", "add", "j", "--noop")
+    program("job", "trigger", "j")
     program("backup", "b.db")
     with closing(sqlite3.connect(program.home / "b.db")) as db:
-        db.execute("UPDATE tokimori_jobs SET state = 'nothing'")
+        db.execute(f"UPDATE tokimori_{table} SET state = 'nothing'")
         db.commit()
     other = Program(tmp_path / "other")
     other.home.mkdir()
-    assert "can't be read" in other.error("restore", str(program.home / "b.db"), code=2)["message"]
-    assert not other.database.exists()
+    try:
+        for url in (redis.loans.url_of(tmp_path), f"sqlite://{other.database}"):
+            refused = other.error("restore", str(program.home / "b.db"), "--store", url)
+            assert (refused["field"], refused["value"]) == (f"tokimori_{table}.state", "'nothing'")
+            assert f"tokimori_{table}, row " in refused["message"] and "one of " in refused["allowed"]
+        assert not other.database.exists()
+        assert other.json("db", "status", "--store", redis.loans.url_of(tmp_path))["version"] is None
+    finally:
+        redis.loans.give_back(tmp_path)
 
 
 def test_tokens_that_come_back_are_told(program: Program, tmp_path: Path) -> None:
