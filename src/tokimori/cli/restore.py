@@ -148,7 +148,7 @@ def _leave_out(file: Path, inside: frozenset[str], what: str) -> None:
     import sqlite3
     from contextlib import closing
 
-    from tokimori.stores.namespace import Namespace
+    from tokimori.stores.urls import Namespace
 
     with closing(sqlite3.connect(file, isolation_level=None)) as db:
         for name in inside:

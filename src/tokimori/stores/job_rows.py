@@ -10,7 +10,7 @@ from tokimori.model.job import Definition, Job, JobState, limit_of, most_active,
 from tokimori.model.lanes import head_start
 from tokimori.stores.rows import Row, names_of, prefixed, row_reader, row_writer, skip_of
 from tokimori.stores.rules.births import Follower
-from tokimori.stores.rules.lanes import lane_for
+from tokimori.stores.rules.lines import lane_for
 
 JOB = (
     'id, incarnation, version, definition, state, reason, "by", created, updated, anchor, fired_through, next_due, '

@@ -1,9 +1,36 @@
 """Lists of runs: the selects of which one is made, each with an index that has its runs in the order of their ids."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
+from tokimori.model.decide import Due
+from tokimori.model.job import Job
 from tokimori.model.transitions import ENDS, STANDING_STILL, RunState
 from tokimori.ports.store import RunFilter
+from tokimori.stores.rules.plans import is_readable
+
+T = TypeVar("T", Job, Due)
+
+
+async def readable(page: Callable[[Job | None], Awaitable[list[T]]], limit: int) -> list[T]:
+    """Return the first `limit` that this program can read; `page` gives up to `limit` of those after a job.
+
+    What it can't read counts for nothing: however much of it is in front, the others are found.
+    """
+    found: list[T] = []
+    after: Job | None = None
+    while len(found) < limit:
+        rows = await page(after)
+        found += [row for row in rows if is_readable(_job(row))]
+        if len(rows) < limit:
+            break
+        after = _job(rows[-1])
+    return found[:limit]
+
+
+def _job(row: Job | Due) -> Job:
+    return row.job if isinstance(row, Due) else row
+
 
 Select = tuple[str, str | None, str]
 """A table, an index of it, and the condition; without an index it walks the primary key."""

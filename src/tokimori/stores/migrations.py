@@ -1,4 +1,4 @@
-"""Numbered migrations: which there are, and what a store's ledger of them says. The same for all with tables.
+"""Numbered migrations, the ledger of them in a store, and a comparison of its tables with what they make.
 
 A migration that leaves alone what programs of older schemas use says so in a line of its own, for example
 
@@ -9,7 +9,7 @@ them out.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
@@ -19,6 +19,20 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.errors import Refused, SchemaMismatch
 from tokimori.ports.store import SchemaStatus
+
+Parts = Mapping[tuple[str, str], str]
+"""Tables, columns, indexes and functions: what each is, by its kind and name."""
+
+
+def differences(expected: Parts, found: Parts) -> list[str]:
+    """Return what is missing or different, a sentence each. Additions of others are theirs."""
+    missing_tables = {name for kind, name in expected.keys() - found.keys() if kind == "table"}
+    return [
+        f"the {kind} {name} is {f'{found[kind, name]}, not {text}' if (kind, name) in found else 'missing'}"
+        for (kind, name), text in sorted(expected.items())
+        if found.get((kind, name)) != text and (kind == "table" or name.partition(".")[0] not in missing_tables)
+    ]
+
 
 LEDGER = """
 CREATE TABLE IF NOT EXISTS tokimori_schema_migrations (

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from tokimori.clock import Moment
+from tokimori.clock import DAY, Moment
 from tokimori.model.decide import Due
 from tokimori.model.document import LONGEST_NAME, Document
 from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
-from tokimori.model.retention import FIRST_ID, DailyCount, daily_counts
+from tokimori.model.retention import FIRST_ID, MOST_COUNTED, DailyCount, daily_counts
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.ends import EndPlace, Ends
@@ -18,9 +18,33 @@ from tokimori.ports.nodes import NodeRecord
 from tokimori.stores import rows
 from tokimori.stores.copying import SOURCES, RowSource, page, value_of
 from tokimori.stores.job_rows import DELETED, JOB, due_of, job_of, tombstone_of
-from tokimori.stores.pruning import COUNTS
 from tokimori.stores.rows import Row
 from tokimori.stores.rules.errors import document_changed, existing, no_document, no_job, no_run
+
+FORGET = """
+DELETE FROM tokimori_deleted_jobs WHERE incarnation = {incarnation}
+    AND NOT EXISTS (SELECT 1 FROM tokimori_skips WHERE incarnation = {incarnation})
+    AND NOT EXISTS (SELECT 1 FROM tokimori_arrivals WHERE incarnation = {incarnation})
+    AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = {incarnation})
+    AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = {job})
+        OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = {job}))"""
+"""Forget a deleted job of which nothing is left."""
+_SKIPS = f"""
+SELECT last - last %% {DAY} AS day, reason, sum(count), 0, count(*) FROM (
+    SELECT last, reason, count FROM tokimori_skips
+    WHERE incarnation {{}} LIMIT {MOST_COUNTED + 1}) kept GROUP BY 1, 2"""
+COUNTS = f"""
+SELECT ended - ended %% {DAY} AS day, state, count(*), 0, count(*) FROM (
+    SELECT ended, state FROM tokimori_history /*! FORCE INDEX (tokimori_history_job) */ WHERE job_id = %s
+    ORDER BY id DESC LIMIT {MOST_COUNTED + 1}) newest GROUP BY 1, 2
+UNION ALL
+{_SKIPS.format("= (SELECT incarnation FROM tokimori_jobs WHERE id = %s) ORDER BY first DESC")}
+UNION ALL
+{_SKIPS.format("IN (SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s)")}
+UNION ALL
+SELECT day, outcome, 0, sum(count), 0 FROM tokimori_counts WHERE job_id = %s GROUP BY 1, 2"""
+"""What `daily_counts` reads. One statement: what is pruned meanwhile is in it once."""
+
 
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
 """One statement: a run that moves to the history meanwhile is in one of both."""

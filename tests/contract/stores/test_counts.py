@@ -13,7 +13,7 @@ from tokimori.model.retention import MOST_COUNTED, day_of
 from tokimori.model.run import Skip, SkipReason, manual_origin
 from tokimori.ports.copying import Kind
 from tokimori.ports.store import Store
-from tokimori.stores.pruning import COUNTS
+from tokimori.stores.reading import COUNTS
 
 
 @pytest.mark.parametrize(("max_running", "counted"), [(0, 1001), (1200, 1100)])

@@ -36,7 +36,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, UnitWish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed, Verdict
-from tokimori.stores.postgres import jobs, nodes, pauses, planning, runs, semaphores, working
+from tokimori.stores.postgres import jobs, nodes, planning, runs, semaphores, working
 from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.connections import PostgresConnections, T, connect
 from tokimori.stores.postgres.function_set import FunctionSet
@@ -176,7 +176,7 @@ async def test_a_claim_does_not_wait_for_a_pause_of_a_queue(scene: Scene) -> Non
     job = await add_job(scene.store)
     await add_runs(scene.store, job, 1)
     async with scene.held_open() as db:
-        await pauses.add_pause(db, Pause(queue="mail", since=NOW))
+        await planning.add_pause(db, Pause(queue="mail", since=NOW))
         async with asyncio.timeout(WAITS):
             assert await scene.worker.claim() == []
     assert len(await scene.worker.claim()) == 1

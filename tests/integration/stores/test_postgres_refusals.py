@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId
 from tokimori.ports.store import Store
 from tokimori.stores.notices import NoticeListener
 from tokimori.stores.open import open_store
-from tokimori.stores.postgres import connections, notices
+from tokimori.stores.postgres import connections
 from tokimori.stores.postgres.address import PostgresAddress, address_of
 
 
@@ -225,9 +225,9 @@ async def test_a_server_that_can_not_be_listened_to(monkeypatch: pytest.MonkeyPa
         await asyncio.sleep(0)
         return Deaf()
 
-    monkeypatch.setattr(notices, "connect", deaf)
+    monkeypatch.setattr(connections, "connect", deaf)
     address = address_of("postgresql://ann@127.0.0.1/jobs")
-    listener = NoticeListener(lambda: notices.hear(address, "me", lambda: None))
+    listener = NoticeListener(lambda: connections.hear(address, "me", lambda: None))
     await asyncio.sleep(0.35)
     await listener.close()
     assert 2 <= tries <= 4

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.stores.actors import add_job
 from tests.contract.stores.conftest import STORES
 from tokimori.ports.store import Store
-from tokimori.stores.sqlite.inotify import Inotify
+from tokimori.stores.sqlite.watch import Inotify
 
 SOON = 3.0
 """Seconds: less than the longest time between looks, far more than noticing takes."""

@@ -17,8 +17,8 @@ from tests.contract.stores.filled import fill
 from tokimori.client import snapshot
 from tokimori.errors import StoreError
 from tokimori.service.documents import DocumentKind
-from tokimori.stores.namespace import Namespace
 from tokimori.stores.sqlite.store import SqliteStore
+from tokimori.stores.urls import Namespace
 
 DOCUMENTS = {"calendar": str, "calendar-like": str, "Rule": int}
 

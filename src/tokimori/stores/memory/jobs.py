@@ -19,9 +19,8 @@ from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job
-from tokimori.stores.rules.lanes import lane_for, lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.rules.turns import Freed
 
 
 def add_jobs(tables: Tables, jobs: Sequence[Job], family: int | None = None) -> None:

@@ -8,14 +8,34 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
-from tokimori.model.pause import open_lanes
+from tokimori.model.pause import Pause, open_lanes
 from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.memory.family import bear_children
 from tokimori.stores.memory.tables import RunRow, Tables, in_line
-from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, LinePlace, programs_served, room, runs_woken
-from tokimori.stores.rules.turns import Freed, turn_of
+from tokimori.stores.rules.lines import (
+    MOST_SERVED,
+    MOST_SWEPT,
+    Freed,
+    LinePlace,
+    programs_served,
+    room,
+    runs_woken,
+    turn_of,
+)
+
+
+def add_pause(tables: Tables, pause: Pause) -> Pause:
+    return tables.pauses.setdefault(pause.queue, pause)
+
+
+def delete_pause(tables: Tables, queue: str) -> None:
+    tables.pauses.pop(queue, None)
+
+
+def list_pauses(tables: Tables) -> list[Pause]:
+    return [tables.pauses[queue] for queue in sorted(tables.pauses)]
 
 
 def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:

@@ -19,8 +19,7 @@ from tokimori.stores.memory.lines import cancel, names_of, serve
 from tokimori.stores.memory.tables import RunRow, Tables
 from tokimori.stores.rows import ENDED, ended_of, row_writer
 from tokimori.stores.rules.errors import full, stopped
-from tokimori.stores.rules.lanes import lane_for
-from tokimori.stores.rules.turns import Freed, turn_of
+from tokimori.stores.rules.lines import Freed, lane_for, turn_of
 
 
 def add_run(tables: Tables, run: Run, now: Moment, manner: Manner = PLAIN) -> Run:

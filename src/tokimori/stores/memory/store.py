@@ -9,7 +9,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.guarded import Guarded
-from tokimori.stores.memory import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.memory import copying, jobs, lines, nodes, planning, pruning, runs, semaphores, tables, working
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import telling
@@ -84,10 +84,10 @@ class MemoryStore(Guarded):
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
-    put_document, get_document = forwarded(documents.put_document), forwarded(documents.get_document)
-    list_documents, delete_document = forwarded(documents.list_documents), forwarded(documents.delete_document)
-    add_pause, list_pauses = forwarded(pauses.add_pause), forwarded(pauses.list_pauses)
-    delete_pause = telling(forwarded(pauses.delete_pause))
+    put_document, get_document = forwarded(tables.put_document), forwarded(tables.get_document)
+    list_documents, delete_document = forwarded(tables.list_documents), forwarded(tables.delete_document)
+    add_pause, list_pauses = forwarded(lines.add_pause), forwarded(lines.list_pauses)
+    delete_pause = telling(forwarded(lines.delete_pause))
     add_run = telling(forwarded(runs.add_run))
     add_runs = telling(forwarded(runs.add_runs))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 from tokimori.clock import Moment
 from tokimori.model.dependents import Edge
@@ -19,7 +19,7 @@ from tokimori.ports.copying import Arrival
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Permit
 from tokimori.stores.rules.edits import Edges
-from tokimori.stores.rules.errors import check_family, existing, no_job, no_run
+from tokimori.stores.rules.errors import check_family, document_changed, existing, no_document, no_job, no_run
 from tokimori.stores.rules.lines import has_room
 
 
@@ -161,3 +161,29 @@ class Tables:
 def in_line(row: RunRow) -> tuple[int, RunId]:
     """Smaller is sooner."""
     return row.run.rank, row.run.id
+
+
+def put_document(tables: Tables, document: Document, replaces: int | None) -> None:
+    key = document.kind, document.name
+    known = tables.documents.get(key)
+    if known == document:
+        return
+    if (None if known is None else known.version) != replaces:
+        raise document_changed(*key)
+    tables.documents[key] = document
+
+
+def get_document(tables: Tables, kind: str, name: str) -> Document:
+    return existing(tables.documents.get((kind, name)), no_document(kind, name))
+
+
+def list_documents(tables: Tables, kind: str, *, prefix: str = "", after: str = "", limit: int = 100) -> list[Document]:
+    names = sorted(name for of, name in tables.documents if of == kind and name.startswith(prefix) and name > after)
+    return [tables.documents[kind, name] for name in islice(names, limit)]
+
+
+def delete_document(tables: Tables, kind: str, name: str, version: int) -> None:
+    known = tables.documents.get((kind, name))
+    if known is not None and known.version != version:
+        raise document_changed(kind, name)
+    tables.documents.pop((kind, name), None)

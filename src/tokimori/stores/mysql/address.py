@@ -7,9 +7,8 @@ from functools import partial
 from urllib.parse import unquote
 
 from tokimori.errors import StoreError
-from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
-from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
-from tokimori.stores.urls import invalid, read
+from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
+from tokimori.stores.urls import UNNAMED, Namespace, invalid, is_allowed, read
 
 ALLOWED = "mariadb://user:password@host:port/database?ssl_mode=…&ssl_ca=…&namespace=…, or with unix_socket=/path"
 _SETTINGS = frozenset({"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key", "namespace"})

@@ -20,8 +20,7 @@ from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row
 from tokimori.stores.rules.admission import Admission, Candidate, candidate_of
 from tokimori.stores.rules.claiming import run_permit
-from tokimori.stores.rules.lines import LinePlace
-from tokimori.stores.rules.turns import Key
+from tokimori.stores.rules.lines import Key, LinePlace
 
 _GATES = f"SELECT incarnation, max_running, definition, lane FROM tokimori_jobs {BY_KEY} WHERE incarnation IN (%s)"
 # Asked behind the locks of the gates: what begins to move later has waited for them.

@@ -13,7 +13,7 @@ from tokimori.stores.mysql.lines import locks, names_in
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
 from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
-from tokimori.stores.rules.turns import Freed, turn_of
+from tokimori.stores.rules.lines import Freed, turn_of
 
 KEPT = f"{RUN}, {SETTLED}"
 """What the history knows of a run."""

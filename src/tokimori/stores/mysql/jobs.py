@@ -16,9 +16,8 @@ from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import SKIP, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job, taken
-from tokimori.stores.rules.lanes import lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.rules.turns import Freed
 
 _ACTIVE = """FROM tokimori_runs
     WHERE incarnation = j.incarnation AND state IN ('waiting', 'ready', 'blocked', 'running')"""

@@ -10,8 +10,7 @@ from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, sql
 from tokimori.stores.rows import RUN, Row, names_of
-from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
-from tokimori.stores.rules.turns import Freed
+from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving
 
 _BEGIN = """
 INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since)

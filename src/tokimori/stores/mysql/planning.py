@@ -8,16 +8,16 @@ from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
 from tokimori.ports.planning import ALL, MOST_MAKING_WAY, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
+from tokimori.stores.listing import readable
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.jobs import DUE, keep_skips
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, insert, sql
-from tokimori.stores.readable import readable
 from tokimori.stores.rows import RUN, run_row
 from tokimori.stores.rules.births import planned_runs
+from tokimori.stores.rules.lines import Freed
 from tokimori.stores.rules.plans import Cursor, may_apply, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.rules.turns import Freed
 
 _Planned = tuple[Plan, Sequence[RunId]]
 _CURSORS = f"""

@@ -1,4 +1,4 @@
-"""From old rows to counts: statements on history, skips and what is counted of them."""
+"""Pruning, and rows as they are for a copy: statements on whole tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,19 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.retention import PASSED, Expiry, day_of
+from tokimori.ports.copying import Copied, Kind
+from tokimori.stores.copying import TARGETS, row_of
 from tokimori.stores.mysql.sessions import Transaction
 from tokimori.stores.mysql.statements import BY_KEY, delete, insert, sql
-from tokimori.stores.pruning import FORGET
+from tokimori.stores.reading import FORGET
+
+
+async def import_rows(transaction: Transaction, kind: Kind, rows: Sequence[Copied]) -> None:
+    table, columns = TARGETS[kind]
+    first = columns.partition(",")[0]
+    same = f"ON DUPLICATE KEY UPDATE {table}.{first} = {table}.{first}"
+    await transaction.commit(*insert("INSERT", table, columns, [row_of(row) for row in rows], same))
+
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 

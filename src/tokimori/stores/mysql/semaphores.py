@@ -7,13 +7,13 @@ from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
 from tokimori.ports import semaphores as port
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitWish
 from tokimori.stores.mysql import lines
-from tokimori.stores.mysql.pauses import PAUSED, paused_queues
+from tokimori.stores.mysql.lines import PAUSED, paused_queues
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import PERMIT, permit_row, semaphores_of
 from tokimori.stores.rules.claiming import joining
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
-from tokimori.stores.rules.turns import Freed
+from tokimori.stores.rules.lines import Freed
 
 _SEMAPHORES = f'SELECT name, "limit", {lines.USED} FROM tokimori_semaphores s {BY_KEY}'
 _HOLDERS = f"""

@@ -12,7 +12,7 @@ from tokimori.model.run import Skip
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
-from tokimori.stores.mysql import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.mysql import jobs, lines, moves, nodes, planning, pruning, runs, semaphores, working
 from tokimori.stores.mysql.address import MysqlAddress
 from tokimori.stores.mysql.schema import LONGEST, known_migrations, migrate, status
 from tokimori.stores.mysql.sessions import Sessions, Transaction
@@ -20,7 +20,7 @@ from tokimori.stores.mysql.statements import sql
 from tokimori.stores.notices import Notices, telling
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, Row, marks
-from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
+from tokimori.stores.rules.lines import MOST_STEPS, StillMoving
 from tokimori.stores.server_store import ServerStore, forwarded
 
 P = ParamSpec("P")
@@ -111,7 +111,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     add_jobs = telling(transacted(jobs.add_jobs))
     family, _replace_job = transacted(jobs.family), transacted(jobs.replace_job)
     _delete_job = transacted(jobs.delete_job)
-    add_pause, promote = transacted(pauses.add_pause), transacted(planning.promote)
+    add_pause, promote = transacted(lines.add_pause), transacted(planning.promote)
     add_run = telling(transacted(runs.add_run))
     add_runs = telling(transacted(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
@@ -129,7 +129,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = transacted(semaphores.delete_semaphore), transacted(semaphores.acquire)
     release = telling(transacted(semaphores.release))
-    import_rows = transacted(copying.import_rows)
+    import_rows = transacted(pruning.import_rows)
     prune, prune_nodes = transacted(pruning.prune), transacted(pruning.prune_nodes)
 
 

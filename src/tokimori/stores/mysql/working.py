@@ -20,17 +20,16 @@ from tokimori.ports.working import Change, Claim, Claimed, Verdict
 from tokimori.stores import rows
 from tokimori.stores.mysql import ending, family, limits, lines, moves
 from tokimori.stores.mysql.admission import MysqlLines, lock_lines, place_of, writes_of
+from tokimori.stores.mysql.lines import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.nodes import OWNED
-from tokimori.stores.mysql.pauses import SHARED_PAUSED, claimable
 from tokimori.stores.mysql.sessions import Sessions, Transaction
 from tokimori.stores.mysql.statements import BY_KEY, SHARED, Answer, insert, sql
 from tokimori.stores.rows import ATTEMPT, OUTPUT, RUN, RUN_COLUMNS, Row, names_of
 from tokimori.stores.rules.admission import Admission
 from tokimori.stores.rules.claiming import claimed_run, first_runs
-from tokimori.stores.rules.lines import LinePlace
+from tokimori.stores.rules.lines import Freed, LinePlace, turn_of
 from tokimori.stores.rules.settling import RunStanding, judged, settled_run
 from tokimori.stores.rules.settling import ending as ending_of
-from tokimori.stores.rules.turns import Freed, turn_of
 
 _ALIVE = f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED} SKIP LOCKED"
 _IN_LINE = """

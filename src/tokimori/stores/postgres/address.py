@@ -5,9 +5,8 @@ from urllib.parse import unquote, urlencode, urlunsplit
 
 from msgspec import Struct
 
-from tokimori.stores.namespace import ALLOWED as NAMESPACE_ALLOWED
-from tokimori.stores.namespace import UNNAMED, Namespace, is_allowed
-from tokimori.stores.urls import invalid, read
+from tokimori.stores.urls import ALLOWED as NAMESPACE_ALLOWED
+from tokimori.stores.urls import UNNAMED, Namespace, invalid, is_allowed, read
 
 _DRIVERS = frozenset(
     {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "host", "port", "user", "password", "dbname", "passfile"}

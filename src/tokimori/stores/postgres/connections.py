@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 
 from tokimori.errors import Overtaken, StoreError, StoreUnavailable
-from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.faults import FAULTS, UNDONE, store_error
 from tokimori.stores.postgres.function_set import NO_FUNCTIONS, FunctionSet
 from tokimori.stores.reading import HELD
 from tokimori.stores.server_store import LOOKS_EVERY, Connected
+from tokimori.stores.urls import Namespace
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -224,3 +224,40 @@ class PostgresConnections(Connected):
                 await session.close(timeout=PATIENCE)
             except FAULTS:
                 session.terminate()
+
+
+# A notice need not outlive the server: it does not wait for its disk.
+_SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+
+
+def channel_of(address: PostgresAddress) -> str:
+    """Return the channel of an installation's notices."""
+    return address.namespace.prefix.rstrip("_")
+
+
+async def notify(db: PostgresConnections, address: PostgresAddress, name: str) -> None:
+    """Tell the others, under that name."""
+    await db.rows(_SEND, channel_of(address), name)
+
+
+async def hear(address: PostgresAddress, name: str, wake: Callable[[], None]) -> None:
+    """Call `wake` for each notice that was not sent under `name`, and at first; until the session is lost.
+
+    Raises `StoreError` where there is none.
+    """
+    session, lost = await connect(address), asyncio.Event()
+
+    def notified(_session: object, _pid: int, _channel: str, sender: object) -> None:
+        if sender != name:
+            wake()
+
+    try:
+        session.add_termination_listener(lambda _session: lost.set())
+        async with asyncio.timeout(PATIENCE):
+            await session.add_listener(channel_of(address), notified)
+        wake()
+        await lost.wait()
+    except FAULTS:
+        return
+    finally:
+        session.terminate()

@@ -19,7 +19,7 @@ from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.rows import SKIP, prefixed
 from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
-from tokimori.stores.rules.lanes import MOST_STEPS, lane_of_forced
+from tokimori.stores.rules.lines import MOST_STEPS, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""

@@ -1,4 +1,4 @@
-"""From schedules to runs: statements that find what is due and write what was decided."""
+"""From schedules to runs, and paused queues: statements that find what is due and write what was decided."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,26 @@ from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
+from tokimori.model.pause import Pause
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
+from tokimori.stores.listing import readable
 from tokimori.stores.postgres.batches import columns, parameters, rounds
 from tokimori.stores.postgres.columns import PLANNED, types_of
 from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.postgres.jobs import DUE, skips_json
-from tokimori.stores.readable import readable
-from tokimori.stores.rows import names_of, row_writer, run_values
+from tokimori.stores.rows import PAUSE, names_of, pause_of, pause_row, row_writer, run_values
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import Cursor, was_applied
 from tokimori.stores.rules.settling import JOB_DELETED
+
+
+async def add_pause(db: PostgresConnections, pause: Pause) -> Pause:
+    """See `Pausing.add_pause`. The function waits for the claims that are under way."""
+    await db.rows("SELECT tokimori_pause($1, $2, $3, $4)", *pause_row(pause))
+    kept = await db.row(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = $1", pause.queue)
+    return pause if kept is None else pause_of(kept)
+
 
 _Planned = tuple[Plan, Sequence[RunId]]
 DUE_NOW = f"""

@@ -19,7 +19,7 @@ from tokimori.stores.postgres.jobs import get_job, move_runs
 from tokimori.stores.reading import GET_RUN
 from tokimori.stores.rows import BIRTH, names_of, run_columns, run_of, run_values
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
-from tokimori.stores.rules.lanes import CLAIMABLE
+from tokimori.stores.rules.lines import CLAIMABLE
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 # Of what is ready no index is in the order of ids: few are sorted, and of many a walk in that order soon finds enough.

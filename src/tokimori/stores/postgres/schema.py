@@ -10,8 +10,7 @@ from tokimori.clock import DAY, Moment
 from tokimori.errors import SchemaMismatch
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
-from tokimori.stores.differences import Parts, differences
-from tokimori.stores.migrations import LEDGER, Applied, Migration, note_of, pending, status_of
+from tokimori.stores.migrations import LEDGER, Applied, Migration, Parts, differences, note_of, pending, status_of
 from tokimori.stores.postgres.function_set import FunctionSet
 
 _ONLY_ONE = 0x746F6B696D6F7269

@@ -12,12 +12,11 @@ from tokimori.ports.nodes import Beat, NodeRecord, Pulse
 from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.postgres import copying, jobs, nodes, pauses, planning, pruning, runs, schema, semaphores, working
+from tokimori.stores.postgres import jobs, nodes, planning, pruning, runs, schema, semaphores, working
 from tokimori.stores.postgres.address import PostgresAddress
 from tokimori.stores.postgres.columns import types_of
-from tokimori.stores.postgres.connections import PostgresConnections
+from tokimori.stores.postgres.connections import PostgresConnections, channel_of, hear, notify
 from tokimori.stores.postgres.function_set import known_functions
-from tokimori.stores.postgres.notices import channel_of, hear, notify
 from tokimori.stores.reading import TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row
 from tokimori.stores.server_store import NotifyingStore, forwarded
@@ -32,7 +31,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     """A `Store` in a PostgreSQL database. The server's clock is the store's; `clock` only dates migrations."""
 
     _due = jobs.DUE
-    _sources = copying.SOURCES_HERE
+    _sources = pruning.SOURCES_HERE
 
     def __init__(self, address: PostgresAddress, clock: Clock) -> None:
         self._address = address
@@ -88,7 +87,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     family, finish_moves = forwarded(jobs.family), forwarded(jobs.finish_moves)
     replace_job = telling(forwarded(jobs.replace_job))
     delete_job = telling(forwarded(jobs.delete_job))
-    add_pause, promote = forwarded(pauses.add_pause), forwarded(planning.promote)
+    add_pause, promote = forwarded(planning.add_pause), forwarded(planning.promote)
     add_run = telling(forwarded(runs.add_run))
     add_runs = telling(forwarded(runs.add_runs))
     list_runs, last_runs, runs_of = forwarded(runs.list_runs), forwarded(runs.last_runs), forwarded(runs.runs_of)
@@ -113,7 +112,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
     list_semaphores, get_semaphore = forwarded(semaphores.list_semaphores), forwarded(semaphores.get_semaphore)
     delete_semaphore, acquire = forwarded(semaphores.delete_semaphore), forwarded(semaphores.acquire)
     release = telling(forwarded(semaphores.release))
-    import_rows = forwarded(copying.import_rows)
+    import_rows = forwarded(pruning.import_rows)
     prune, prune_nodes = forwarded(pruning.prune), forwarded(pruning.prune_nodes)
 
 

@@ -1,6 +1,7 @@
 """Connections with the server, each used by one caller at a time, and the scripts that are run there."""
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -165,3 +166,31 @@ class RedisConnections(Connected):
         while self._free:
             with suppress(*FAULTS):
                 await self._free.pop().disconnect()
+
+
+def channel_of(address: RedisAddress) -> str:
+    """Return the channel of an installation's notices."""
+    return f"{address.prefix}notices"
+
+
+async def notify(db: RedisConnections, name: str) -> None:
+    """Tell the others, under that name."""
+    await db.do("PUBLISH", channel_of(db.address), name)
+
+
+async def hear(address: RedisAddress, name: str, wake: Callable[[], None]) -> None:
+    """Call `wake` for each notice that was not sent under `name`, and at first; until the connection is lost.
+
+    Raises `StoreError` where there is none.
+    """
+    connection = await connect(address)
+    try:
+        await connection.send_command("SUBSCRIBE", channel_of(address))
+        while True:
+            kind, _, sender = await connection.read_response(timeout=math.inf)
+            if kind == "subscribe" or sender != name:
+                wake()
+    except FAULTS:
+        return
+    finally:
+        await connection.disconnect(nowait=True)

@@ -17,7 +17,7 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
-from tokimori.stores.rules.lanes import MOST_STEPS, lane_for, lane_of_forced
+from tokimori.stores.rules.lines import MOST_STEPS, lane_for, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
 
 

@@ -115,12 +115,12 @@ gone                    zset    those that left or died, by when; in: bury, leav
 dead_owners             set     dead nodes that own runs; in: bury, orphans, settle, tick
 
 pauses                  hash    queue, or * for everything -> a pause, JSON
-                                in: add_pause, delete_pause, pauses.py, prelude
+                                in: add_pause, delete_pause, planning.py, prelude
 document:<kind> <name>  hash    text, version
                                 in: delete_document, documents.py, import_rows, list_documents, prelude, put_document
 documents               zset    of each "kind name": by name, so that those of a kind stand together
                                 in: delete_document, import_rows, list_documents, put_document
-notices                 channel on which stores tell each other that there is news; in: notices.py
+notices                 channel on which stores tell each other that there is news; in: connections.py
 """
 
 SCHEMA = 1

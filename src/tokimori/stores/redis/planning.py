@@ -1,19 +1,36 @@
-"""From schedules to runs."""
+"""From schedules to runs, and paused queues: scripts that find what is due and write what was decided."""
 
 from collections.abc import Sequence
+
+import msgspec
 
 from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
+from tokimori.model.pause import Pause
 from tokimori.ports.planning import ALL, Share
-from tokimori.stores.readable import readable
+from tokimori.stores.listing import readable
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_of, skip_pairs
 from tokimori.stores.redis.runs import born_map
 from tokimori.stores.rows import names_of
 from tokimori.stores.rules.births import planned_runs
 from tokimori.stores.rules.plans import Cursor, was_applied
+
+
+async def add_pause(db: RedisConnections, pause: Pause) -> Pause:
+    kept = await db.run("add_pause", queue=pause.queue, pause=msgspec.json.encode(pause).decode())
+    return msgspec.json.decode(kept, type=Pause)
+
+
+async def delete_pause(db: RedisConnections, queue: str) -> None:
+    await db.run("delete_pause", queue=queue)
+
+
+async def list_pauses(db: RedisConnections) -> list[Pause]:
+    found = [msgspec.json.decode(text, type=Pause) for text in await db.do("HVALS", f"{db.address.prefix}pauses")]
+    return sorted(found, key=lambda pause: pause.queue)
 
 
 async def due(db: RedisConnections, now: Moment, limit: int, share: Share = ALL) -> list[Due]:

@@ -1,11 +1,67 @@
-"""The schema of a store on the server: which layout of keys it has."""
+"""The schema of a store on the server: its layout of keys, and the settings on which the promises rest."""
+
+from collections.abc import Mapping, Sequence
 
 from tokimori.clock import Moment
-from tokimori.errors import SchemaMismatch
+from tokimori.errors import SchemaMismatch, StoreError
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.migrations import check_usable
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.layout import OLDEST, SCHEMA
+
+_LEAST = (6, 2)
+"""The version of Redis whose commands our scripts use; Valkey names one that it equals."""
+SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
+
+
+async def read_promises(db: RedisConnections) -> Sequence[str]:
+    """Return what the server can't promise. Raises `StoreError` if it is too old."""
+    info = info_of(await db.do("INFO"))
+    version = info.get("redis_version", "0")
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < _LEAST:
+        raise StoreError(f"store {db.address.name} is Redis {version}: {'.'.join(map(str, _LEAST))} or newer is needed")
+    try:
+        settings = {name: value for name in SETTINGS for _, value in [await db.do("CONFIG", "GET", name)]}
+    except (StoreError, ValueError):
+        settings = {}
+    return broken_promises(info, settings)
+
+
+def info_of(text: str) -> dict[str, str]:
+    """Return the lines `name:value` of an INFO."""
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def broken_promises(info: Mapping[str, str], settings: Mapping[str, str]) -> Sequence[str]:
+    """Return one sentence for each promise that the server can't keep. `settings`: empty if it hides them."""
+    policy = settings.get("maxmemory-policy", info.get("maxmemory_policy", "noeviction"))
+    faults = []
+    if info.get("aof_enabled") != "1":
+        faults.append(
+            "the server has appendonly = no: what it acknowledged since its last snapshot is lost when it restarts"
+        )
+    elif not settings:
+        faults.append(
+            "the server does not tell its appendfsync: unless it is always, what it acknowledged last can be lost "
+            "when its machine fails"
+        )
+    elif settings["appendfsync"] != "always":
+        faults.append(
+            f"the server has appendfsync = {settings['appendfsync']}, not always: what it acknowledged last can be "
+            "lost when its machine fails"
+        )
+    if policy != "noeviction":
+        faults.append(
+            f"the server has maxmemory-policy = {policy}, not noeviction: short of memory it may drop jobs and runs"
+        )
+    if info.get("role", "master") != "master":
+        faults.append("the server is a replica: what is written here is refused, or lost when it is synchronised")
+    elif info.get("connected_slaves", "0") != "0":
+        faults.append(
+            "the server has replicas, which lag behind: what it acknowledged last can be lost when one takes its place"
+        )
+    return tuple(faults)
+
 
 # Whoever comes second finds it noted, and leaves it: a script is never run beside another one.
 _NOTE = """

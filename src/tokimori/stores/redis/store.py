@@ -8,12 +8,10 @@ from tokimori.clock import Clock, Moment
 from tokimori.ports.nodes import Beat, Pulse
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.notices import Notices, telling
-from tokimori.stores.redis import copying, documents, jobs, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.redis import copying, documents, jobs, nodes, planning, pruning, runs, semaphores, working
 from tokimori.stores.redis.address import RedisAddress
-from tokimori.stores.redis.connections import RedisConnections
-from tokimori.stores.redis.notices import hear, notify
-from tokimori.stores.redis.promises import read_promises
-from tokimori.stores.redis.schema import migrate, status
+from tokimori.stores.redis.connections import RedisConnections, hear, notify
+from tokimori.stores.redis.schema import migrate, read_promises, status
 from tokimori.stores.server_store import NotifyingStore, forwarded
 
 
@@ -43,8 +41,8 @@ class RedisStore(NotifyingStore[RedisConnections]):
     deleted_job, get_due, skips = forwarded(jobs.deleted_job), forwarded(jobs.get_due), forwarded(jobs.skips)
     put_document, get_document = forwarded(documents.put_document), forwarded(documents.get_document)
     list_documents, delete_document = forwarded(documents.list_documents), forwarded(documents.delete_document)
-    add_pause, list_pauses = forwarded(pauses.add_pause), forwarded(pauses.list_pauses)
-    delete_pause = telling(forwarded(pauses.delete_pause))
+    add_pause, list_pauses = forwarded(planning.add_pause), forwarded(planning.list_pauses)
+    delete_pause = telling(forwarded(planning.delete_pause))
     add_run = telling(forwarded(runs.add_run))
     add_runs = telling(forwarded(runs.add_runs))
     get_run, list_runs, last_runs = forwarded(runs.get_run), forwarded(runs.list_runs), forwarded(runs.last_runs)

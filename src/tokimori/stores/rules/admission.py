@@ -10,8 +10,7 @@ from tokimori.model.job import Definition, limit_of, units_here
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.model.transitions import RunState
-from tokimori.stores.rules.lines import LinePlace, fits, must_join
-from tokimori.stores.rules.turns import Freed, Key, Turn
+from tokimori.stores.rules.lines import Freed, Key, LinePlace, Turn, fits, must_join
 
 
 class Candidate(NamedTuple):

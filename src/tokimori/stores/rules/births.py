@@ -12,7 +12,7 @@ from tokimori.model.lanes import head_start
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import ALL_ARRIVED, Arrival
-from tokimori.stores.rules.lanes import lane_for
+from tokimori.stores.rules.lines import lane_for
 
 
 def born(due: Moment, now: Moment) -> RunState:

@@ -8,7 +8,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job, JobState, edges_of
 from tokimori.stores.rules.errors import FAMILY_CHANGED, taken
-from tokimori.stores.rules.lanes import MOST_STEPS
+from tokimori.stores.rules.lines import MOST_STEPS
 
 Edges = Mapping[JobId, tuple[Edge, ...]]
 """By the job that declares them."""

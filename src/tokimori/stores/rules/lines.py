@@ -1,8 +1,88 @@
 """Lines before limits and semaphores: who fits, who has to join, and who is next."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from tokimori.model.ids import Incarnation, Lane
+from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import lane_of
+from tokimori.model.run import Run
+from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of, semaphore_of
+from tokimori.model.transitions import RunState
+
+CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
+"""States of a job whose runs have a lane."""
+
+
+class StillMoving(Exception):
+    """Not all runs of a job have followed its last change, and what is asked can't be told from that."""
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        self.incarnation = incarnation
+
+
+MOST_MOVED = 500
+"""So many runs of a job follow its change in one transaction."""
+MOST_STEPS = 20
+"""So many transactions of that kind does whoever changes a job wait for; the ticks of nodes see to the rest."""
+
+
+def lane_for(job: Job) -> Lane | None:
+    """Return the lane of the job's runs: none while it is paused or parked."""
+    return lane_of(job.definition) if job.state in CLAIMABLE else None
+
+
+def lane_of_forced(old: Job, new: Job) -> Lane | None:
+    """Return the lane of forced runs of a job that was stopped and still is: only they have one there."""
+    return lane_of(new.definition) if not {old.state, new.state} & CLAIMABLE else None
+
+
+Key = tuple[Incarnation, str]
+"""A concurrency key: each job has keys of its own."""
+
+
+class Turn(NamedTuple):
+    """Part of a run that says in which lines it may have the turn; `semaphores` are the names that its job wants."""
+
+    incarnation: Incarnation
+    state: str
+    concurrency_key: str | None
+    blocked_on: str | None
+    semaphores: Collection[str]
+
+
+def turn_of(run: Run, semaphores: Collection[str] = ()) -> Turn:
+    """Return the turn of a run whose job wants these semaphores."""
+    return Turn(run.incarnation, run.state, run.concurrency_key, run.blocked_on, semaphores)
+
+
+class Freed(Struct):
+    """Places and units freed in a transaction, and turns to pass on: served together, at its end."""
+
+    places: Counter[Incarnation] = field(default_factory=Counter)
+    keys: set[Key] = field(default_factory=set)
+    semaphores: set[str] = field(default_factory=set)
+
+    def pass_on(self, turn: Turn, refused_by: str | None = None) -> None:
+        """Pass on the turn of the run in each of its lines, but for the one that refuses it now."""
+        if refused_by != LIMIT_LINE:
+            self.places[turn.incarnation] += 1
+        if turn.concurrency_key is not None and refused_by != KEY_LINE:
+            self.keys.add((turn.incarnation, turn.concurrency_key))
+        self.semaphores.update(name for name in turn.semaphores if line_of(name) != refused_by)
+
+    def leave(self, turn: Turn) -> None:
+        """Let a ready run go and pass its turn on; a blocked one makes way in the line of its semaphore."""
+        semaphore = semaphore_of(turn.blocked_on)
+        if turn.state == RunState.READY:
+            self.pass_on(turn)
+        elif semaphore is not None:
+            self.semaphores.add(semaphore)
+
 
 MOST_SWEPT = 4
 """How many semaphores one tick may serve."""

@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from tokimori.errors import StoreError, StoreReplaced
-from tokimori.stores.namespace import UNNAMED, Namespace
-from tokimori.stores.sqlite.connection import connect, file_at, real_path, stamp_of
-from tokimori.stores.sqlite.faults import store_error
+from tokimori.stores.sqlite.connection import connect, file_at, real_path, stamp_of, store_error
+from tokimori.stores.urls import UNNAMED, Namespace
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

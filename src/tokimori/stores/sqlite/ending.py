@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.model.ids import RunId
 from tokimori.model.transitions import RunState
 from tokimori.stores.rows import RUN, SETTLED, Row
-from tokimori.stores.rules.turns import Freed
+from tokimori.stores.rules.lines import Freed
 from tokimori.stores.sqlite.family import bear_children
 from tokimori.stores.sqlite.lines import TURN, serve, turn_in
 

@@ -15,9 +15,8 @@ from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, job_of, job_row
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import existing, no_job
-from tokimori.stores.rules.lanes import lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_of_forced
 from tokimori.stores.rules.settling import JOB_DELETED
-from tokimori.stores.rules.turns import Freed
 from tokimori.stores.sqlite.family import change_edges, leave_family
 from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, check_moved, move_runs, step, willing
 

@@ -9,10 +9,31 @@ from itertools import islice
 from typing import Any
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
-from tokimori.model.pause import open_lanes
-from tokimori.stores.rules.lines import MOST_SERVED, MOST_SWEPT, LinePlace, programs_served, room, runs_woken
-from tokimori.stores.rules.turns import Freed, Turn
-from tokimori.stores.sqlite.pauses import paused_queues
+from tokimori.model.pause import Pause, open_lanes
+from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
+from tokimori.stores.rules.lines import (
+    MOST_SERVED,
+    MOST_SWEPT,
+    Freed,
+    LinePlace,
+    Turn,
+    programs_served,
+    room,
+    runs_woken,
+)
+
+
+def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
+    statement = f"INSERT INTO tokimori_pauses ({PAUSE}) VALUES ({marks(PAUSE)}) ON CONFLICT DO NOTHING"
+    db.execute(statement, pause_row(pause))
+    kept = db.execute(f"SELECT {PAUSE} FROM tokimori_pauses WHERE queue = ?", (pause.queue,))
+    return pause_of(kept.fetchone())
+
+
+def paused_queues(db: sqlite3.Connection) -> set[str]:
+    """From which nothing is claimed."""
+    return {queue for (queue,) in db.execute("SELECT queue FROM tokimori_pauses")}
+
 
 TURN = (
     "incarnation, state, concurrency_key, blocked_on, "

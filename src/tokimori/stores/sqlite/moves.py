@@ -11,9 +11,7 @@ from tokimori.model.ids import Incarnation, Lane
 from tokimori.ports.working import LARGE
 from tokimori.stores.job_rows import SOME_MOVE
 from tokimori.stores.rows import Row
-from tokimori.stores.rules.lanes import MOST_MOVED, StillMoving
-from tokimori.stores.rules.lines import room
-from tokimori.stores.rules.turns import Freed
+from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, room
 from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.lines import serve, units_in
 

@@ -9,8 +9,8 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_row, pulse_of
 from tokimori.stores.sqlite import lines
+from tokimori.stores.sqlite.lines import paused_queues
 from tokimori.stores.sqlite.moves import move_runs, some_move, willing
-from tokimori.stores.sqlite.pauses import paused_queues
 
 _LANES = lines.each("lane", "state = 'ready' AND lane IS NOT NULL")
 _DEAD_OWNERS = f"""

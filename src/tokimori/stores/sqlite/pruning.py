@@ -1,4 +1,4 @@
-"""From old rows to counts: statements on history, skips and what is counted of them."""
+"""Pruning, and rows as they are for a copy: statements on whole tables."""
 
 import json
 import sqlite3
@@ -10,7 +10,17 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.retention import PASSED, Expiry, day_of
-from tokimori.stores.pruning import FORGET
+from tokimori.ports.copying import Copied, Kind
+from tokimori.stores.copying import TARGETS, row_of
+from tokimori.stores.reading import FORGET
+from tokimori.stores.rows import marks
+
+
+def import_rows(db: sqlite3.Connection, kind: Kind, rows: Sequence[Copied]) -> None:
+    table, columns = TARGETS[kind]
+    values = [row_of(row) for row in rows]
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks(columns)}) ON CONFLICT DO NOTHING", values)
+
 
 _Key = tuple[JobId, Incarnation, Moment, str]
 

@@ -24,8 +24,7 @@ from tokimori.stores.listing import listed
 from tokimori.stores.reading import GET_RUN
 from tokimori.stores.rows import RUN, marks, run_columns, run_of, run_row
 from tokimori.stores.rules.errors import full, no_job, stopped
-from tokimori.stores.rules.lines import has_room
-from tokimori.stores.rules.turns import Freed
+from tokimori.stores.rules.lines import Freed, has_room
 from tokimori.stores.sqlite import lines
 from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.moves import check_moved

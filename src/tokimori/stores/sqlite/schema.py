@@ -8,8 +8,17 @@ from functools import partial
 from tokimori.clock import Moment
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores import migrations
-from tokimori.stores.differences import Parts, differences
-from tokimori.stores.migrations import LEDGER, Applied, Migration, note_of, pending, script_of, status_of
+from tokimori.stores.migrations import (
+    LEDGER,
+    Applied,
+    Migration,
+    Parts,
+    differences,
+    note_of,
+    pending,
+    script_of,
+    status_of,
+)
 
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'tokimori_schema_migrations'"
 _PARTS = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name LIKE 'tokimori!_%' ESCAPE '!' AND sql NOT NULL"

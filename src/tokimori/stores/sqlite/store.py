@@ -20,18 +20,18 @@ from tokimori.ports.outside import Outside
 from tokimori.ports.store import SchemaStatus
 from tokimori.ports.working import Claim, Claimed
 from tokimori.stores.guarded import Guarded
-from tokimori.stores.namespace import UNNAMED, Namespace
 from tokimori.stores.notices import telling
 from tokimori.stores.reading import HELD, TableReader
 from tokimori.stores.rows import BIRTH, OUTSIDE_ADD, OUTSIDE_KNOWN, Row, marks
-from tokimori.stores.rules.lanes import MOST_STEPS, StillMoving
+from tokimori.stores.rules.lines import MOST_STEPS, StillMoving
 from tokimori.stores.sqlite import connection as file
-from tokimori.stores.sqlite import copying, jobs, moves, nodes, pauses, planning, pruning, runs, semaphores, working
+from tokimori.stores.sqlite import jobs, lines, moves, nodes, planning, pruning, runs, semaphores, working
 from tokimori.stores.sqlite import schema as tables
 from tokimori.stores.sqlite.connection_thread import ConnectionThread, T
 from tokimori.stores.sqlite.family import whole_family
 from tokimori.stores.sqlite.file_lock import FileLock
 from tokimori.stores.sqlite.watch import FileWatch
+from tokimori.stores.urls import UNNAMED, Namespace
 
 P = ParamSpec("P")
 LONGEST_READ = 3.0
@@ -214,7 +214,7 @@ class SqliteStore(Guarded, TableReader):
 
     add_jobs = telling(writing(jobs.add_jobs))
     family, orphans = reading(whole_family), reading(nodes.orphans)
-    add_pause, promote = writing(pauses.add_pause), writing(planning.promote)
+    add_pause, promote = writing(lines.add_pause), writing(planning.promote)
     add_run = telling(writing(runs.add_run))
     add_runs = telling(writing(runs.add_runs))
     list_runs, last_runs, runs_of = reading(runs.list_runs), reading(runs.last_runs), reading(runs.runs_of)
@@ -242,5 +242,5 @@ class SqliteStore(Guarded, TableReader):
     list_semaphores, get_semaphore = reading(semaphores.list_semaphores), reading(semaphores.get_semaphore)
     delete_semaphore, acquire = writing(semaphores.delete_semaphore), writing(semaphores.acquire)
     release = telling(writing(semaphores.release))
-    import_rows = writing(copying.import_rows)
+    import_rows = writing(pruning.import_rows)
     prune, prune_nodes = writing(pruning.prune), writing(pruning.prune_nodes)

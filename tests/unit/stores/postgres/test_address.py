@@ -4,7 +4,7 @@ import pytest
 
 from tokimori.errors import InvalidInput
 from tokimori.stores.postgres.address import address_of
-from tokimori.stores.postgres.notices import channel_of
+from tokimori.stores.postgres.connections import channel_of
 
 
 @pytest.mark.parametrize(

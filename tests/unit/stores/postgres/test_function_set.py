@@ -2,8 +2,8 @@
 
 import re
 
-from tokimori.stores.namespace import Namespace
 from tokimori.stores.postgres.function_set import function_set, known_functions
+from tokimori.stores.urls import Namespace
 
 TWO = "CREATE OR REPLACE FUNCTION tokimori_one() x; CREATE\n" + "CREATE OR REPLACE FUNCTION tokimori_one_more() y;"
 LONGEST_NAME = 63

@@ -6,8 +6,7 @@ from typing import Any
 from tokimori.model.ids import Incarnation, Lane, RunId
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.stores.rules.admission import Admission, Candidate
-from tokimori.stores.rules.lines import LinePlace
-from tokimori.stores.rules.turns import Key
+from tokimori.stores.rules.lines import Key, LinePlace
 
 JOB, LANE = Incarnation(1), Lane("default||")
 

@@ -3,7 +3,7 @@
 from tokimori.model.ids import Incarnation
 from tokimori.model.semaphores import KEY_LINE, LIMIT_LINE, line_of
 from tokimori.model.transitions import RunState
-from tokimori.stores.rules.turns import Freed, Turn
+from tokimori.stores.rules.lines import Freed, Turn
 
 JOB = Incarnation(1)
 READY = Turn(JOB, RunState.READY, "k", None, ["a", "b"])

@@ -10,8 +10,7 @@ import pytest
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 from tokimori.model.ids import JobId
-from tokimori.stores.sqlite.connection import faults
-from tokimori.stores.sqlite.faults import store_error
+from tokimori.stores.sqlite.connection import faults, store_error
 from tokimori.stores.sqlite.store import SqliteStore
 
 

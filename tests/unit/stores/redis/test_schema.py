@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.stores.redis.promises import broken_promises, info_of
+from tokimori.stores.redis.schema import broken_promises, info_of
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 INFO = "# Persistence\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"

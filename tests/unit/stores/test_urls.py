@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidInput
 from tokimori.stores.mysql.statements import sql
-from tokimori.stores.namespace import Namespace, is_allowed
 from tokimori.stores.open import open_store
+from tokimori.stores.urls import Namespace, is_allowed
 
 names = st.from_regex(r"[a-z0-9_]{0,20}", fullmatch=True).filter(lambda name: not name or is_allowed(name))
 ours = st.from_regex(r"[a-z0-9]+(_[a-z0-9]+)*", fullmatch=True)

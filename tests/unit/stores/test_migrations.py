@@ -1,6 +1,6 @@
 """Comparing tables with what they should be."""
 
-from tokimori.stores.differences import differences
+from tokimori.stores.migrations import differences
 
 EXPECTED = {("table", "t"): "there", ("column", "t.a"): "integer", ("index", "t.t_a"): "ON t (a)"}
 

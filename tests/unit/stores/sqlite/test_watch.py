@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.stores.sqlite.inotify import Inotify
+from tokimori.stores.sqlite.watch import Inotify
 
 SOON = 5.0
 """Seconds: far more than it takes."""
