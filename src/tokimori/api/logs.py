@@ -15,7 +15,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import refusal
 from tokimori.api.operation import Operation
 from tokimori.errors import Refused
-from tokimori.service.outputs import since
+from tokimori.service.outputs import part_of
 from tokimori.service.runs import MOST_ATTEMPTS
 from tokimori.service.service import Service
 
@@ -32,12 +32,14 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Query of a log: an attempt (by default the newest), the first byte, and whether to follow it to its end.
 
-    Who follows without naming an attempt gets those that come after it, too.
+    Who follows without naming an attempt gets those that come after it, too. `timestamps` begins each line with its
+    time; lines without one have a `~` and the start of their attempt.
     """
 
     attempt: Annotated[int, Meta(ge=1, le=MOST_ATTEMPTS)] | None = None
     after: Annotated[int, Meta(ge=0, le=2**53)] = 0
     follow: bool = False
+    timestamps: bool = False
 
 
 class Logs:
@@ -75,7 +77,10 @@ class Logs:
         size = 0 if output is None else output.size
         headers = {"tokimori-log-size": str(size)}
         if not query.follow:
-            return ranged(b"" if output is None else since(output, query.after), request.headers, headers)
+            text = (
+                b"" if output is None else (await part_of(service, output, query.after, timestamps=query.timestamps))[0]
+            )
+            return ranged(text, request.headers, headers)
         if self._following >= MOST_FOLLOWED:
             return refusal(503, "too_many", f"{MOST_FOLLOWED} clients follow runs already", allowed="to ask later")
         return Followed(self._counted, _followed(service, run_id, query), headers=headers, media_type=MEDIA)
@@ -112,25 +117,27 @@ class Followed(StreamingResponse):
 async def _followed(service: Service, run_id: str, query: LogQuery) -> AsyncIterator[bytes]:
     try:
         async with asyncio.timeout(LONGEST_FOLLOW):
-            async for text in new_text(service, run_id, query.attempt, query.after):
+            async for text in new_text(service, run_id, query):
                 yield text
     except TimeoutError:
         return
 
 
-async def new_text(service: Service, run_id: str, attempt: int | None, position: int) -> AsyncIterator[bytes]:
+async def new_text(service: Service, run_id: str, query: LogQuery) -> AsyncIterator[bytes]:
     """Yield what the attempt writes after this position; without an attempt also what those after it write."""
-    pause, current = FIRST_LOOK, attempt
+    pause, current, position = FIRST_LOOK, query.attempt, query.after
     while True:
         ended = await _has_ended(service, run_id)
-        output = await service.output(run_id, attempt)
+        output = await service.output(run_id, query.attempt)
         if output is not None and output.attempt != current:
             if current is not None and (rest := await service.output(run_id, current)) is not None:
-                yield since(rest, position)
+                yield (await part_of(service, rest, position, timestamps=query.timestamps))[0]
             position, current = position if current is None else 0, output.attempt
         if output is not None and output.size > position:
-            yield since(output, position)
-            position, pause = output.size, FIRST_LOOK
+            text, position = await part_of(service, output, position, timestamps=query.timestamps, unfinished=ended)
+            if text:
+                yield text
+                pause = FIRST_LOOK
         if ended:
             return
         await asyncio.sleep(pause)

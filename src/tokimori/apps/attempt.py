@@ -282,8 +282,10 @@ class RunningAttempt:
     def growth(self) -> wire.FunctionGrew:
         """Return what it has written last."""
         with self._lock:
-            size, tail = (0, b"") if self._output is None else (self._output.size, self._output.recent())
-        return wire.FunctionGrew(number=self.begin.number, size=size, tail=tail)
+            if (output := self._output) is None:
+                return wire.FunctionGrew(number=self.begin.number, size=0, tail=b"")
+            tail, times = output.recent(), output.times.told()
+            return wire.FunctionGrew(number=self.begin.number, size=output.size, tail=tail, times=times)
 
     def exits(self, status: int) -> wire.FunctionEnded:
         """Return the end of an attempt that ends its process."""
@@ -301,7 +303,7 @@ class RunningAttempt:
         except BaseException as fault:  # a model writes itself, by code of the program
             self.write(_traceback(fault))
             kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
-        size, head, tail = 0, b"", b""
+        size, head, tail, times = 0, b"", b"", b""
         for acting in tuple(self._acting or ()):
             acting.cancel()
         with self._lock:
@@ -309,6 +311,7 @@ class RunningAttempt:
             if self._output is not None:
                 size = self._output.size
                 head, tail = self._output.finish()
+                times = self._output.times.told()
         if acts is not None:
             acts.end()
         self.task.close()
@@ -322,6 +325,7 @@ class RunningAttempt:
             size=size,
             head=head,
             tail=tail,
+            times=times,
         )
 
 

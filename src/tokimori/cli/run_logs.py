@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -30,32 +30,51 @@ Act = Callable[["Service", str], Awaitable[_T]]
 """What is done with the run of that id."""
 
 
+class _How(NamedTuple):
+    """How an output is printed: of which attempt (None: of the newest), each line with its time or not, raw or not."""
+
+    attempt: int | None
+    timestamps: bool
+    raw: bool
+
+
 class _CarryOut(Protocol):
     """Finds a service and the run that is meant."""
 
     def __call__(self, act: Act[_T], /) -> _T: ...
 
 
+_TIMESTAMPS = click.option(
+    "-t",
+    "--timestamps",
+    is_flag=True,
+    help="Begin each line with its time (UTC); `~`: its attempt's start, as it has none.",
+)
+
+
 @click.command(cls=Command)
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
 @click.option("--attempt", type=int, metavar="N", help="Which attempt; the newest by default.")
+@_TIMESTAMPS
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
 @editor_options
-def logs(run_id: str, *, follow: bool, attempt: int | None, raw: bool, editor: str | None) -> int:
+def logs(run_id: str, *, follow: bool, attempt: int | None, timestamps: bool, raw: bool, editor: str | None) -> int:
     """Print what a run wrote.
 
     On a terminal colours pass, and whatever else would control it is written out; a file or a pipe gets every byte.
     """
-    return _logs(lambda act: with_run(run_id, act), follow=follow, attempt=attempt, raw=raw, editor=editor)
+    how = _How(attempt=attempt, timestamps=timestamps, raw=raw)
+    return _logs(lambda act: with_run(run_id, act), how, follow=follow, editor=editor)
 
 
 @click.command(cls=Command)
 @click.argument("job_id", metavar="ID", shell_complete=job_ids)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends; exit code 1 if it did not succeed.")
+@_TIMESTAMPS
 @click.option("--raw", is_flag=True, help="Leave every byte as it is on a terminal too.")
 @editor_options
-def job_logs(job_id: str, *, follow: bool, raw: bool, editor: str | None) -> int:
+def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: str | None) -> int:
     """Print what the newest run of a job wrote, as `run logs` does."""
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
@@ -65,37 +84,37 @@ def job_logs(job_id: str, *, follow: bool, raw: bool, editor: str | None) -> int
             return await act(service, run.id)
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")
 
-    return _logs(
-        lambda act: in_service(lambda service: with_newest(service, act)),
-        follow=follow,
-        attempt=None,
-        raw=raw,
-        editor=editor,
-    )
+    how = _How(attempt=None, timestamps=timestamps, raw=raw)
+    return _logs(lambda act: in_service(lambda service: with_newest(service, act)), how, follow=follow, editor=editor)
 
 
-def _logs(carry_out: _CarryOut, *, follow: bool, attempt: int | None, raw: bool, editor: str | None) -> int:
-    from tokimori.service.outputs import whole as whole_output
+def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) -> int:
+    from tokimori.service.outputs import part_of
     from tokimori.service.views.runs import output_view
 
     if follow and editor is None and not options().as_json:
-        with _output(raw=raw) as write:
-            return _ending(carry_out(lambda service, whole: _follow(service, whole, attempt, write)))
+        with _output(raw=how.raw) as write:
+            return _ending(carry_out(lambda service, whole: _follow(service, whole, how, write)))
 
-    async def act(service: "Service", whole: str) -> "tuple[Run | None, Output | None]":
+    async def act(service: "Service", whole: str) -> "tuple[Run | None, Output | None, bytes]":
         ended = await service.wait(whole) if follow else None
-        return ended, await service.output(whole, attempt)
+        output = await service.output(whole, how.attempt)
+        return (
+            ended,
+            output,
+            b"" if output is None else (await part_of(service, output, 0, timestamps=how.timestamps))[0],
+        )
 
-    ended, output = carry_out(act)
+    ended, output, text = carry_out(act)
     if options().as_json:
         print_json(None if output is None else output_view(output))
     elif editor is not None:
         file = Path(tempfile.mkdtemp(prefix="tokimori-"), "run.log")  # the editor may go on when this has ended
-        file.write_bytes(b"" if output is None else whole_output(output))
+        file.write_bytes(text)
         open_in(editor, file)
     elif output is not None:
-        with _output(raw=raw) as write:
-            write(whole_output(output))
+        with _output(raw=how.raw) as write:
+            write(text)
     return DONE if ended is None else _ending(ended)
 
 
@@ -104,7 +123,7 @@ def _ending(ended: "Run") -> int:
     return DONE if ended.state is RunState.SUCCEEDED else RUN_FAILED
 
 
-async def _follow(service: "Service", run_id: str, attempt: int | None, write: Write) -> "Run":
+async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "Run":
     """Print what is new until the run ends, and return it; the output of a retry follows that of the attempt before."""
 
     import asyncio
@@ -112,33 +131,36 @@ async def _follow(service: "Service", run_id: str, attempt: int | None, write: W
     from tokimori.service.runs import POLL
 
     position = 0
-    current: int | None = attempt
+    current: int | None = how.attempt
     while True:
         run_now = (await service.get_run(run_id)).run
-        newest = run_now.attempt if attempt is None else attempt
+        has_ended = run_now.state in ENDS
+        newest = run_now.attempt if how.attempt is None else how.attempt
         current = newest if current is None else current
-        begun = newest if run_now.state in ENDS else min(newest, run_now.attempt)
+        begun = newest if has_ended else min(newest, run_now.attempt)
         for number in range(current, begun + 1):
-            position = await _print_unread(service, run_id, number, position if number == current else 0, write)
+            position, is_over = position if number == current else 0, has_ended or number < run_now.attempt
+            if (output := await service.output(run_id, number)) is not None:
+                text, position = await _unread(service, output, position, timestamps=how.timestamps, is_over=is_over)
+                write(text)
         current = newest
-        if run_now.state in ENDS:
+        if has_ended:
             return run_now
         await asyncio.sleep(POLL)
 
 
-async def _print_unread(service: "Service", run_id: str, attempt: int, position: int, write: Write) -> int:
-    """Print what the attempt wrote after this position; returns the new position."""
+async def _unread(
+    service: "Service", output: "Output", position: int, *, timestamps: bool, is_over: bool
+) -> tuple[bytes, int]:
+    """Return what the attempt wrote after this position, and the new position."""
+    from tokimori.service.outputs import stamped, unread
 
-    from tokimori.service.outputs import unread
-
-    output = await service.output(run_id, attempt)
-    if output is None:
-        return position
+    if timestamps:
+        return await stamped(service, output, position, unfinished=is_over)
     missed, new = unread(output, position)
     if missed:
         print_notice(f"… {missed} bytes left out …")
-    write(new)
-    return output.size
+    return new, output.size
 
 
 @contextmanager

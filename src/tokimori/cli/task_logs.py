@@ -8,9 +8,9 @@ import click
 
 from tokimori.cli.command import Command, options
 from tokimori.cli.editor import editor_options, open_in
-from tokimori.cli.output import announce, print_json, print_lines
+from tokimori.cli.output import announce, print_json, print_lines, print_notice
 from tokimori.cli.session import in_service, load
-from tokimori.cli.task_keiji import log_file, log_line, log_text
+from tokimori.cli.task_keiji import log_file, log_text
 from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ MOST_FOLLOWED = 20
 @click.option("-n", "--lines", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
 @editor_options
 def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
-    """Print the last lines of a task's log: what its runs wrote, and what happened to it."""
+    """Print the last lines of a task's log: what all attempts of its runs wrote, and what happened to it.
+
+    Each line has the time at which it was written.
+    """
     from tokimori.service.views.tasks import log_line_view
 
     if follow and (editor is not None or options().as_json):
@@ -53,6 +56,10 @@ def logs(name: str, follow: bool, lines: int, editor: str | None) -> None:
         print_json([log_line_view(line) for line in found])
     else:
         print_lines(*(log_text(line, zone) for line in found))
+        if unknown := len([line for line in found if not line.exact]):
+            print_notice(
+                f"of {unknown} lines nobody knows when they were written: they show the start of their attempt"
+            )
 
 
 async def _zone_of(service: "Service", name: str) -> str:
@@ -72,8 +79,9 @@ async def _follow(service: "Service", name: str, lines: int, zone: str) -> None:
 
 
 class _Followed:
-    """Position of a follower in each attempt, and in the task's events. Bytes of a live run are kept back until their
-    line ends; an ended one is printed whole, and not asked for again.
+    """The next attempt of each run that is to be printed, and from where on; and the last event of the task.
+
+    Bytes of a live attempt wait until their line ends; one that has ended is not asked for again.
     """
 
     def __init__(self, service: "Service", name: str, zone: str) -> None:
@@ -81,25 +89,23 @@ class _Followed:
         self._name = name
         self._zone = zone
         self._events = 0
-        self._printed: dict[tuple[str, int], int] = {}
-        self._kept: dict[tuple[str, int], bytes] = {}
-        self._whole: set[tuple[str, int]] = set()
+        self._next: dict[str, tuple[int, int]] = {}
 
     async def begin(self) -> None:
         """Count what is there now as printed."""
-        from tokimori.model.transitions import ENDS
+        from tokimori.model.transitions import RunState
 
         self._events = await self._last_event()
         for run in await self._runs():
-            if run.state in ENDS:
-                self._whole.add((run.id, run.attempt))
-            elif (output := await self._service.output(run.id, run.attempt)) is not None:
-                self._printed[run.id, run.attempt] = output.size
+            if run.state is RunState.RUNNING:
+                output = await self._service.output(run.id, run.attempt)
+                self._next[run.id] = run.attempt, 0 if output is None else output.size
+            else:
+                self._next[run.id] = run.attempt + 1, 0
 
     async def look(self) -> None:
         """Print what is new."""
         from tokimori.model.task_log import event_lines
-        from tokimori.model.transitions import ENDS
 
         record = (await self._service.tasks.get(self._name)).record
         for event in record.events:
@@ -108,30 +114,26 @@ class _Followed:
                     announce(log_text(line, self._zone))
         self._events = record.events[-1].at if record.events else self._events
         runs = await self._runs()
+        self._next = {run.id: self._next.get(run.id, (1, 0)) for run in runs}
         for run in reversed(runs):
-            if (run.id, run.attempt) not in self._whole and (run.started is not None or run.state in ENDS):
-                await self._print(run, has_ended=run.state in ENDS)
-        self._whole &= {(run.id, run.attempt) for run in runs}
+            if self._next[run.id][0] <= run.attempt:
+                await self._print(run)
 
-    async def _print(self, run: "Run", *, has_ended: bool) -> None:
-        from tokimori.model.task_log import INFO, run_lines
-        from tokimori.service.outputs import since
+    async def _print(self, run: "Run") -> None:
+        from tokimori.model.task_log import tried_lines
+        from tokimori.model.transitions import RunState
+        from tokimori.service.outputs import timed_lines
 
-        attempt = run.id, run.attempt
-        output, position = await self._service.output(*attempt), self._printed.pop(attempt, 0)
-        new = b"" if output is None or output.size <= position else since(output, position)
-        text = self._kept.pop(attempt, b"") + new
-        if has_ended:
-            self._whole.add(attempt)
-            for line in run_lines(run, text):
+        for tried in (each.attempt for each in (await self._service.get_run(run.id)).attempts):
+            first, position = self._next[run.id]
+            if tried.number < first:
+                continue
+            output = await self._service.output(run.id, tried.number)
+            begin, is_over = position if tried.number == first else 0, tried.outcome != RunState.RUNNING
+            lines, end = ([], begin) if output is None else timed_lines(output, begin, unfinished=is_over)
+            for line in tried_lines(tried, lines, over=is_over):
                 announce(log_text(line, self._zone))
-            return
-        self._printed[attempt] = position if output is None else max(position, output.size)
-        whole, newline, self._kept[attempt] = text.rpartition(b"\n")
-        at = await self._service.now()
-        for said in (whole + newline).decode(errors="replace").splitlines():
-            if said.strip():
-                announce(log_line(at, INFO, said, self._zone))
+            self._next[run.id] = (tried.number + 1, 0) if is_over else (tried.number, end)
 
     async def _runs(self) -> "Sequence[Run]":
         from tokimori.model.ids import JobId

@@ -15,7 +15,7 @@ from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Released, RetryIn
 from tokimori.model.payload import given_to, payload_for
-from tokimori.model.run import Output, Run
+from tokimori.model.run import Output, Run, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
 from tokimori.ports.nodes import StartedRun
@@ -326,11 +326,16 @@ def shifted(report: Report, shift: int) -> Report:
     match report:
         case Started():
             return replace(report, at=Moment(report.at + shift))
-        case Grew() | Noted():
+        case Noted():
             return report
+        case Grew(output=output):
+            return replace(report, output=replace(output, times=shifted_times(output.times, shift)))
         case Ended():
             started = None if report.started is None else Moment(report.started + shift)
-            return replace(report, at=Moment(report.at + shift), started=started)
+            wrote = report.output
+            if wrote is not None:
+                wrote = replace(wrote, times=shifted_times(wrote.times, shift))
+            return replace(report, at=Moment(report.at + shift), started=started, output=wrote)
 
 
 def end_of(claimed: Claimed, started: Moment) -> Moment | None:

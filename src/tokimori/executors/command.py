@@ -23,7 +23,7 @@ from tokimori.executors.outcomes import outcome_of, short_of
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released
-from tokimori.model.run import Output
+from tokimori.model.run import Output, times_since
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, Judgement, Suspicion, after_death, after_end, pause_after
 from tokimori.model.target import Command
 from tokimori.model.templates import with_secrets
@@ -196,9 +196,8 @@ class CommandExecutor:
                 self._started(post, notice)
             case wire.OutputGrew():
                 task = post.attempts[notice.number].task
-                tail = wire.to_bytes(notice.tail)
-                output = Output(run_id=task.run_id, attempt=task.attempt, size=notice.size, tail=tail)
-                self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
+                if (output := self._output(task, notice)) is not None:
+                    self._tell(Grew(run_id=task.run_id, token=task.token, output=output))
             case wire.ProcessEnded():
                 self._ended(post, notice)
             case wire.Ready():
@@ -227,7 +226,7 @@ class CommandExecutor:
         except Exception as fault:  # whatever it was: else the channel to the keeper closes, and all that runs is lost
             log.exception("what run %s has reported can't be read", task.run_id)
             failed = Failed(f"the node could not read what it reported: {type(fault).__name__}; its log says more")
-            self._tell(self._end(attempt, failed, self._moment(notice.at), _output(task, notice)))
+            self._tell(self._end(attempt, failed, self._moment(notice.at), self._output(task, notice)))
 
     def _tell_end(self, attempt: CommandAttempt, notice: wire.ProcessEnded) -> None:
         """Tell what became of it. Raises `OSError` where its report can't be read now."""
@@ -238,7 +237,7 @@ class CommandExecutor:
         outcome = outcome_of(
             notice, attempt.reason, task.timeout, reported, auto_complete_success=task.auto_complete_success
         )
-        self._tell(self._end(attempt, outcome, self._moment(notice.at), _output(task, notice)))
+        self._tell(self._end(attempt, outcome, self._moment(notice.at), self._output(task, notice)))
 
     async def _tell_end_later(self, attempt: CommandAttempt, notice: wire.ProcessEnded, fault: OSError) -> None:
         """Read its report again until it can be read: what it says is not known before, and it may be a success."""
@@ -253,7 +252,7 @@ class CommandExecutor:
                 continue
             return
         reason = f"what it reported can't be read: {fault}"
-        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), _output(attempt.task, notice)))
+        self._tell(self._end(attempt, Released(reason), self._moment(notice.at), self._output(attempt.task, notice)))
 
     async def _hand_back(self, task: AttemptTask, fault: OSError) -> None:
         """Hand an attempt back that can't be begun now, after a pause: it may come again at once."""
@@ -262,6 +261,18 @@ class CommandExecutor:
             await asyncio.sleep(_PAUSE)
         outcome = short_of(reason) if is_short(fault) else Released(reason)
         self._tell(self._end(CommandAttempt(task), outcome, self._clock.now()))
+
+    def _output(self, task: AttemptTask, notice: wire.ProcessEnded | wire.OutputGrew) -> Output | None:
+        if notice.size == 0:
+            return None
+        return Output(
+            run_id=task.run_id,
+            attempt=task.attempt,
+            size=notice.size,
+            head=b"" if isinstance(notice, wire.OutputGrew) else wire.to_bytes(notice.head),
+            tail=wire.to_bytes(notice.tail),
+            times=times_since(self._moment(0), wire.to_bytes(notice.times)),
+        )
 
     def _moment(self, at: float) -> Moment:
         """Return the moment of the keeper's seconds since boot; only here do they meet the wall clock."""
@@ -329,10 +340,3 @@ def _with_secrets(command: Command, values: Mapping[str, str]) -> Command:
         env={name: with_secrets(text, values) for name, text in command.env.items()},
         stdin=None if command.stdin is None else with_secrets(command.stdin, values),
     )
-
-
-def _output(task: AttemptTask, notice: wire.ProcessEnded) -> Output | None:
-    if notice.size == 0:
-        return None
-    head, tail = wire.to_bytes(notice.head), wire.to_bytes(notice.tail)
-    return Output(run_id=task.run_id, attempt=task.attempt, size=notice.size, head=head, tail=tail)

@@ -1,5 +1,6 @@
 """Runs, their attempts and output, and the occurrences that became no run."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -182,10 +183,17 @@ class Attempt(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+_MOST_BITS = 63
+"""Of a number in the times of an output."""
+_LAST_MOMENT = 253_402_300_799_999_999
+"""Of the year 9999."""
+
+
 class Output(Struct, frozen=True, kw_only=True):
     """Output of an attempt: its first and last bytes (each at most 64 KiB), and the number of all.
 
     While the attempt runs `head` is empty and `tail` is what came last. Where all fits into `head`, `tail` is empty.
+    `times` tells when its bytes came, as `times_since` makes it; empty: nobody knows.
     """
 
     run_id: RunId
@@ -193,6 +201,42 @@ class Output(Struct, frozen=True, kw_only=True):
     size: int
     head: bytes = b""
     tail: bytes = b""
+    times: bytes = b""
+
+
+def times_since(zero: Moment, marks: bytes) -> bytes:
+    """Return the times of an output: marks as a keeper tells them, whose milliseconds count from that moment."""
+    return zero.to_bytes(8, "big", signed=True) + marks if marks else b""
+
+
+def shifted_times(times: bytes, shift: int) -> bytes:
+    """Return the times moved by so many microseconds."""
+    return times_since(Moment(int.from_bytes(times[:8], "big", signed=True) + shift), times[8:])
+
+
+def marks_in(times: bytes) -> Iterator[tuple[int, Moment]]:
+    """Yield the place of each byte before which time went on, and the moment at which it came.
+
+    The marks may have come from a program of somebody else: at the first one that is none they end.
+    """
+    zero = int.from_bytes(times[:8], "big", signed=True)
+    place = milliseconds = number = bits = 0
+    is_place = True
+    for byte in times[8:]:
+        number |= (byte & 127) << bits
+        bits += 7
+        if bits > _MOST_BITS:
+            return
+        if byte > 127:
+            continue
+        if is_place:
+            place += number
+        else:
+            milliseconds += number
+            if (moment := zero + milliseconds * 1000) > _LAST_MOMENT:
+                return
+            yield place, Moment(moment)
+        is_place, number, bits = not is_place, 0, 0
 
 
 class SkipReason(StrEnum):

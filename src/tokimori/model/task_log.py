@@ -1,6 +1,6 @@
 """The log of a task, in the lines of Keiji: what its runs wrote, and what happened to it, by time. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,26 +20,26 @@ TERMINATED: Final = "task terminated, exiting..."
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """A line of a task's log. `run_id` is that of the run that wrote it; None: the line tells of the task itself."""
+    """A line of a task's log. `run_id` is that of the run that wrote it; None: the line tells of the task itself.
+
+    Not `exact`: nobody knows when the run wrote it, and `at` is the start of the attempt.
+    """
 
     at: Moment
     level: str
     message: str
     run_id: str | None = None
+    exact: bool = True
 
 
-def log_lines(record: TaskRecord, job: Job | None, runs: Sequence[tuple[Run | Attempt, bytes]]) -> list[LogLine]:
-    """Return all lines by time: of what happened to the task, and of these runs and earlier attempts with what each
-    wrote.
-    """
+def log_lines(
+    record: TaskRecord, job: Job | None, tries: Sequence[tuple[Run | Attempt, Sequence[tuple[Moment | None, str]]]]
+) -> list[LogLine]:
+    """Return all lines by time: of what happened to the task, and of these attempts with what each wrote and when."""
     told = [line for event in record.events for line in event_lines(event)]
     if job is not None and job.state is JobState.PAUSED and not _says_disabled(record):
         told.append(LogLine(at=job.updated, level=INFO, message=DISABLED))
-    written = [
-        line
-        for each, output in runs
-        for line in (run_lines(each, output) if isinstance(each, Run) else attempt_lines(each, output))
-    ]
+    written = [line for tried, lines in tries for line in tried_lines(tried, lines)]
     return sorted([*told, *written], key=lambda line: line.at)
 
 
@@ -69,25 +69,33 @@ def picked_up(name: str, job: Job) -> str:
             return f"task {name} schedule: {' '.join(words)}"
 
 
-def run_lines(run: Run, output: bytes) -> Iterator[LogLine]:
-    """Return each line that is not empty that a run wrote, at its end as in Keiji; while it runs, at its start."""
-    at = run.ended or run.started or run.due
-    return _lines(run.id, at, output, run.error if run.state is RunState.FAILED else None)
+def within(tried: Run | Attempt, at: Moment | None) -> Moment:
+    """Return when a line came, which is while its attempt ran; where nobody knows, the start of the attempt."""
+    started = tried.started or (tried.due if isinstance(tried, Run) else None) or tried.ended or Moment(0)
+    return max(started, started if at is None else at if tried.ended is None else min(at, tried.ended))
 
 
-def attempt_lines(attempt: Attempt, output: bytes) -> Iterator[LogLine]:
-    """Return the same of an attempt, after which its run was tried again."""
-    at = attempt.ended or attempt.started or Moment(0)
-    return _lines(attempt.run_id, at, output, attempt.error if attempt.outcome in _FAILURES else None)
+def tried_lines(
+    tried: Run | Attempt, written: Iterable[tuple[Moment | None, str]], *, over: bool = True
+) -> list[LogLine]:
+    """Return each line that is not empty that an attempt wrote, and behind them, if it is `over`, its error.
 
-
-def _lines(run_id: str, at: Moment, output: bytes, error: str | None) -> Iterator[LogLine]:
-    level = INFO if error is None else ERROR
-    for text in output.decode(errors="replace").splitlines():
-        if text.strip():
-            yield LogLine(at=at, level=level, message=text, run_id=run_id)
-    if error:
-        yield LogLine(at=at, level=ERROR, message=f"[ task error ]: {error}", run_id=run_id)
+    A run tells of its newest attempt.
+    """
+    if isinstance(tried, Run):
+        run_id, error = tried.id, tried.error if tried.state is RunState.FAILED else None
+    else:
+        run_id, error = tried.run_id, tried.error if tried.outcome in _FAILURES else None
+    level = ERROR if over and error is not None else INFO
+    lines = [
+        LogLine(at=within(tried, at), level=level, message=text, run_id=run_id, exact=at is not None)
+        for at, text in written
+        if text.strip()
+    ]
+    if over and error:
+        ended = tried.ended or within(tried, None)
+        lines.append(LogLine(at=ended, level=ERROR, message=f"[ task error ]: {error}", run_id=run_id))
+    return lines
 
 
 def _says_disabled(record: TaskRecord) -> bool:

@@ -39,7 +39,7 @@ from tokimori.service.builds import Builds, Uploads, checked_place
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.finding import SeesRun, as_of_now
 from tokimori.service.given import flag_of
-from tokimori.service.outputs import whole
+from tokimori.service.outputs import TimedLine, timed_lines
 from tokimori.service.store_time import Now
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class Tasks:
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         job = details.job
         runs = [] if job is None else await self._jobs.list_runs(wanted)
-        found: list[tuple[Run | Attempt, bytes]] = []
+        found: list[tuple[Run | Attempt, Sequence[TimedLine]]] = []
         lines_found, bytes_found = 0, 0
         for run in runs:
             if job is None or run.incarnation != job.incarnation or (sees is not None and not await sees(run)):
@@ -305,8 +305,10 @@ class Tasks:
                 break
             for tried in await self._tries(run):
                 output = await self._jobs.output(run.id, tried.attempt if isinstance(tried, Run) else tried.number)
-                found.append((tried, b"" if output is None else whole(output)))
-                lines_found, bytes_found = lines_found + found[-1][1].count(b"\n"), bytes_found + len(found[-1][1])
+                if output is not None:
+                    bytes_found += len(output.head) + len(output.tail)
+                found.append((tried, () if output is None else timed_lines(output)[0]))
+                lines_found += len(found[-1][1])
         return log_lines(details.record, job, found)[-most:]
 
     async def _tries(self, run: Run) -> Sequence[Run | Attempt]:

@@ -27,14 +27,14 @@ from tokimori.apps.streams import RunStream
 from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program
-from tokimori.clock import SECOND
+from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.begins import begin_of
+from tokimori.executors.functions.begins import begin_of, output_of
 from tokimori.executors.functions.endings import outcome_of
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
-from tokimori.model.run import Output, Run
+from tokimori.model.run import Run
 from tokimori.model.target import Function
 from tokimori.model.transitions import ENDS
 from tokimori.ports.executor import AttemptTask, Noted
@@ -169,8 +169,8 @@ class Rehearsal:
         if (noted := attempt.noted()) is not None:
             notes = Notes(attempt=task.attempt, progress=noted.progress, text=noted.text, checkpoint=noted.checkpoint)
             self.node.node.hear(Noted(run_id=task.run_id, token=task.token, notes=notes))
-        output = Output(run_id=task.run_id, attempt=task.attempt, size=ended.size, head=ended.head, tail=ended.tail)
-        return WrittenEnd(outcome_of(ended, None, None), output)
+        boot = Moment(self.node.clock.now() - int(ended.at * SECOND))
+        return WrittenEnd(outcome_of(ended, None, None), output_of(task, ended, boot))
 
 
 def fixture(app: App, *, at: When = _NEW_YEAR, time_zone: str = "UTC", seed: int = 0) -> Callable[..., object]:

@@ -71,7 +71,9 @@ async def _end_some(store: Store, worker: Worker) -> None:
     for job, outcome in ends:
         await store.add_run(a_request(job, payload='{"ü": null}'), NOW)  # type: ignore[arg-type]
         (claimed,) = await worker.claim()
-        output = Output(run_id=claimed.run.id, attempt=1, size=9, head=b"\x00\xff\r\n", tail=b"tail\xc3")
+        output = Output(
+            run_id=claimed.run.id, attempt=1, size=9, head=b"\x00\xff\r\n", tail=b"tail\xc3", times=b"\xff\x00"
+        )
         await store.settle([worker.change(claimed, outcome, output=output)], worker.id, NOW)
 
 

@@ -200,11 +200,11 @@ async def test_output_is_kept_by_attempt(store: Store, worker: Worker) -> None:
     (claimed,) = await worker.claim()
     run_id = claimed.run.id
     assert await store.output(run_id, 1) is None
-    outputs = [Output(run_id=run_id, attempt=1, size=size, tail=b"x" * size) for size in (1, 5, 3)]
+    outputs = [Output(run_id=run_id, attempt=1, size=size, tail=b"x" * size, times=bytes(9)) for size in (1, 5, 3)]
     for output in outputs:
         await store.save_outputs([output])
     assert await store.output(run_id, 1) == outputs[1]
-    final = Output(run_id=run_id, attempt=1, size=4, head=b"done")
+    final = Output(run_id=run_id, attempt=1, size=4, head=b"done", times=b"\x00\xff'\n")
     await store.settle([worker.change(claimed, output=final)], worker.id, NOW)
     await store.save_outputs(outputs)
     assert await store.output(run_id, 1) == final

@@ -42,6 +42,12 @@ def noisy() -> None:
     raise OSError("uncaught")
 
 @app.job()
+def slow_words() -> None:
+    print("first")
+    time.sleep(0.4)
+    os.write(1, b"last\\n")
+
+@app.job()
 def returns_no_json() -> object:
     return object()
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_an_exception_is_the_error_and_its_traceback_the_output(working: AppProg
     assert run["error"] == "ValueError: no good"
     assert "in raises" in working("run", "logs", run["id"])
     assert working.outcome("double", '{"number": 1}')["pid"] > 0
+
+
+def test_each_line_of_a_function_has_its_own_time(working: AppProgram) -> None:
+    """Of what it prints, and of what is written past Python; between its start and its end."""
+    run = working.outcome("slow_words")
+    lines = [line.split(" ") for line in working("run", "logs", run["id"], "--timestamps").splitlines()]
+    assert [word for _, word in lines] == ["first", "last"]
+    (attempt,) = working.json("run", "show", run["id"])["attempts"]
+    said = (lines[0][0], lines[1][0], attempt["started"], attempt["ended"])
+    first, last, start, end = (datetime.fromisoformat(text).timestamp() for text in said)
+    assert start - 0.002 <= first <= last - 0.3
+    assert last <= end
 
 
 def test_what_a_noisy_function_says_is_kept(working: AppProgram) -> None:

@@ -136,6 +136,9 @@ def test_logs_are_followed(elsewhere: Program, program: Program, tmp_path: Path)
     (tmp_path / "go").write_text("\n")
     ended = elsewhere.run("run", "logs", "-f", asked)
     assert (ended.returncode, ended.stdout) == (1, "first\nlast\n")
+    timed = [asks("run", "logs", asked, "--timestamps") for asks in (elsewhere, program)]
+    assert timed[0] == timed[1]
+    assert [line.partition("Z ")[2] for line in timed[0].splitlines()] == ["first", "last"]
 
 
 def test_where_is_asked(program: Program, elsewhere: Program, site: Site) -> None:

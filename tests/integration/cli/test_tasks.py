@@ -11,7 +11,9 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -287,7 +289,7 @@ def test_the_log_is_followed(workspace: Workspace, elsewhere: Workspace) -> None
 
 
 def test_each_attempt_is_followed(workspace: Workspace, elsewhere: Workspace) -> None:
-    """From its first line on; at the end the error stands where the whole log has it, too."""
+    """From its first line to its error, which stand where the whole log has them, too."""
     seen = workspace.home / "seen"
     waits = f"    while not os.path.exists({str(seen)!r}):\n        time.sleep(0.05)\n"
     workspace.write("a", f"import os, sys, time\ndef function():\n    print('begun')\n{waits}    sys.exit(7)\n")
@@ -298,9 +300,43 @@ def test_each_attempt_is_followed(workspace: Workspace, elsewhere: Workspace) ->
         workspace("job", "trigger", "a")
         said = [line()]
         seen.touch()
-        said = [each.rpartition("msg=")[2] for each in (*said, line(), line())]
-    assert said == ["begun\n", "begun\n", '"[ task error ]: exit code 7"\n']
+        said = [each.rpartition("msg=")[2] for each in (*said, line(), line(), line())]
+    assert said == 2 * ["begun\n", '"[ task error ]: exit code 7"\n']
     assert workspace("task", "logs", "a").endswith(said[-1])
+
+
+def test_each_line_of_all_attempts_has_its_own_time(workspace: Workspace, elsewhere: Workspace) -> None:
+    """In the whole log as in one that is followed, and as `run logs` shows them."""
+    workspace.write(
+        "a",
+        "import os, sys, time\ndef function():\n    print('begun')\n    time.sleep(0.4)\n"
+        "    print('done')\n    time.sleep(0.4)\n    sys.exit(os.environ['TOKIMORI_ATTEMPT'] == '1')\n",
+    )
+    workspace("task", "build", "a")
+    workspace("job", "update", "a", "--attempts", "2", "--retry-delay", "0.1")
+    with workspace.following("a") as line:
+        assert "schedule: on demand" in line()
+        run = workspace.wait_for_a_run("a")
+        followed = [line() for _ in range(5)]
+    lines = [each for each in workspace.json("task", "logs", "a") if each["run_id"]]
+    assert [each["message"] for each in lines] == ["begun", "done", "[ task error ]: exit code 1", "begun", "done"]
+    at = [datetime.fromisoformat(each["at"]).timestamp() for each in lines]
+    spans = [after - before for before, after in pairwise(at)]
+    assert all(0.35 < spans[number] < 5 for number in (0, 1, 3)), spans
+    assert all(each["exact"] for each in lines)
+    assert [each.partition(" ")[0] for each in followed] == [
+        each.partition(" ")[0] for each in workspace("task", "logs", "a").splitlines()[-5:]
+    ]
+    for attempt, own in ((1, lines[:2]), (2, lines[3:])):
+        text = workspace("run", "logs", run["id"], "--timestamps", "--attempt", str(attempt)).splitlines()
+        assert text == [f"{each['at'][:23]}Z {each['message']}" for each in own]
+    with sqlite3.connect(workspace.database) as db:  # as of a program that told no times
+        db.execute("UPDATE tokimori_outputs SET times = x''")
+    starts = [each["started"] for each in workspace.json("run", "show", run["id"])["attempts"]]
+    known = [each for each in workspace.json("task", "logs", "a") if each["message"] == "done"]
+    assert [(each["at"], each["exact"]) for each in known] == [(start, False) for start in starts]
+    assert "of 4 lines nobody knows" in workspace.run("task", "logs", "a").stderr
+    assert workspace("run", "logs", run["id"], "-t").startswith(f"~{starts[1][:23]}Z begun\n")
 
 
 def test_the_log_is_opened_in_an_editor(workspace: Workspace) -> None:

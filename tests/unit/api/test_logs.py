@@ -3,12 +3,14 @@ import asyncio
 import pytest
 
 from tests.unit.api.asgi import Asker
+from tests.unit.examples import NEW_YEAR
 from tests.unit.service.world import NODE, World
 from tokimori.api import logs
+from tokimori.clock import Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import RunId
 from tokimori.model.outcome import Failed, Succeeded
-from tokimori.model.run import Output
+from tokimori.model.run import Output, times_since
 
 
 async def wrote(world: World, run_id: str, attempt: int, head: bytes, *, tail: bytes = b"", size: int = 0) -> None:
@@ -76,7 +78,7 @@ async def test_a_run_is_followed_to_its_end(
     """Who follows gets what its attempts write, one after the other, each byte once."""
     monkeypatch.setattr(logs, "FIRST_LOOK", 0)
     path = f"/api/v2/runs/{run_id}/logs?follow=true"
-    texts = logs.new_text(world.service, run_id, None, 0)
+    texts = logs.new_text(world.service, run_id, logs.LogQuery())
     (claimed,) = await world.begin(1)
     await wrote(world, run_id, 1, b"one ")
     assert await anext(texts) == b"one "
@@ -105,3 +107,29 @@ async def test_few_may_follow(world: World, door: Asker, run_id: str, monkeypatc
         for each in answers:
             each.cancel()
         await asyncio.wait(answers)
+
+
+async def test_lines_come_with_their_times(
+    world: World, door: Asker, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that nobody timed with the start of their attempt, behind a mark; a follower gets whole lines."""
+    monkeypatch.setattr(logs, "FIRST_LOOK", 0)
+    (claimed,) = await world.begin(1)
+    texts = logs.new_text(world.service, run_id, logs.LogQuery(timestamps=True))
+
+    async def wrote_by(head: bytes, marks: bytes) -> None:
+        times = times_since(Moment(NEW_YEAR), marks)
+        row = Output(run_id=RunId(run_id), attempt=1, size=len(head), head=head, times=times)
+        await world.store.save_outputs([row])
+
+    await wrote_by(b"one\ntw", bytes([0, 1, 4, 9]))
+    assert await anext(texts) == b"2030-01-01T00:00:00.001Z one\n"
+    await wrote_by(b"one\ntwo\n", bytes([0, 1, 4, 9, 2, 5]))
+    assert await anext(texts) == b"2030-01-01T00:00:00.010Z two\n"
+    change = change_of(claimed, Succeeded(), owner=NODE, now=world.clock.now(), chance=0, started=world.clock.now())
+    await world.store.settle([change], NODE, world.clock.now())
+    path = f"/api/v2/runs/{run_id}/logs?timestamps=true"
+    assert (await door.get(path)).body == b"2030-01-01T00:00:00.001Z one\n2030-01-01T00:00:00.010Z two\n"
+    assert (await door.get(f"{path}&after=4")).body == b"2030-01-01T00:00:00.010Z two\n"
+    await wrote(world, run_id, 1, b"nobody timed it")
+    assert (await door.get(path)).body == b"~2030-01-01T00:00:01.000Z nobody timed it\n"

@@ -12,7 +12,7 @@ from tokimori.model.ids import NodeId, RunId, Token
 from tokimori.model.job import Definition
 from tokimori.model.outcome import Failed, Released, Succeeded
 from tokimori.model.policies import Retry
-from tokimori.model.run import Output, Run
+from tokimori.model.run import Output, Run, marks_in, times_since
 from tokimori.model.target import Command, Http
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Started
@@ -537,3 +537,15 @@ def test_a_release_of_a_started_run_keeps_its_row() -> None:
     assert (change.state, change.failures, change.lost) == (RunState.READY, 0, 0)
     assert change.attempt is not None
     assert change.attempt.outcome == "released"
+
+
+def test_times_of_output_are_moved_with_those_of_the_attempt() -> None:
+    """By how much this machine's clock is behind the store's: lines stand between start and end of their attempt."""
+    work = working("a", "b")
+    output = Output(run_id=RunId("a"), attempt=1, size=1, tail=b"x", times=times_since(seconds(2), bytes([0, 0])))
+    work.take(Grew(run_id=RunId("a"), token=Token(1), output=output), ME, 0.0, HOUR)
+    work.take(replace(ended("b"), output=output), ME, 0.0, HOUR)
+    (settled,) = [change.output for change in work.unsettled.batch(0)]
+    for moved in (*work.take_outputs(), settled):
+        assert moved is not None
+        assert list(marks_in(moved.times)) == [(0, seconds(2) + HOUR)]

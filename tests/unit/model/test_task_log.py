@@ -1,11 +1,13 @@
 """The log of a task has Keiji's lines, by time."""
 
+from collections.abc import Sequence
+
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.clock import SECOND, Moment
 from tokimori.model.job import JobState
 from tokimori.model.run import Run
 from tokimori.model.task import TaskEvent, TaskRecord, What
-from tokimori.model.task_log import log_lines, picked_up, run_lines
+from tokimori.model.task_log import log_lines, picked_up, tried_lines
 from tokimori.model.transitions import RunState
 
 
@@ -19,19 +21,34 @@ def told(*events: tuple[float, What, str | None]) -> TaskRecord:
     return TaskRecord(name="t", id="i", events=happened)
 
 
-def said(record: TaskRecord, *runs: tuple[Run, bytes]) -> list[str]:
+def said(record: TaskRecord, *runs: tuple[Run, Sequence[tuple[Moment | None, str]]]) -> list[str]:
     return [line.message for line in log_lines(record, None, runs)]
 
 
 def test_lines_come_by_time_whoever_wrote_them() -> None:
-    """What a run wrote stands at its end, between what happened before and after."""
-    ended = a_run(state=RunState.SUCCEEDED, started=at(10), ended=at(11))
+    """Each line of a run stands at the moment at which it was written, between what happened before and after."""
+    ended = a_run(state=RunState.SUCCEEDED, started=at(10), ended=at(14))
+    beside = a_run(state=RunState.SUCCEEDED, started=at(9), ended=at(15))
     record = told((0, What.BUILT, "task t interval: 10"), (12, What.DISABLED, None))
-    assert said(record, (ended, b"Pinging Google....\n\nstatus:  200\n")) == [
+    written = [(at(10), "Pinging Google...."), (at(11), ""), (at(13), "status:  200")]
+    assert said(record, (ended, written), (beside, [(at(11), "beside")])) == [
         "task t interval: 10",
         "Pinging Google....",
-        "status:  200",
+        "beside",
         "task disabled, exiting...",
+        "status:  200",
+    ]
+
+
+def test_a_line_stands_within_its_attempt() -> None:
+    """A time before the start or after the end is moved to it; a line without one has the start, and says so."""
+    ended = a_run(state=RunState.SUCCEEDED, started=at(10), ended=at(14))
+    lines = tried_lines(ended, [(at(9), "a"), (at(12), "b"), (at(15), "c"), (None, "d")])
+    assert [(line.message, line.at, line.exact) for line in lines] == [
+        ("a", at(10), True),
+        ("b", at(12), True),
+        ("c", at(14), True),
+        ("d", at(10), False),
     ]
 
 
@@ -44,18 +61,12 @@ def test_a_restart_ends_and_begins() -> None:
 def test_a_failed_run_writes_errors() -> None:
     """All its lines are of that level, and the last one says how it ended."""
     failed = a_run(state=RunState.FAILED, started=at(0), ended=at(1), error="exit code 3")
-    lines = list(run_lines(failed, b"no such host\n"))
+    lines = tried_lines(failed, [(at(0.5), "no such host")])
     assert [(line.level, line.message) for line in lines] == [
         ("ERROR", "no such host"),
         ("ERROR", "[ task error ]: exit code 3"),
     ]
-    assert {line.at for line in lines} == {at(1)}
-
-
-def test_what_is_no_text_is_shown_all_the_same() -> None:
-    """Bytes that are no UTF-8 are replaced."""
-    ended = a_run(state=RunState.SUCCEEDED, started=at(0), ended=at(1))
-    assert [line.message for line in run_lines(ended, b"a\xffb")] == ["a�b"]
+    assert [line.at for line in lines] == [at(0.5), at(1)]
 
 
 def test_a_job_that_was_paused_by_itself_is_disabled() -> None:

@@ -9,22 +9,34 @@ from tokimori.errors import Bug
 from tokimori.executors.functions import wire
 from tokimori.model.handlers import Handler
 from tokimori.model.notes import Notes
-from tokimori.model.run import Output
+from tokimori.model.run import Output, times_since
 from tokimori.model.target import Function
 from tokimori.ports.executor import AttemptTask, Grew, Noted, Report
 
 
-def told_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted) -> Report:
-    """Return the report of an attempt that goes on."""
+def told_of(task: AttemptTask, said: wire.FunctionGrew | wire.Noted, boot: Moment) -> Report:
+    """Return the report of an attempt that goes on; `boot`: of this machine."""
     match said:
-        case wire.FunctionGrew(size=size, tail=tail):
-            output = Output(run_id=task.run_id, attempt=task.attempt, size=size, tail=tail)
+        case wire.FunctionGrew():
+            output = output_of(task, said, boot)
             return Grew(run_id=task.run_id, token=task.token, output=output)
         case wire.Noted(progress=progress, text=text, checkpoint=checkpoint):
             notes = Notes(attempt=task.attempt, progress=progress, text=text, checkpoint=checkpoint)
             return Noted(run_id=task.run_id, token=task.token, notes=notes)
         case _:
             assert_never(said)
+
+
+def output_of(task: AttemptTask, said: wire.FunctionGrew | wire.FunctionEnded, boot: Moment) -> Output:
+    """Return what the attempt has written; `boot`: of this machine."""
+    return Output(
+        run_id=task.run_id,
+        attempt=task.attempt,
+        size=said.size,
+        head=b"" if isinstance(said, wire.FunctionGrew) else said.head,
+        tail=said.tail,
+        times=times_since(boot, said.times),
+    )
 
 
 def begin_of(task: AttemptTask, number: int, clock: Clock) -> wire.Begin:

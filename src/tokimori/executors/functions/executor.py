@@ -10,7 +10,7 @@ from tokimori.clock import SECOND, Clock, Moment, format_moment
 from tokimori.errors import Refused
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.attached import Attached
-from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, told_of
+from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, output_of, told_of
 from tokimori.executors.functions.early import Early
 from tokimori.executors.functions.endings import died_beside, killed_beside, outcome_of
 from tokimori.executors.functions.process import OWN, AppSettings, Assignment, WorkerProcess
@@ -268,7 +268,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._tell(told_of(attempt.task, message))
+                        self._tell(told_of(attempt.task, message, boot))
                 case wire.Pong():
                     self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
@@ -301,7 +301,7 @@ class FunctionExecutor:
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
         output = None
         if said.size:
-            output = Output(run_id=task.run_id, attempt=task.attempt, size=said.size, head=said.head, tail=said.tail)
+            output = output_of(task, said, boot)
         self._end(attempt, outcome, at, output, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:

@@ -139,11 +139,12 @@ class Unloadable(Struct, frozen=True, kw_only=True, tag="unloadable"):
 
 
 class FunctionGrew(Struct, frozen=True, kw_only=True, tag="grew"):
-    """The attempt wrote more: `size` bytes so far, the last of them in `tail`."""
+    """The attempt wrote more: `size` bytes so far, the last of them in `tail`; `times` as a keeper tells them."""
 
     number: int
     size: Size
     tail: Edge
+    times: Edge = b""
 
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
@@ -158,8 +159,8 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="noted"):
 class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="ended"):
     """The attempt has ended. `end` is one of `ENDS`; `text` its result, error or reason; `when` what a retry waits for.
 
-    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head` and `tail` are of its output. `exits`: it
-    ends its process right now.
+    `when` is seconds for `retry in`, a moment for `retry at`. `size`, `head`, `tail` and `times` are of its output.
+    `exits`: it ends its process right now.
     """
 
     number: int
@@ -171,6 +172,7 @@ class FunctionEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     size: Size = 0
     head: Edge = b""
     tail: Edge = b""
+    times: Edge = b""
     exits: bool = False
 
 

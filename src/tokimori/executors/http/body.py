@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from tokimori.clock import SECOND, Clock, Moment
 from tokimori.executors.http.response import result_of
+from tokimori.executors.keeper.kernel import boottime
+from tokimori.executors.keeper.output import Times
 from tokimori.executors.keeper.redaction import Redaction
 from tokimori.model.ids import RunId
-from tokimori.model.run import Output
+from tokimori.model.run import Output, times_since
 
 KEPT = 64 * 1024
 """Bytes of the beginning, and of the end."""
@@ -16,8 +19,10 @@ MOST = 10 * 2**20
 class Body:
     """The bytes that came, of which the first and the last are kept. `hidden` are texts that are kept nowhere."""
 
-    def __init__(self, hidden: Sequence[str] = ()) -> None:
+    def __init__(self, clock: Clock, hidden: Sequence[str] = ()) -> None:
         self.size = 0
+        self._clock = clock
+        self._times = Times()
         self._read = 0
         self._hiding = Redaction(text.encode() for text in hidden) if hidden else None
         self._head = bytearray()
@@ -35,6 +40,8 @@ class Body:
         self._keep(chunk if self._hiding is None else self._hiding.feed(chunk))
 
     def _keep(self, chunk: bytes) -> None:
+        if chunk:
+            self._times.mark(self.size, boottime())
         self.size += len(chunk)
         room = KEPT - len(self._head)
         self._head += chunk[:room]
@@ -47,7 +54,7 @@ class Body:
         last = bytes(self._tail[-KEPT:])
         missing = KEPT - len(last)
         tail = bytes(self._head[-missing:]) + last if missing else last
-        return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail)
+        return Output(run_id=run_id, attempt=attempt, size=self.size, tail=tail, times=self._told())
 
     def output(self, run_id: RunId, attempt: int) -> Output | None:
         """Return what came, when no more will; None for nothing."""
@@ -55,7 +62,10 @@ class Body:
         if not self.size:
             return None
         head, tail = bytes(self._head), bytes(self._tail[-KEPT:])
-        return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail)
+        return Output(run_id=run_id, attempt=attempt, size=self.size, head=head, tail=tail, times=self._told())
+
+    def _told(self) -> bytes:
+        return times_since(Moment(self._clock.now() - int(boottime() * SECOND)), self._times.told())
 
     def result(self) -> str | None:
         """Return the result for children of the run, when no more will come."""

@@ -32,10 +32,10 @@ GREW_EVERY = 1.0
 class HttpAttempt(LoopAttempt):
     """An attempt in hand, and what came of the answer's body."""
 
-    def __init__(self, task: AttemptTask, target: Http) -> None:
+    def __init__(self, task: AttemptTask, target: Http, clock: Clock) -> None:
         super().__init__(task)
         self.target = target
-        self.body = Body(task.hidden)
+        self.body = Body(clock, task.hidden)
         self.told = 0.0
 
     def output(self) -> Output | None:
@@ -60,7 +60,7 @@ class HttpExecutor(LoopExecutor[HttpAttempt]):
     def _made(self, task: AttemptTask) -> HttpAttempt:
         if not isinstance(task.target, Http):
             raise Bug(f"a {type(task.target).__name__} was given to the executor of requests")
-        return HttpAttempt(task, task.target)
+        return HttpAttempt(task, task.target, self._clock)
 
     def _let_go(self, attempt: HttpAttempt) -> None:
         """No callback ends it any more."""

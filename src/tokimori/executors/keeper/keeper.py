@@ -202,7 +202,8 @@ class Keeper:
             return
         child.told = now
         output = child.output
-        self._channel.tell(OutputGrew(child.order.number, output.size, to_text(output.recent())))
+        tail, times = to_text(output.recent()), to_text(output.times.told())
+        self._channel.tell(OutputGrew(child.order.number, output.size, tail, times))
 
     def _terminate(self, child: Child, cause: EndCause, now: float, grace: float) -> None:
         if child.status is None and child.cause is EndCause.EXIT and child.has_exited():
@@ -271,9 +272,8 @@ class Keeper:
             self._never_began(child.order, child.refusal.cause, child.refusal.exit_code, child.refusal.error)
             return
         size, status = child.output.size, child.status
-        self._channel.tell(
-            ProcessEnded(child.order.number, child.ended, status, child.cause, "", size, to_text(head), to_text(tail))
-        )
+        said = (to_text(head), to_text(tail), to_text(child.output.times.told()))
+        self._channel.tell(ProcessEnded(child.order.number, child.ended, status, child.cause, "", size, *said))
 
     # Time
 

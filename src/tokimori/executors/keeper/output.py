@@ -1,14 +1,69 @@
 """Output of one attempt: a file of bounded size, and its first and last bytes in memory."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 from .complaint import complain
+from .kernel import boottime
 from .redaction import Redaction
 
 EDGE = 65_536
 """Bytes kept of the beginning, and of the end."""
+MOST_MARKS = 1024
+"""Marks kept of each."""
+
+
+class Times:
+    """Moments at which an output went on: marks of its size before, each with the milliseconds since the boot.
+
+    Of what is written within one millisecond there is one mark. Where there are too many, the time between two grows.
+    """
+
+    __slots__ = ("_first", "_grain", "_last")
+
+    def __init__(self) -> None:
+        self._first: list[tuple[int, int]] = []
+        self._last: list[tuple[int, int]] = []
+        self._grain = 1
+
+    def mark(self, size: int, at: float) -> None:
+        """Note that what comes behind so many bytes comes then, in seconds since the boot."""
+        now = int(at * 1000)
+        marks = self._first if size < EDGE else self._last
+        if not marks:
+            self._grain = 1
+        elif now - marks[-1][1] < self._grain:
+            return
+        marks.append((size, now))
+        if len(marks) > MOST_MARKS:
+            self._thin(marks, size - EDGE)
+
+    def _thin(self, marks: list[tuple[int, int]], begin: int) -> None:
+        """Drop marks of bytes that are not kept, and then, as long as a few are too many, of those between two."""
+        del marks[: max(0, bisect_right(marks, (begin, inf)) - 1)]
+        while len(marks) > MOST_MARKS * 7 // 8:
+            self._grain *= 2
+            kept = marks[:1]
+            for mark in marks:
+                if mark[1] - kept[-1][1] >= self._grain:
+                    kept.append(mark)
+            marks[:] = kept
+
+    def told(self) -> bytes:
+        """Return the marks: by how much each number grew, seven bits a byte, the lowest first; the last is < 128."""
+        told, size, at = bytearray(), 0, 0
+        for mark in (*self._first, *self._last):
+            for number in (mark[0] - size, mark[1] - at):
+                rest = number
+                while rest > 127:
+                    told.append(rest & 127 | 128)
+                    rest >>= 7
+                told.append(rest)
+            size, at = mark
+        return bytes(told)
 
 
 class Output:
@@ -18,10 +73,11 @@ class Output:
     below a line that says how many bytes are missing. `hidden` are texts that are kept nowhere.
     """
 
-    __slots__ = ("_broken", "_file", "_folder", "_head", "_hiding", "_limit", "_name", "_tail", "size")
+    __slots__ = ("_broken", "_file", "_folder", "_head", "_hiding", "_limit", "_name", "_tail", "size", "times")
 
     def __init__(self, folder: Path, name: str, limit: int, hidden: Sequence[str] = ()) -> None:
         self.size = 0
+        self.times = Times()
         self._folder = folder
         self._name = name
         self._limit = limit
@@ -36,6 +92,8 @@ class Output:
         self._keep(data if self._hiding is None else self._hiding.feed(data))
 
     def _keep(self, data: bytes) -> None:
+        if data:
+            self.times.mark(self.size, boottime())
         room = EDGE - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room else data

@@ -98,17 +98,18 @@ class ProcessStarted(NamedTuple):
 
 
 class OutputGrew(NamedTuple):
-    """The process wrote more: `size` bytes so far, the last of them in `tail` (base64)."""
+    """The process wrote more: `size` bytes so far, the last of them in `tail`, and its `times` (both base64)."""
 
     number: int
     size: int
     tail: str
+    times: str = ""
 
 
 class ProcessEnded(NamedTuple):
     """The process has ended and nothing of it is left. `status` is its exit code, or minus the signal that ended it.
 
-    `at` is when it exited. `status` is None where it never began; `head` and `tail` are base64.
+    `at` is when it exited. `status` is None where it never began; `head`, `tail` and `times` are base64.
     """
 
     number: int
@@ -119,6 +120,7 @@ class ProcessEnded(NamedTuple):
     size: int
     head: str
     tail: str
+    times: str = ""
 
 
 Order = Start | Stop | Pass | Bind | Lease | Shutdown

@@ -45,12 +45,16 @@ class TaskStateView(TaskView, frozen=True, kw_only=True):
 
 
 class LogLineView(Struct, frozen=True, kw_only=True):
-    """A line of a task's log; `run_id` is null where it tells of the task itself."""
+    """A line of a task's log; `run_id` is null where it tells of the task itself.
+
+    `exact` is false where nobody knows when the run wrote it: then `at` is the start of the attempt.
+    """
 
     at: str
     level: str
     message: str
     run_id: str | None
+    exact: bool
 
 
 def build_view(build: BuildRecord) -> BuildView:
@@ -93,4 +97,5 @@ def task_state_view(state: TaskState) -> TaskStateView:
 
 def log_line_view(line: LogLine) -> LogLineView:
     """Return the line as JSON shows it."""
-    return LogLineView(at=format_moment(line.at), level=line.level, message=line.message, run_id=line.run_id)
+    at = format_moment(line.at)
+    return LogLineView(at=at, level=line.level, message=line.message, run_id=line.run_id, exact=line.exact)

@@ -66,7 +66,7 @@ async def claim(db: Sessions, claim: Claim, now: Moment) -> tuple[list[Claimed],
 async def save_outputs(db: Sessions, outputs: Sequence[Output]) -> None:
     """See `Working.save_outputs`. The size comes last: assignments see those before them."""
     newer = "NOT settled AND VALUES(size) >= size"
-    keep = ", ".join(f"{name} = IF({newer}, VALUES({name}), {name})" for name in ("head", "tail", "size"))
+    keep = ", ".join(f"{name} = IF({newer}, VALUES({name}), {name})" for name in ("head", "tail", "times", "size"))
     for output in sorted(outputs, key=lambda output: output.run_id):
         await db.ask(*_insert_outputs("INSERT", [output], f"ON DUPLICATE KEY UPDATE {keep}", settled=False))
 

@@ -28,7 +28,7 @@ _PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details
 _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
 """The fields of a run, from what is told of it, its definition, its state, its node, its details read, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
-_OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]")
+_OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
 _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
@@ -40,9 +40,9 @@ SELECT {", ".join(_AS_READ)}, definition
 FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6)"""
 _SAVE = f"""
 INSERT INTO tokimori_outputs ({OUTPUT}, settled)
-SELECT run_id, attempt, size, head, tail, false FROM unnest({parameters(_OUTPUT)}) AS o ({OUTPUT})
+SELECT {OUTPUT}, false FROM unnest({parameters(_OUTPUT)}) AS o ({OUTPUT})
 ON CONFLICT (run_id, attempt) DO UPDATE
-SET size = excluded.size, head = excluded.head, tail = excluded.tail
+SET size = excluded.size, head = excluded.head, tail = excluded.tail, times = excluded.times
 WHERE NOT tokimori_outputs.settled AND excluded.size >= tokimori_outputs.size"""
 
 

@@ -70,7 +70,7 @@ newest:<inc>            hash    what the origins of a key of requests begin with
                                 in: add_run, prelude, prune
 request:<id>            string  the run that took over what a request asked for; for an hour; in: add_run
 attempts:<run>          hash    number -> an attempt, JSON; in: export_rows, import_rows, prune, runs.py, settle
-output:<run>:<attempt>  hash    size, head, tail; settled: it came with the attempt's end, and stays
+output:<run>:<attempt>  hash    size, head, tail, times; settled: it came with the attempt's end, and stays
                                 in: export_rows, import_rows, prune, runs.py, save_outputs, settle
 
 A live run stands in the index of its state:

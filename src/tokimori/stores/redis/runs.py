@@ -150,8 +150,11 @@ async def attempts(db: RedisConnections, run_id: RunId) -> list[Attempt]:
 
 async def output(db: RedisConnections, run_id: RunId, attempt: int) -> Output | None:
     key = f"{db.address.prefix}output:{run_id}:{attempt}"
-    size, head, tail = await db.do("HMGET", key, "size", "head", "tail", raw=True)
-    return None if size is None else Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail)
+    size, *kept = await db.do("HMGET", key, "size", "head", "tail", "times", raw=True)
+    if size is None:
+        return None
+    head, tail, times = (each or b"" for each in kept)
+    return Output(run_id=run_id, attempt=attempt, size=int(size), head=head, tail=tail, times=times)
 
 
 async def cancel_run(db: RedisConnections, run_id: RunId, reason: str, now: Moment) -> Run:

@@ -279,7 +279,8 @@ def save_outputs(db: sqlite3.Connection, outputs: Sequence[Output]) -> None:
     db.executemany(
         f"""
         INSERT INTO tokimori_outputs ({OUTPUT}, settled) VALUES ({marks(OUTPUT)}, 0)
-        ON CONFLICT (run_id, attempt) DO UPDATE SET size = excluded.size, head = excluded.head, tail = excluded.tail
+        ON CONFLICT (run_id, attempt)
+        DO UPDATE SET size = excluded.size, head = excluded.head, tail = excluded.tail, times = excluded.times
         WHERE NOT settled AND excluded.size >= size""",
         [rows.output_row(output) for output in outputs],
     )

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tokimori.executors.keeper.output import EDGE, Output
+from tokimori.clock import Moment
+from tokimori.executors.keeper.output import EDGE, MOST_MARKS, Output, Times
+from tokimori.model.run import marks_in, times_since
 
 sizes = st.lists(st.integers(1, 3 * EDGE), max_size=8)
 
@@ -105,3 +107,43 @@ def test_a_secret_is_neither_in_the_file_nor_told(tmp_path: Path) -> None:
     head, tail = output.finish()
     assert (head + tail, output.size) == (shown, len(shown))
     assert file_of(tmp_path) == shown
+
+
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3000)), max_size=50))
+def test_marks_tell_when_each_byte_came(pieces: list[tuple[int, int]]) -> None:
+    """As long as there are few: of pieces within one millisecond one time is told."""
+    times, size, at, came = Times(), 0, 5, {}
+    for length, passed in pieces:
+        at += passed
+        times.mark(size, at / 1000)
+        came[size] = int(at / 1000 * 1000)
+        size += length
+    known = dict(marks_in(times_since(Moment(7), times.told())))
+    assert set(known) <= set(came)
+    for place, moment in came.items():
+        assert known[max(each for each in known if each <= place)] == 7 + 1000 * moment
+
+
+def test_a_long_output_has_few_marks() -> None:
+    """Of the first and the last bytes, with a coarser time where it writes less at a time than a mark would take."""
+    times, size = Times(), 0
+    for number in range(200_000):
+        times.mark(size, number)
+        size += 5
+    told = times.told()
+    marks = list(marks_in(times_since(Moment(0), told)))
+    assert len(marks) <= 2 * MOST_MARKS + 2
+    assert len(told) < 16 * MOST_MARKS
+    assert marks == sorted(set(marks))
+    for place in (*range(0, EDGE, 5), *range(size - EDGE, size, 5)):
+        found = [moment for at, moment in marks if at <= place][-1] if place % 1000 < 5 else place // 5 * 1_000_000
+        assert 0 <= place // 5 - found / 1_000_000 <= 32
+
+
+def test_what_is_no_mark_ends_them() -> None:
+    """They may come from a program of somebody else: nothing that it says takes long or is beyond all years."""
+    good = times_since(Moment(0), bytes([1, 2]))
+    assert list(marks_in(good + b"\xff" * EDGE)) == [(1, 2000)]
+    assert list(marks_in(good + b"\x01" + b"\xff" * 8 + b"\x7f")) == [(1, 2000)]
+    assert list(marks_in(good + b"\x01")) == [(1, 2000)]
+    assert list(marks_in(b"")) == []

@@ -82,6 +82,7 @@ CREATE TABLE tokimori_attempts (
 CREATE TABLE tokimori_outputs (
     run_id CHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     attempt INTEGER NOT NULL, size BIGINT NOT NULL, head MEDIUMBLOB NOT NULL, tail MEDIUMBLOB NOT NULL,
+    times MEDIUMBLOB NOT NULL,
     settled BOOLEAN NOT NULL, -- it came with the attempt's end, and stays
     PRIMARY KEY (run_id, attempt)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

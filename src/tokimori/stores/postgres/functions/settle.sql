@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION tokimori_settle(
     _by uuid, {_CHANGE arrays}, _parks bigint[], _going_on bigint[], _childless uuid[], _attempts jsonb,
     _out_ids uuid[], _out_attempts integer[], _out_sizes bigint[], _out_heads bytea[], _out_tails bytea[],
-    _deleted text, _parked_by text, OUT applied uuid[], OUT already uuid[], OUT served boolean) LANGUAGE plpgsql AS $$
+    _out_times bytea[], _deleted text, _parked_by text,
+    OUT applied uuid[], OUT already uuid[], OUT served boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     _living uuid[];  -- other owners that live: their runs are theirs
@@ -110,13 +111,14 @@ BEGIN
             SET ({ATTEMPT - run_id, number}) = ROW ({excluded.ATTEMPT - run_id, number});
         END IF;
         IF cardinality(_out_ids) > 0 THEN
-            INSERT INTO tokimori_outputs (run_id, attempt, size, head, tail, settled)
-            SELECT o.id, o.attempt, o.size, o.head, o.tail, true
-            FROM unnest(_out_ids, _out_attempts, _out_sizes, _out_heads, _out_tails)
-                AS o (id, attempt, size, head, tail)
+            INSERT INTO tokimori_outputs (run_id, attempt, size, head, tail, times, settled)
+            SELECT o.id, o.attempt, o.size, o.head, o.tail, o.times, true
+            FROM unnest(_out_ids, _out_attempts, _out_sizes, _out_heads, _out_tails, _out_times)
+                AS o (id, attempt, size, head, tail, times)
             WHERE o.id = ANY (applied)
             ON CONFLICT (run_id, attempt) DO UPDATE
-            SET size = excluded.size, head = excluded.head, tail = excluded.tail, settled = true;
+            SET size = excluded.size, head = excluded.head, tail = excluded.tail,
+                times = excluded.times, settled = true;
         END IF;
         PERFORM tokimori_wake(CASE WHEN cardinality(applied) = cardinality(_id) THEN _incarnation ELSE ARRAY(
             SELECT c.incarnation FROM unnest(_id, _incarnation) AS c (id, incarnation) WHERE c.id = ANY (applied)

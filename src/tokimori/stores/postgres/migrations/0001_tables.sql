@@ -116,7 +116,7 @@ CREATE TABLE tokimori_attempts (
 
 CREATE TABLE tokimori_outputs (
     run_id uuid NOT NULL, attempt integer NOT NULL, size bigint NOT NULL, head bytea NOT NULL,
-    tail bytea NOT NULL,
+    tail bytea NOT NULL, times bytea NOT NULL,
     settled boolean NOT NULL, -- it came with the attempt's end, and stays
     PRIMARY KEY (run_id, attempt)
 );

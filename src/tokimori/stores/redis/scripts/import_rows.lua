@@ -47,7 +47,8 @@ local WRITE = {
         local key = P .. 'output:' .. output.run_id .. ':' .. output.attempt
         if call('EXISTS', key) == 0 then
             local settled = output.attempt > 0 and {'settled', 1} or {}
-            call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail, unpack(settled))
+            call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail,
+                'times', output.times, unpack(settled))
         end
     end,
     arrivals = function(inc, root, parents, latest)

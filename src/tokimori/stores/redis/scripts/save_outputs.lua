@@ -3,7 +3,8 @@ for _, output in ipairs(ask.outputs) do
     local key = P .. 'output:' .. output.run_id .. ':' .. output.attempt
     local size, settled = unpack(call('HMGET', key, 'size', 'settled'))
     if not settled and tonumber(size or 0) <= output.size then
-        call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail)
+        call('HSET', key, 'size', output.size, 'head', output.head, 'tail', output.tail,
+            'times', output.times)
     end
 end
 return true

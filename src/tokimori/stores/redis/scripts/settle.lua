@@ -83,7 +83,7 @@ local function write(change, run)
     if change.output then
         local output = change.output
         call('HSET', P .. 'output:' .. id .. ':' .. output.attempt, 'size', output.size, 'head', output.head,
-            'tail', output.tail, 'settled', 1)
+            'tail', output.tail, 'times', output.times, 'settled', 1)
     end
     return state, fault
 end

@@ -101,7 +101,7 @@ CREATE TABLE tokimori_attempts (
 
 CREATE TABLE tokimori_outputs (
     run_id TEXT NOT NULL, attempt INTEGER NOT NULL, size INTEGER NOT NULL, head BLOB NOT NULL,
-    tail BLOB NOT NULL,
+    tail BLOB NOT NULL, times BLOB NOT NULL,
     settled INTEGER NOT NULL, -- 1: it came with the attempt's end, and stays
     PRIMARY KEY (run_id, attempt)
 );
