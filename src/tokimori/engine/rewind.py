@@ -30,8 +30,10 @@ log = logging.getLogger(__name__)
 
 STEADY = 60.0
 """Seconds for which the store's time must have run as this machine's monotonic clock does: only then is it believed."""
-EVERY, PAUSE = 60.0, 0.05
-"""Seconds from one question to the next, if there are runs of after now; and between two steps of a walk over jobs."""
+EVERY, SOON, PAUSE = 60.0, 5.0, 0.05
+"""Seconds from one question to the next, if there are runs of after now; while the time is not believed yet; and
+between two steps of a walk over jobs.
+"""
 PAGE = 200
 MOST_NAMED = 20
 """So many jobs are looked at where they are named for people."""
@@ -152,20 +154,21 @@ class Rewinder:
         self._walk: AsyncGenerator[None] | None = None
         self._since = -inf
         self._newest: str | None = None
-        self.next_at = at + STEADY
+        self._none_ahead = -inf
+        self.next_at = at
 
     def hear(self, pulse: Pulse) -> None:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
-        steady = self._steady(at)
-        if steady < STEADY:
-            self._walk, self.next_at = None, at + max(PAUSE, STEADY - steady)
-            return False
+        since = at - self._steady(at)
         try:
-            if self._walk is None and await self._is_suspect(now, at - steady):
-                self._walk = self._over_jobs(now)
+            if self._walk is None or since > self._since + 1:
+                self._walk, self.next_at = None, at + SOON
+                if not await self._is_believed(now, at, since):
+                    return False
+                self._walk = self._over_jobs(now) if await self._is_suspect(now, since) else None
             if self._walk is not None:
                 await anext(self._walk)
             self.next_at = at + (EVERY if self._walk is None else PAUSE)
@@ -177,11 +180,17 @@ class Rewinder:
             raise
         return False
 
-    async def _is_believed(self, now: Moment, at: float) -> bool:
-        """Return whether the store's time has run steadily for long, as far as that matters: while runs are ahead."""
-        if self._steady(at) >= STEADY:
+    async def _is_believed(self, now: Moment, at: float, since: float) -> bool:
+        """Return whether the store's time has run steadily for long, as far as that matters: while runs are ahead.
+
+        A node that has found none asks again when it believes the time itself, or the time has leapt.
+        """
+        if at - since >= STEADY:
             return True
-        return await self._ahead(now) is not None and await self._seen_by_all.seconds(now, at) >= STEADY
+        if since <= self._none_ahead + 1:
+            return False
+        self._none_ahead = -inf if (ahead := await self._ahead(now)) else since
+        return ahead is not None and await self._seen_by_all.seconds(now, at) >= STEADY
 
     async def _ahead(self, now: Moment) -> str | None:
         """Return the id of the newest run if it was made after now."""

@@ -9,9 +9,9 @@ from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, la
 from tests.contract.stores.ledger import occurrences
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.engine.fire import Schedules
-from tokimori.engine.rewind import hasten, jobs_ahead, late_retries, rewind
+from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, late_retries, rewind
 from tokimori.errors import Conflict
-from tokimori.model.ids import RunId, uuid7
+from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.job import Job, JobState
 from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import AnchoredOn, Misfire
@@ -229,6 +229,74 @@ async def test_a_start_that_somebody_wanted_later_stays_though_it_was_fired_ahea
     rewound = await put_back(store, NOW)
     assert isinstance(rewound, Job)
     assert rewound.next_due == since + 2 * HOUR
+
+
+def a_rewinder(store: Store, born: float) -> Rewinder:
+    """That of a node that has joined at this second, and sees the time run steadily since then."""
+    return Rewinder(store, born, Schedules(), lambda at: at - born, random_bytes)
+
+
+async def rewound_at(store: Store, job: Job, lives: float, through: int) -> int | None:
+    """The second at which nodes that live for so many seconds, one after another, have put the job back."""
+    rewinder = a_rewinder(store, 0)
+    for second in range(through):
+        if second % lives == 0:
+            rewinder = a_rewinder(store, second)
+        while rewinder.next_at <= second:
+            await rewinder.step(NodeId("node"), later(second), second)
+        if (await store.get_job(job.id)).version > job.version:
+            return second
+    return None
+
+
+@pytest.mark.parametrize("lives", [20, 50, 300])
+async def test_nodes_that_live_for_seconds_put_it_back_together(store: Store, lives: float) -> None:
+    """A minute after the clock is right, though none of them has seen that minute alone; and not before."""
+    job = await add(store)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    at = await rewound_at(store, await store.get_job(job.id), lives, 100)
+    assert at is not None
+    assert STEADY <= at <= STEADY + 2 * SOON
+
+
+async def test_a_node_that_found_nothing_ahead_looks_again_when_the_time_has_leapt(store: Store) -> None:
+    """It does not live for a minute after that, and notes what it sees for the others."""
+    job = await add(store)
+    since = 0.0
+    rewinder = Rewinder(store, 0, Schedules(), lambda at: at - since, random_bytes)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    version = (await store.get_job(job.id)).version
+    for second in range(10):
+        await rewinder.step(NodeId("node"), Moment(later(second) + TWO_DAYS), second)
+    since = 10.0
+    for second in range(10, 50):
+        await rewinder.step(NodeId("node"), later(second), second)
+    other = a_rewinder(store, 70)
+    for second in range(70, 72):
+        await other.step(NodeId("other"), later(second), second)
+    assert (await store.get_job(job.id)).version == version + 1
+
+
+async def test_a_node_that_has_just_begun_puts_back_nothing(store: Store) -> None:
+    """Its store's clock may be wrong for some seconds, and nobody has seen it run steadily."""
+    job = await add(store)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    assert await rewound_at(store, await store.get_job(job.id), 300, round(STEADY)) is None
+
+
+async def test_a_leap_in_the_midst_of_a_walk_ends_it(store: Store) -> None:
+    """What was still to be put back waits until the time has run steadily again."""
+    jobs = [a_job(f"job{n}", schedule=HOURLY, max_running=0, next_due=Moment(NOW + HOUR)) for n in range(3)]
+    await store.add_jobs(jobs)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    since = 0.0
+    rewinder = Rewinder(store, 0, Schedules(), lambda at: at - since, random_bytes)
+    assert not await rewinder.step(NodeId("node"), later(70), 70)
+    since = 71.0
+    for second in range(72, 100):
+        await rewinder.step(NodeId("node"), Moment(later(second) - DAY), second)
+    versions = [(await store.get_job(job.id)).version for job in jobs]
+    assert sorted(versions)[0] == sorted(versions)[1] < sorted(versions)[2]
 
 
 async def test_what_was_pruned_leaves_the_cursor_to_a_person(store: Store, worker: Worker) -> None:
