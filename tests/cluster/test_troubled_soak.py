@@ -10,7 +10,7 @@ SECONDS = 300
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(SECONDS + PATIENCE + 120)
+@pytest.mark.timeout(SECONDS + 3 * PATIENCE)
 @pytest.mark.parametrize("store", STORES)
 def test_a_soak_in_trouble_leaves_every_promise_whole(store: str, tmp_path: Path) -> None:
     """Nothing is missed, nothing begins again against its job's word, and no limit is exceeded."""

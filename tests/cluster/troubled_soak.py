@@ -13,14 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster import witness
 from tests.cluster.accounts import EVERY_SECOND, POLL, all_runs, live_runs
 from tests.cluster.fleet import ROOT, Fleet
+from tests.cluster.soak_proof import QUIET, Account, broken
 from tests.cluster.witnessed_app import FOLDER
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
@@ -28,9 +29,9 @@ from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.policies import Overlap, Retry
-from tokimori.model.run import Run
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
+from tokimori.ports.store import Store
 from tokimori.service.service import Service
 from tokimori.stores.open import open_store
 
@@ -40,15 +41,21 @@ FROZEN = 9.0
 """Seconds: beyond the lease of a node."""
 JUMPED = 25.0
 """Seconds for which the nodes' clocks are wrong."""
-QUIET = 60 * SECOND
-"""A job that has fired nothing for so long at the end has fallen silent; `stuck` comes more rarely than the others."""
 RECOVERY = 90.0
 """Seconds of work after the clocks are right again; it takes a minute to tell which clock was wrong."""
+TOLD = 120.0
+"""Seconds after the clocks are right again within which each job has to know it."""
 PATIENCE = 120.0
 STORES = ("sqlite", "postgres", "mariadb", "redis")
-NEVER_AGAIN = ("charge", "bill")
-"""Jobs that allow no lost attempt: the first is a function, the second a command."""
-FUNCTIONS = ("crunch", "paint", "charge", "stuck")
+NAMES = ("tick", "bill", "two", "heavy", "light", "crunch", "paint", "charge", "stuck")
+"""Jobs with commands, and those with functions."""
+KINDS = ("node", "keeper", "worker", "freeze", "freeze worker", "stop", "reload")
+"""Troubles: the first three are kill -9."""
+LONG = 300.0
+"""In a soak of so many seconds each of them happens."""
+MOST_SKIPS = 100_000
+NOT_LOADED = "can't be loaded"
+"""A node says so that ends as its worker process was killed while it began."""
 STUBBORN = Retry(lost_attempts=1_000)
 
 
@@ -61,7 +68,7 @@ def definitions(folder: Path) -> Mapping[str, Definition]:
         return Definition(target=Command(argv=words), schedule=schedule, **values)  # type: ignore[arg-type]
 
     return {
-        "tick": job(0.1),
+        "tick": job(0.1, retention="P1D"),  # by a clock of two days ahead every run of before is to be pruned
         "bill": job(2.5, schedule="*/2 * * * * *", retry=Retry(lost_attempts=0)),
         "two": job(1.2, "two=2", max_running=2, on_overlap=Overlap.QUEUE, max_waiting=20),
         "heavy": job(0.9, "warehouse=3:2", semaphores=("warehouse:2",), max_running=1),
@@ -71,7 +78,7 @@ def definitions(folder: Path) -> Mapping[str, Definition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The state of a store after a soak, as sentences about what is wrong, and figures about what was done."""
+    """Sentences about what is wrong after a soak, and figures about what was done."""
 
     wrong: Sequence[str]
     figures: Mapping[str, int]
@@ -83,17 +90,42 @@ def soak(fleet: Fleet, clock: WrongClock | None, seconds: float, seed: int) -> F
     troubles = Troubles(fleet, clock, random.Random(seed))
     try:
         troubles.start_missing()
-        fleet.wait_until_up()
+        fleet.wait_until_up(PATIENCE)
         troubles.suffer(seconds)
-        drained = SystemClock().now()
-        asyncio.run(_drain(fleet))
-        codes = fleet.stop()
+        accounts, wrong = asyncio.run(_drained(fleet))
+        fleet.stop()
     finally:
         fleet.stop(5)
-    findings = asyncio.run(_look(fleet, drained))
-    faults = [f"a node ended with {code}" for code in codes if code not in (0, -signal.SIGTERM)]  # before it was up
-    faults += [f"still lives: {process}" for process in fleet.left_over()]
-    return Findings(wrong=[*findings.wrong, *faults], figures={**findings.figures, **troubles.done})
+    runs, lines = [run for each in accounts for run in each.runs], _witnessed(fleet.folder)
+    wrong = [*troubles.wrong, *wrong, *broken(accounts, lines, troubles.wrong_time), *_faults(fleet)]
+    if seconds >= LONG:
+        wrong += [f"no {kind!r} happened" for kind in KINDS if not troubles.done[kind]]
+    figures = {"runs": len(runs), "begun": sum(line[0] == witness.BEGAN for line in lines)}
+    figures |= {state: count for state in RunState if (count := sum(run.state is state for run in runs))}
+    figures |= {f"{each.name} skipped": count for each in accounts if (count := sum(skip.count for skip in each.skips))}
+    return Findings(wrong=wrong, figures={**figures, **troubles.done})
+
+
+def _faults(fleet: Fleet) -> Iterator[str]:
+    """Yield the nodes that have ended as nobody made them, and what still lives."""
+    for number, node in enumerate(fleet.nodes):
+        code, log = node.returncode, (fleet.folder / f"node{number}.log").read_text()
+        of_us = (0, -signal.SIGKILL) if node.pid in fleet.silences else (0,)
+        before_it_was_up = code in (-signal.SIGTERM, -signal.SIGHUP) or NOT_LOADED in log
+        if code not in of_us and ("runs jobs" in log or not before_it_was_up):
+            yield f"node {number} ended with {code}: {log[-500:]}"
+    end = time.monotonic() + 10
+    while (alive := list(_left_over(str(fleet.folder).encode()))) and time.monotonic() < end:
+        time.sleep(0.2)
+    yield from (f"still lives: {process}" for process in alive)
+
+
+def _left_over(folder: bytes) -> Iterator[str]:
+    """Yield the nodes, keepers, worker processes and commands of this fleet."""
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and folder in (process / "environ").read_bytes():
+                yield f"{process.name}: {(process / 'cmdline').read_text()}"
 
 
 class Troubles:
@@ -106,6 +138,10 @@ class Troubles:
         self._frozen: dict[int, float] = {}
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._wrong = False
+        self.wrong: list[str] = []
+        """What `verify` has found before the clocks jumped: what a cursor that goes back has behind it is unknown."""
+        self.wrong_time: list[Moment] = []
+        """From when to when occurrences may be skipped, as the clocks are wrong, or it is not yet clear which is."""
         self.done: Counter[str] = Counter()
 
     def suffer(self, seconds: float) -> None:
@@ -122,6 +158,7 @@ class Troubles:
             self._once()
             time.sleep(self._chance.uniform(2, 5))
         self._thaw(now=float("inf"))
+        self._wait_until_up()  # a node that comes up later would bring the app's schedules back
 
     def start_missing(self) -> None:
         """Start nodes in place of those that have ended."""
@@ -141,8 +178,11 @@ class Troubles:
 
     def _jump(self) -> None:
         """Set the store's clock: the server's, or those of all nodes. Of these end who leaves: they do not answer."""
+        if not self._wrong:
+            self.wrong += asyncio.run(_verify(self._fleet))
         self._wrong = not self._wrong
-        self.done["jumps"] += 1
+        self.wrong_time.append(Moment(SystemClock().now() + round(0 if self._wrong else TOLD * SECOND)))
+        self.done["jump"] += 1
         if self._clock is not None:
             return self._clock.set(TWO_DAYS if self._wrong else 0)
         self._wrong = not self._wrong  # nodes that are missing still begin with the clock of now
@@ -150,18 +190,22 @@ class Troubles:
         for node in self._leaving:
             self._fleet.kill(node)
         self._leaving.clear()
-        self.start_missing()
+        self._wait_until_up()
         for node in self._living():
-            self._wait_until_up(node)
             self._fleet.jump(node)
         self._wrong = not self._wrong
         return None
 
-    def _wait_until_up(self, node: subprocess.Popen[bytes]) -> None:
-        log = self._fleet.folder / f"node{self._fleet.nodes.index(node)}.log"
-        while "runs jobs" not in log.read_text():
-            assert node.poll() is None, log.read_text()
-            time.sleep(0.05)
+    def _wait_until_up(self) -> None:
+        """Wait until all nodes are there that are to be: one whose worker process was killed meanwhile ends."""
+        end = time.monotonic() + PATIENCE
+        while not all(self._is_up(node) for node in self._living()) or len(self._living()) < NODES:
+            assert time.monotonic() < end, "the nodes do not come up"
+            self.start_missing()
+            time.sleep(0.2)
+
+    def _is_up(self, node: subprocess.Popen[bytes]) -> bool:
+        return "runs jobs" in (self._fleet.folder / f"node{self._fleet.nodes.index(node)}.log").read_text()
 
     def _thaw(self, now: float) -> None:
         for pid in [pid for pid, until in self._frozen.items() if until <= now]:
@@ -175,7 +219,7 @@ class Troubles:
         node = self._chance.choice(awake)
         keepers = _children(node.pid)
         workers = [child for keeper in keepers for child in _children(keeper) if _is_worker(child)]
-        match self._chance.choice(("node", "keeper", "worker", "worker", "freeze", "freeze worker", "stop", "reload")):
+        match kind := self._chance.choice((*KINDS, "worker")):
             case "node":
                 self._fleet.kill(node)
             case "keeper" if keepers:
@@ -194,7 +238,7 @@ class Troubles:
                 node.send_signal(signal.SIGHUP)
             case _:
                 return
-        self.done["troubles"] += 1
+        self.done[kind] += 1
 
     def _freeze_worker(self, pid: int) -> None:
         _signal(pid, signal.SIGSTOP)
@@ -217,8 +261,8 @@ def _words(file: Path) -> list[str]:
 
 
 def _is_worker(pid: int) -> bool:
-    with suppress(OSError):
-        return b"TOKIMORI_RUN_ID=" not in Path(f"/proc/{pid}/environ").read_bytes()
+    with suppress(OSError):  # a command has the words of its keeper until it is its own program
+        return b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 
@@ -226,66 +270,65 @@ async def _prepare(fleet: Fleet) -> None:
     store = open_store(fleet.url, SystemClock())
     await store.open()
     await store.migrate()
-    service = Service(store, SystemClock(), os.urandom)
-    await service.semaphores.set("warehouse", 3)
-    await service.import_all(list(definitions(fleet.folder).items()))
     await store.close()
+    async with _service(fleet) as (_, service):
+        await service.semaphores.set("warehouse", 3)
+        await service.import_all(list(definitions(fleet.folder).items()))
 
 
-async def _drain(fleet: Fleet) -> None:
-    """Take the schedules away, and wait for what is left."""
+async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
+    """Verify all jobs, take their schedules away, wait for what is left, and return what is kept, and what is wrong."""
+    async with _service(fleet) as (store, service):
+        wrong = await _verified(service)
+        known = {}
+        for name in NAMES:
+            job, asked = await service.get(name), await service.now()
+            await service.update(name, schedule=None)
+            times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
+            known[name] = times | {"schedule": job.definition.schedule}
+        for _ in range(round(PATIENCE / POLL)):
+            if not await live_runs(store):
+                break
+            await asyncio.sleep(POLL)
+        accounts = [await _account(store, name, values) for name, values in known.items()]
+    return accounts, wrong
+
+
+async def _account(store: Store, name: str, known: Mapping[str, object]) -> Account:
+    runs, skips = await all_runs(store, JobId(name)), await store.skips(JobId(name), limit=MOST_SKIPS)
+    return Account(name=name, runs=runs, skips=skips, **known)  # type: ignore[arg-type]
+
+
+async def _verified(service: Service) -> list[str]:
+    """Return what does not fit of each job, up to some seconds ago, as `verify` says."""
+    wrong = []
+    for name in NAMES:
+        first, last, runs = None, Moment(await service.now() - 15 * SECOND), 0
+        while True:
+            verified = await service.verify(name, first, last)
+            wrong += [f"verify {name}: {line}" for line in verified.faults]
+            runs += verified.fates.get("run", 0)
+            if (first := verified.next) is None:
+                break
+        wrong += [] if runs else [f"verify {name} knows no run"]
+    return wrong
+
+
+async def _verify(fleet: Fleet) -> list[str]:
+    async with _service(fleet) as (_, service):
+        return await _verified(service)
+
+
+@asynccontextmanager
+async def _service(fleet: Fleet) -> AsyncIterator[tuple[Store, Service]]:
     store = open_store(fleet.url, SystemClock())
     await store.open()
-    service = Service(store, SystemClock(), os.urandom)
-    for name in (*definitions(fleet.folder), *FUNCTIONS):
-        await service.update(name, schedule=None)
-    for _ in range(round(PATIENCE / POLL)):
-        if not await live_runs(store):
-            break
-        await asyncio.sleep(POLL)
+    yield store, Service(store, SystemClock(), os.urandom)
     await store.close()
-
-
-async def _look(fleet: Fleet, drained: Moment) -> Findings:
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    service = Service(store, SystemClock(), os.urandom)
-    wrong, runs = [f"run {run.id} of {run.job_id} is {run.state}" for run in await live_runs(store)], []
-    for name in (*definitions(fleet.folder), *FUNCTIONS):
-        verified = await service.verify(name)
-        wrong += [f"{name}: {line}" for line in verified.faults]
-        of_job = await all_runs(store, JobId(name))
-        twice = Counter(run.nominal for run in of_job)
-        wrong += [f"{name}: {count} runs at {nominal}" for nominal, count in twice.items() if count > 1]
-        newest = max((run.nominal for run in of_job if run.nominal <= drained), default=Moment(0))
-        if newest < drained - QUIET:
-            wrong.append(f"{name}: nothing has fired for {(drained - newest) / SECOND:.0f} s")
-        runs += of_job
-    await store.close()
-    lines = _witnessed(fleet.folder)
-    figures = {"runs": len(runs), "begun": sum(line[0] == witness.BEGAN for line in lines)}
-    figures |= {state: sum(run.state is state for run in runs) for state in RunState}
-    return Findings(wrong=[*wrong, *_broken_words(runs, lines)], figures=figures)
 
 
 def _witnessed(folder: Path) -> list[list[str]]:
     return [line.split() for line in (folder / "witnessed").read_text().splitlines()]
-
-
-def _broken_words(runs: Sequence[Run], lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Compare what the store says with what the attempts wrote themselves."""
-    began = Counter((run, attempt) for word, _, run, attempt, *_ in lines if word == witness.BEGAN)
-    for (run_id, attempt), count in began.items():
-        if count > 1:
-            yield f"run {run_id}: attempt {attempt} began {count} times"
-    begun = Counter(run for run, _ in began)
-    ended = {(run, attempt) for word, _, run, attempt, *_ in lines if word == witness.ENDED}
-    for run in runs:
-        if run.job_id in NEVER_AGAIN and begun[run.id] > 1:
-            yield f"run {run.id} of {run.job_id} began {begun[run.id]} times against its word"
-        if run.state is RunState.SUCCEEDED and (run.id, str(run.attempt)) not in ended:
-            yield f"run {run.id} of {run.job_id} succeeded, and its attempt {run.attempt} never ended"
-    yield from (" ".join(line) for line in lines if line[0] == witness.EXCEEDED)
 
 
 @contextmanager
