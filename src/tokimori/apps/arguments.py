@@ -8,11 +8,12 @@ from typing import Any, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tokimori.apps.closed import changed_by_json, check_closed, has_closed
+from tokimori.apps.closed import CONVERTED, changed_by_json, check_closed, has_closed, unknown_in
 from tokimori.apps.json_text import TEXTS, text_of, value_of
 from tokimori.apps.misfits import MOST_SHOWN, misfit_of
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
+from tokimori.service.arguments import Payload
 
 _KINDS = inspect.Parameter
 
@@ -66,6 +67,15 @@ class Arguments:
 
     def _check_types(self) -> None:
         """Raise `InvalidInput` for types that no payload could ever fit: it would not be seen before a run failed."""
+        for each in self._parameters:
+            if each.default is _KINDS.empty and (unknown := unknown_in(self._kinds.get(each.name))) is not None:
+                raise InvalidInput(
+                    f"function: {self.name} can't be a handler: its parameter {each.name!r} is of the type "
+                    f"{unknown}, of which no JSON is a value",
+                    field="function",
+                    value=f"{self.name}{inspect.Signature(self._parameters)}"[:MOST_SHOWN],
+                    allowed="types that JSON has, dataclasses, msgspec structs, pydantic models, or a default value",
+                )
         for kind in (self._form, self._kind_of_others):
             try:
                 msgspec.convert({}, kind, dec_hook=_from_json)
@@ -80,7 +90,12 @@ class Arguments:
                 ) from None
 
     def of(self, task: Task) -> dict[str, Any]:
-        """Return the arguments that the payload of a run says. Raises `UnfitPayload`."""
+        """Return the arguments that the payload of a run says. Raises `UnfitPayload`.
+
+        A function without parameters gets nothing of what a parent left to its run.
+        """
+        if task.is_inherited and not self._parameters:
+            return {}
         try:
             return self.decode(task.payload)
         except InvalidInput as fault:
@@ -128,19 +143,36 @@ class Arguments:
         more = {} if self._others is None else said.pop(self._others, {})
         if not said | more:
             return None
-        for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
-            if (changed := changed_by_json(kinds, values)) is not None:
-                path, value = changed
-                raise InvalidInput(
-                    f"arguments of {self.name}: {path} is {value!r}, which JSON would make something else",
-                    field="arguments",
-                    value=str(value)[:MOST_SHOWN],
-                    allowed=f"what JSON holds, or an annotation of {path} that says its type",
-                )
+        self._check_kept(said, more, f"arguments of {self.name}", "arguments")
         said |= more
         payload = text_of(said, f"arguments of {self.name}")
         self.decode(payload)
         return payload
+
+    def text_of(self, payload: Payload) -> str:
+        """Return a payload as JSON. Raises `InvalidInput` for what it would change, and for what does not fit."""
+        if not isinstance(payload, str):
+            said: dict[Any, Any] = dict.fromkeys(self._names[:1], payload)
+            if isinstance(payload, Mapping):
+                said = dict(payload)
+            more = {name: said.pop(name) for name in said.keys() - self._kinds.keys()}
+            if (key := next((each for each in more if not isinstance(each, str)), None)) is not None:
+                raise self._unfit(str(key), f"JSON would make something else of the key {key!r}")
+            self._check_kept(said, more, "payload", "payload")
+            payload = text_of(payload, "payload")
+        self.decode(payload)
+        return payload
+
+    def _check_kept(self, said: Mapping[str, Any], more: Mapping[str, Any], what: str, field: str) -> None:
+        for kinds, values in ((self._kinds, said), ({self._others: self._kind_of_others}, {self._others: more})):
+            if (changed := changed_by_json(kinds, values)) is not None:
+                path, value = changed
+                raise InvalidInput(
+                    f"{what}: {path} is {value!r}, which JSON would make something else",
+                    field=field,
+                    value=str(value)[:MOST_SHOWN],
+                    allowed=f"what JSON holds, or an annotation of {path} that says its type",
+                )
 
     def _unfit(self, value: str | None, why: str) -> InvalidInput:
         return InvalidInput(
@@ -239,9 +271,19 @@ def _field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[s
 
 
 def _from_json(kind: Any, value: Any) -> Any:
-    """Return a value of a type that msgspec does not know: one of `TEXTS`, or a model of pydantic, which reads
-    itself.
+    """Return a value of a type that msgspec does not know: one of `TEXTS` or `CONVERTED`, or a model of pydantic,
+    which reads itself.
     """
+    if kind is object:
+        return value
+    if (known := CONVERTED.get(get_origin(kind) or kind)) is not None:
+        (plain, made), of = known, get_args(kind)
+        try:
+            return made(
+                msgspec.convert(value, GenericAlias(plain, of) if of else plain, dec_hook=_from_json, str_keys=True)
+            )
+        except msgspec.ValidationError as fault:  # msgspec puts its own place before this one
+            raise ValueError(str(fault)) from fault.__cause__
     if isinstance(kind, type) and issubclass(kind, TEXTS) and isinstance(value, str):
         return kind(value)
     validate = getattr(kind, "model_validate", None)

@@ -1,6 +1,21 @@
 """Closed types of arguments: unknown keys, and values that JSON would change."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import OrderedDict, deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Reversible,
+    Sequence,
+    Set,
+)
+from contextlib import suppress
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -8,13 +23,25 @@ from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
+from msgspec import inspect
+
+from tokimori.apps.json_text import TEXTS
 
 Found = tuple[Any, object, str]
 """A type, the value that stands for it, and where."""
+CONVERTED: Final[Mapping[Any, tuple[type, Callable[[Any], object]]]] = MappingProxyType(
+    {
+        **dict.fromkeys((Iterable, Reversible, Container), (list, list)),
+        **{deque: (list, deque), OrderedDict: (dict, OrderedDict)},
+    }
+)
+"""Types that msgspec does not know: as which other one they are read, and by what that becomes theirs."""
 _BARE: Final[Mapping[Any, Any]] = MappingProxyType(
     {
-        **{dict: dict[Any, Any], list: list[Any], tuple: tuple[Any, ...]},
-        **{set: set[Any], frozenset: frozenset[Any]},
+        **{kind: kind[Any, Any] for kind in (dict, OrderedDict, Mapping, MutableMapping)},
+        **{kind: kind[Any] for kind in (list, set, frozenset, deque, Iterable, Reversible, Container)},
+        **{kind: kind[Any] for kind in (Collection, Sequence, MutableSequence, Set, MutableSet)},
+        tuple: tuple[Any, ...],
     }
 )
 """What types say that do not say of what they are made."""
@@ -33,6 +60,37 @@ def check_closed(kinds: Mapping[str, Any], given: Mapping[str, object], root: st
 def has_closed(kind: Any) -> bool:
     """Tell if a TypedDict or dataclass is a part of this type."""
     return _keys_of(kind) is not None or any(map(has_closed, _parts_of(kind)))
+
+
+def unknown_in(kind: Any) -> str | None:
+    """Return the name of a class, in this type or itself, of which no JSON can be a value; None: some JSON fits."""
+    with suppress(TypeError):  # one that can't be read is refused elsewhere
+        return _unknown_in(inspect.type_info(kind), ())
+    return None
+
+
+def _unknown_in(info: inspect.Type, around: tuple[type, ...]) -> str | None:
+    """Return the same; what is within the classes `around` is being looked at."""
+    parts: Sequence[inspect.Type] = ()
+    match info:
+        case inspect.CustomType(cls=kind):
+            is_known = kind is object or kind in CONVERTED or issubclass(kind, TEXTS) or hasattr(kind, "model_validate")
+            return None if is_known else kind.__name__
+        case inspect.UnionType(types=kinds):
+            found = [_unknown_in(each, around) for each in kinds if not isinstance(each, inspect.NoneType)]
+            return None if None in found else found[0]
+        case inspect.DictType(key_type=key, value_type=value):
+            parts = key, value
+        case inspect.TupleType(item_types=kinds):
+            parts = kinds
+        case inspect.CollectionType(item_type=each) | inspect.Metadata(type=each):
+            parts = (each,)
+        case inspect.StructType(cls=made, fields=fields) | inspect.DataclassType(cls=made, fields=fields):
+            parts = () if made in around else [each.type for each in fields if each.required]
+            around = (*around, made)
+        case _:
+            pass
+    return next(filter(None, (_unknown_in(each, around) for each in parts)), None)
 
 
 def changed_by_json(kinds: Mapping[Any, Any], values: Mapping[Any, object]) -> tuple[str, object] | None:
@@ -91,7 +149,7 @@ def _is_open(kind: Any) -> bool:
 
 def _bare(kind: Any) -> Any:
     """Return the type; of one that does not say of what it is made: of anything."""
-    return _BARE.get(kind, kind) if isinstance(kind, type) else kind
+    return kind if get_args(kind) else _BARE.get(get_origin(kind) or kind, kind)
 
 
 def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
@@ -106,7 +164,9 @@ def _parts(kind: Any, value: object, path: str) -> Iterator[Found]:
     elif keys is not None and isinstance(value, kind):
         yield from ((keys[key], getattr(value, key), f"{path}.{key}") for key in keys if hasattr(value, key))
         return
-    elif isinstance(value, list | tuple | set | frozenset) and (_is_a(kind, Sequence) or _is_a(kind, Set)):
+    elif isinstance(value, list | tuple | set | frozenset | deque) and (
+        _is_a(kind, Iterable) or _is_a(kind, Container)
+    ):
         of = parts if get_origin(kind) is tuple and parts[-1:] != (...,) else parts[:1] * len(value)
         yield from ((each, part, f"{path}[{n}]") for n, (each, part) in enumerate(zip(of, value, strict=False)))
         return

@@ -6,7 +6,6 @@ from inspect import isfunction
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 
 from tokimori.apps.arguments import Arguments, arguments_of
-from tokimori.apps.json_text import text_of
 from tokimori.apps.task import task_in_hand
 from tokimori.client.client import Client
 from tokimori.clock import Moment
@@ -14,7 +13,8 @@ from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
-from tokimori.service.given import Ahead, moment_ahead
+from tokimori.service.given import Ahead, moment_ahead, payload_of
+from tokimori.service.many import numbered
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,6 +51,7 @@ class JobFunction(Generic[_P, _R]):
         self._function = function
         self._ask = ask
         self._arguments = arguments_of(function)
+        self._has_payload = False
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
@@ -60,10 +61,12 @@ class JobFunction(Generic[_P, _R]):
         """Return the payload of the job as JSON. Raises `InvalidInput` where it does not fit, or a schedule would need
         one.
         """
-        text = payload if payload is None or isinstance(payload, str) else text_of(payload, "payload")
-        if text is not None or is_scheduled:
-            self._arguments.decode(text)
-        return text
+        self._has_payload = payload is not None
+        if payload is not None:
+            return self._arguments.text_of(payload)
+        if is_scheduled:
+            self._arguments.decode(None)
+        return None
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
         """Ask for a run with these arguments, on whatever node has the app. Raises what `Client.trigger` does."""
@@ -76,8 +79,20 @@ class JobFunction(Generic[_P, _R]):
     def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
         """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `Client.trigger_many`."""
         task, wanted = task_in_hand(), list(requests)
+        for number, each in enumerate(wanted):
+            self._check_request(number, each)
         parent = None if task is None else task.run_id
         return self._ask(lambda client: client.trigger_many(self.job_id, wanted, parent=parent))
+
+    def _check_request(self, number: int, request: object) -> None:
+        """Refuse a request with arguments that the function would not take, such as one of another function."""
+        payload = request.get("payload") if isinstance(request, Mapping) else None
+        if payload is None and (self._has_payload or not isinstance(request, Mapping)):
+            return
+        try:
+            self._arguments.decode(payload_of(payload))
+        except InvalidInput as fault:
+            raise numbered(number, fault) from None
 
     def at(self, when: Ahead) -> "Asking[_P]":
         """Return a run at a moment: `fn.at("2030-01-01T00:00:00Z").enqueue(…)`, `fn.at("2h")`,

@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections import deque
+from collections.abc import Mapping, Set
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import PurePath
@@ -85,6 +87,10 @@ def _check_finite(value: object) -> None:
 def _to_json(value: Any) -> Any:
     if isinstance(value, TEXTS):
         return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set | deque | range):
+        return list(value)
     dump = getattr(value, "model_dump", None)
     if dump is None:
         raise TypeError(f"a value of the type {type(value).__qualname__} can't be written as JSON")

@@ -28,6 +28,8 @@ def misfit_of(fault: Exception, given: object) -> Misfit:
     if said is None:
         return Misfit(str(fault), None)
     why, is_key, path = said.groups()
+    while (within := _AT.fullmatch(why)) is not None:  # what was read by itself says the place in it first
+        why, is_key, path = within[1], within[2], path + within[3]
     if (first := _first_of_model(fault)) is not None:
         why, inner = first
         path += "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)

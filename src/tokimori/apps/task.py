@@ -86,6 +86,11 @@ class Task:
         return None if payload is None else value_of(payload)
 
     @property
+    def is_inherited(self) -> bool:
+        """Return whether the payload is what the parent run left: nobody gave it to this job."""
+        return self._facts.is_inherited
+
+    @property
     def scheduled_at(self) -> datetime:
         """Return the moment that the schedule named, or for which the run was asked (UTC)."""
         return to_datetime(self._facts.scheduled_at)

@@ -14,7 +14,7 @@ from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
 from tokimori.model.notes import Notes, notes_row
 from tokimori.model.outcome import Released, RetryIn
-from tokimori.model.payload import given_to, payload_for
+from tokimori.model.payload import given_to, is_inherited, payload_for
 from tokimori.model.run import Output, Run, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started
@@ -364,6 +364,7 @@ def task_of(claimed: Claimed) -> AttemptTask | None:
         kill_on_lost_lease=kills_on_lost_lease(definition, keyed=run.concurrency_key is not None),
         time_zone=definition.time_zone,
         payload=payload_for(run, definition),
+        is_inherited=is_inherited(run),
         checkpoint=run.details.checkpoint,
         parent_id=run.parent_id,
         auto_complete_success=definition.auto_complete_success,

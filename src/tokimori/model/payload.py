@@ -4,7 +4,7 @@ import msgspec
 
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
-from tokimori.model.run import Run
+from tokimori.model.run import Run, asked_by
 
 MOST_PAYLOAD = 64 * 1024
 """Bytes of a job's payload, in UTF-8: a claim brings it with each run. A request may bring more."""
@@ -46,3 +46,8 @@ def payload_for(run: Run, definition: Definition | None) -> str | None:
 def given_to(run: Run) -> str | None:
     """Return the payload that the run has got: its job's payload only from the end of its first attempt on."""
     return run.details.payload if run.payload is None else run.payload
+
+
+def is_inherited(run: Run) -> bool:
+    """Return whether the payload of the run is what a parent left, to itself or to the run that it repeats."""
+    return run.details.inherited or (run.payload is not None and asked_by(run.origin) == "parent")

@@ -57,7 +57,8 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
     is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
     was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
-    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats.
+    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats, `inherited`
+    whether what it got was left by a parent.
     `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`), `requested_by` who that was.
     `unbegun` is how many of its attempts never began: their node gave them back. `as_kept` is the text itself where a
     program of another version wrote more, or something else, than this one can read.
@@ -70,6 +71,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     progress_text: str | None = None
     checkpoint: str | None = None
     retry_of: RunId | None = None
+    inherited: bool = False
     traceparent: str | None = None
     requested_by: str | None = None
     unbegun: int = 0

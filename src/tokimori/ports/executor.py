@@ -17,13 +17,13 @@ from tokimori.model.target import Target
 class AttemptTask(Struct, frozen=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 
-    `parent_id` is the run after whose end, or by whose code, this one was asked for. `checkpoint` is what an earlier
-    attempt has kept. Without `auto_complete_success` the attempt has to report how it ended. With `own_process` no
-    other run is in the worker process of its function. `permits` are the units that it holds in another store, as
-    `tokimori.model.semaphores.permits_text` writes them. `secrets` are the values of those that its target names;
-    `hidden` is what of them is to be hidden in all that is told of the attempt. `traceparent` is where in a trace the
-    attempt goes on (`tokimori.model.trace`). `client` is the queue of a job whose attempts may ask their node, and
-    `server` the address, with a token, by which this one may.
+    `is_inherited`: the payload is what a parent run left. `parent_id` is the run after whose end, or by whose code,
+    this one was asked for. `checkpoint` is what an earlier attempt has kept. Without `auto_complete_success` the
+    attempt has to report how it ended. With `own_process` no other run is in the worker process of its function.
+    `permits` are the units that it holds in another store, as `tokimori.model.semaphores.permits_text` writes them.
+    `secrets` are the values of those that its target names; `hidden` is what of them is to be hidden in all that is
+    told of the attempt. `traceparent` is where in a trace the attempt goes on (`tokimori.model.trace`). `client` is the
+    queue of a job whose attempts may ask their node, and `server` the address, with a token, by which this one may.
     """
 
     run_id: RunId
@@ -38,6 +38,7 @@ class AttemptTask(Struct, frozen=True, gc=False):
     kill_on_lost_lease: bool
     time_zone: str = "UTC"
     payload: str | None = None
+    is_inherited: bool = False
     checkpoint: str | None = None
     parent_id: RunId | None = None
     auto_complete_success: bool = True

@@ -25,7 +25,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events
 from tokimori.service.expectations import Expectations
 from tokimori.service.finding import FoundJobs, FoundRuns
-from tokimori.service.given import job_fields
+from tokimori.service.given import job_fields, json_of
 from tokimori.service.orders import Orders
 from tokimori.service.queues import Queues
 from tokimori.service.secrets import Secrets
@@ -59,6 +59,11 @@ NOT_OFFERED: Final = frozenset({"check_schema", "delete_all", "migrate", "schema
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
 _STRUCTURED = frozenset({"jobs", "record", "runs", "starts", "wanted"})
 """Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
+
+_OF_USERS = frozenset({"data", "message", "payload", "result"})
+"""Arguments that are values of users, whose types are theirs: none becomes another one."""
+_READ_APART = frozenset({"at", "payload"})
+"""Members of arguments that are read by their own names."""
 
 
 class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,6 +147,8 @@ def _sent(field: str, value: object) -> object:
 def _plain(field: str, value: object) -> object:
     """Return the value in the form that JSON has. Raises `InvalidInput`."""
     match value:
+        case Mapping() | list() | tuple() if field in _OF_USERS:
+            return msgspec.Raw(json_of(field, dict(value) if isinstance(value, Mapping) else list(value)).encode())
         case timedelta() if field == "at":  # from now
             return f"{value.total_seconds():f}s"
         case timedelta():
@@ -157,17 +164,19 @@ def _plain(field: str, value: object) -> object:
         case os.PathLike():
             return os.fspath(value)
         case Mapping():
-            return {_key(field, key): _plain("at" if key == "at" else field, each) for key, each in value.items()}
+            return {_key(field, key): _plain(key if key in _READ_APART else field, each) for key, each in value.items()}
         case list() | tuple():
             return [_plain(field, each) for each in value]
         case Set():
             return sorted((_plain(field, each) for each in value), key=str)
-        case float() if not math.isfinite(value):
-            raise _no_json(field, value)
-        case bytes() | bytearray() | memoryview():  # it would go as a text
+        case float() | bytes() | bytearray() | memoryview() if not _is_finite(value):  # bytes would go as a text
             raise _no_json(field, value)
         case _:
             return _encodable(field, str.__str__(value) if isinstance(value, str) else value)  # of a phrase the text
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _key(field: str, key: object) -> str:

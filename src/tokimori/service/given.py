@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
+from enum import Enum
 from zoneinfo import ZoneInfo
 
 from tokimori.clock import FIRST, LAST, Moment, from_datetime
@@ -124,20 +125,35 @@ def payload_of(given: object) -> str | None:
         return given
     if not isinstance(given, Mapping | list | tuple):
         raise InvalidInput(f"payload: {given!r} is not a payload", field="payload", value=given, allowed=_PAYLOADS)
-    return json_of("payload", dict(given) if isinstance(given, Mapping) else given, _PAYLOADS)
+    return json_of("payload", dict(given) if isinstance(given, Mapping) else list(given), _PAYLOADS)
 
 
 def json_of(field: str, given: object, allowed: str = "what JSON can hold") -> str:
-    """Return the value as JSON. Raises `InvalidInput`."""
+    """Return the value as JSON. Raises `InvalidInput` for what it can't hold, or would make something else."""
 
     def no_json(part: object) -> str:
         raise InvalidInput(f"{field}: JSON can't hold {part!r}", field=field, value=part, allowed=allowed)
 
     try:
-        return json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=no_json)
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=no_json)
     except (TypeError, ValueError, RecursionError):
         message = f"{field}: JSON can't hold it: a key that is no text, a number that is none, or what holds itself"
         raise InvalidInput(message, field=field, value=given, allowed=allowed) from None
+    check_kept(field, given, allowed)
+    return text
+
+
+def check_kept(field: str, given: object, allowed: str = "what JSON can hold") -> None:
+    """Refuse what would come back from JSON as something else: keys and values. Raises `InvalidInput`."""
+    values = [given]
+    while values:
+        value = values.pop()
+        keys = value if isinstance(value, dict) else ()
+        changed = [value] if isinstance(value, tuple | Enum) else [key for key in keys if type(key) is not str]
+        for each in changed:
+            message = f"{field}: JSON would make something else of {each!r}"
+            raise InvalidInput(message, field=field, value=each, allowed=allowed)
+        values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def job_fields(fields: Mapping[str, object]) -> dict[str, object]:

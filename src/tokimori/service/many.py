@@ -41,10 +41,11 @@ def _read(number: int, given: object, usual: Mapping[str, str | None]) -> Reques
     try:
         return read_request(given.get("key"), given.get("payload"), cast("RequestArguments", rest))
     except InvalidInput as fault:
-        raise _numbered(number, fault) from None
+        raise numbered(number, fault) from None
 
 
-def _numbered(number: int, fault: InvalidInput) -> InvalidInput:
+def numbered(number: int, fault: InvalidInput) -> InvalidInput:
+    """Return the fault of one of many requests."""
     message = f"requests: number {number}: {fault.message}"
     return InvalidInput(message, field="requests", value=fault.value, allowed=fault.allowed)
 
@@ -77,7 +78,7 @@ def requested_runs(
         try:
             run = requested_run(job, request, RunId(run_id), now, by)
         except InvalidInput as fault:
-            raise _numbered(number, fault) from None
+            raise numbered(number, fault) from None
         runs.setdefault(run.origin, run)
         origins.append(run.origin)
     return list(runs.values()), origins

@@ -11,7 +11,7 @@ from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId, check_job_id, check_new_job_id, check_uuid
 from tokimori.model.job import Job, JobState
-from tokimori.model.payload import given_to
+from tokimori.model.payload import given_to, is_inherited
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import RequestArguments
@@ -46,7 +46,8 @@ class RepeatingService(DeletingService):
         if job.incarnation != old.incarnation:
             message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
             raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
-        return await self._keep(request, replace(run, details=replace(run.details, retry_of=old.id)))
+        details = replace(run.details, retry_of=old.id, inherited=is_inherited(old))
+        return await self._keep(request, replace(run, details=details))
 
     async def rewind(self, job_id: str) -> Job:
         """Put a job back to now that a clock which was ahead has put ahead, although not all is known that it has run.

@@ -363,3 +363,17 @@ def test_what_a_function_asks_for_by_a_client_has_its_run_as_parent(program: App
         assert sorted(parents) == sorted([run, run, other["id"]])
     finally:
         assert stop(node) == 0
+
+
+@pytest.mark.parametrize(("parent", "payload"), [("double", '{"number": 21}'), ("sleeps", "0")])
+def test_a_child_without_parameters_runs_whatever_its_parent_left(
+    working: AppProgram, parent: str, payload: str
+) -> None:
+    """Its parent's result and payload are not for it, also when the run is repeated; one of its own is refused."""
+    child = f"after-{parent}"
+    working("job", "add", child, "--function", "jobs.version", "--after", parent)
+    working.outcome(parent, payload)
+    until(lambda: [each["state"] for each in working.json("run", "list", "--job", child)] == ["succeeded"])
+    working("run", "retry", working.json("run", "list", "--job", child)[0]["id"])
+    until(lambda: [each["state"] for each in working.json("run", "list", "--job", child)] == ["succeeded"] * 2)
+    assert "does not fit version()" in working.outcome(child, '{"number": 1}', code=1)["error"]

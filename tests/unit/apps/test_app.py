@@ -9,6 +9,7 @@ import pytest
 from tokimori.apps.app import App
 from tokimori.apps.loading import load_app
 from tokimori.errors import InvalidInput
+from tokimori.service.arguments import PlainRequest
 
 
 def test_a_function_is_declared_as_a_job() -> None:
@@ -172,3 +173,31 @@ def test_arguments_are_the_payload() -> None:
     """It can't be said beside them."""
     with pytest.raises(InvalidInput, match="payload: the arguments are the payload"):
         App("a", url="memory:").job(counted).asked(payload="1")  # type: ignore[call-arg]
+
+
+def other(text: str = "x", *, loud: bool = False) -> None:
+    """Be another job."""
+
+
+def bare() -> None:
+    """Be a job that takes nothing."""
+
+
+def test_many_requests_are_checked_where_they_are_asked_for() -> None:
+    """One of another function is refused, with its number, before any store is touched."""
+    app = App("a", url="sqlite:///nonexistent/t.db")
+    one, two, none = app.job()(counted), app.job()(other), app.job()(bare)
+    said: list[PlainRequest] = [{"payload": '{"number": "x"}'}, {"payload": {"text": 1}}]
+    for wrong in (two.request("y"), two.request(loud=True), *said):
+        with pytest.raises(InvalidInput, match=r"requests: number 1: payload: it does not fit counted\(number: int"):
+            one.enqueue_many([one.request(1), wrong])
+        with pytest.raises(InvalidInput, match=r"requests: number 0: payload: it does not fit bare\(\)"):
+            none.enqueue_many([wrong])
+
+    def needs(number: int) -> None: ...
+
+    with pytest.raises(InvalidInput, match=r"requests: number 1: .* missing required field `number`"):
+        app.job()(needs).enqueue_many([{"payload": {"number": 1}}, none.request()])
+    with pytest.raises(InvalidInput, match="number 0: payload: JSON would make something else of 1"):
+        none.enqueue_many([{"payload": {1: 2}}])  # type: ignore[dict-item]
+    App("a", url="memory:").job(id="fine", payload={"number": 1})(needs).enqueue_many([{}, {"payload": "7"}])

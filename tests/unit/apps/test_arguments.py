@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import date
+from itertools import product
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import BaseModel, Field, PositiveInt
 
-from tokimori.apps.arguments import Arguments
+from tests.unit.apps.tasks import a_facts, a_task
+from tokimori.apps.arguments import Arguments, UnfitPayload
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput
 
@@ -127,6 +130,22 @@ def test_one_argument_takes_any_payload() -> None:
 
     arguments = Arguments(take)
     assert [arguments.decode(text)["value"] for text in ("[1]", "3", "plain", "null")] == [[1], 3, "plain", None]
+
+
+def test_a_function_without_parameters_gets_nothing_of_its_parent() -> None:
+    """Whatever a parent left is not for it; what somebody gave it is still refused."""
+
+    def bare() -> None: ...
+
+    def with_task(task: Task) -> None: ...
+
+    for arguments, payload in product((Arguments(bare), Arguments(with_task)), ('{"number": 1}', "42", "[1]", "text")):
+        facts = replace(a_facts(payload), is_inherited=True)
+        assert arguments.of(Task(facts, print)) == {}
+        with pytest.raises(UnfitPayload):
+            arguments.of(a_task(payload))
+    with pytest.raises(UnfitPayload):
+        Arguments(report).of(Task(replace(a_facts("42"), is_inherited=True), print))
 
 
 def test_the_task_is_no_argument_of_the_payload() -> None:

@@ -1,6 +1,18 @@
 """Arguments of types that JSON does not have, and what is refused because it would change or vanish."""
 
-from collections.abc import Callable
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Reversible,
+    Sequence,
+    Set,
+)
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -8,7 +20,8 @@ from enum import Enum, StrEnum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Network
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, NamedTuple, Never, NotRequired, TypedDict, TypeVar, Unpack
+from types import MappingProxyType
+from typing import IO, Annotated, Any, NamedTuple, Never, NotRequired, TypedDict, TypeVar, Unpack
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -51,6 +64,14 @@ class Place:
 
     street: str
     floor: int = 0
+
+
+@dataclass
+class Loaded:
+    """It holds types that JSON does not have."""
+
+    line: deque[int]
+    more: Iterable[int]
 
 
 class Options(TypedDict, total=False):
@@ -96,6 +117,26 @@ def takes(kind: Any) -> Arguments:
         (set[int], {1, 2}),
         (dict, {"a": [1, {"b": None}]}),
         (Any, {"a": [1, 1.5, "x", None, True]}),
+        (object, {"a": [1, 1.5, "x", None, True]}),
+        (Iterable[int], [1, 2]),
+        (Iterable, [1, "x"]),
+        (Iterable[Path], [Path("a")]),
+        (Collection[int], [1]),
+        (Container[int], [1]),
+        (Reversible[int], [1]),
+        (Sequence[int], [1, 2]),
+        (Mapping[str, int], {"a": 1}),
+        (Mapping[int, date], {1: date(2030, 1, 2)}),
+        (Set[int], {1}),
+        (frozenset[int], frozenset({1})),
+        (OrderedDict[str, int], OrderedDict(b=1, a=2)),
+        (OrderedDict, OrderedDict(b=1, a=2)),
+        (OrderedDict[int, Place], OrderedDict({2: Place("Main"), 1: Place("Side")})),
+        (deque[int], deque([1, 2])),
+        (deque, deque([1, "x"])),
+        (deque[date] | None, deque([date(2030, 1, 2)])),
+        (list[deque[deque[int]]], [deque([deque([1])])]),
+        (Loaded, Loaded(deque([1]), [2])),
     ],
 )
 def test_arguments_arrive_as_they_were(kind: Any, value: Any) -> None:
@@ -117,6 +158,11 @@ def test_arguments_arrive_as_they_were(kind: Any, value: Any) -> None:
         (Box | None, '{"value": {"width": 1, "x": 2}}', "unknown field `x`"),
         (tuple[int, Box], '{"value": [1, {"width": 1, "x": 2}]}', "unknown field `x` - at `$.value[1]`"),
         (Annotated[Place, {}], '{"value": {"street": "a", "flor": 2}}', "unknown field `flor`"),
+        (deque[int], '{"value": [1, "x"]}', "Expected `int`, got `str` - at `$.value[1]`"),
+        (dict[str, deque[int]], '{"value": {"a": [1, "x"]}}', "Expected `int`, got `str` - at `$.value[...][1]`"),
+        (OrderedDict[str, int], '{"value": {"a": "x"}}', "Expected `int`, got `str` - at `$.value[...]`"),
+        (Iterable[int], '{"value": "12"}', "Expected `array`, got `str` - at `$.value`"),
+        (Iterable[Box], '{"value": [{"width": 1, "x": 2}]}', "unknown field `x` - at `$.value[0]`"),
         (float, '{"value": NaN}', "Expected `float`, got `str`"),
         (dict, '{"value": Infinity}', "Expected `object`, got `str`|Expected `dict`, got `str`"),
     ],
@@ -215,6 +261,12 @@ class Loose:
         (set, {date(2030, 1, 1)}),
         (frozenset[Any], frozenset({(1, 2)})),
         (TypeVar("Anything"), Decimal(1)),
+        (deque, deque([date(2030, 1, 1)])),
+        (deque[Any], deque([(1, 2)])),
+        (Iterable, [date(2030, 1, 1)]),
+        (Mapping, {"a": date(2030, 1, 1)}),
+        (Mapping, {1: 2}),
+        (OrderedDict, OrderedDict({1: 2})),
     ],
 )
 def test_nothing_within_a_type_that_is_open_changes_silently(kind: Any, value: object) -> None:
@@ -240,3 +292,57 @@ def test_types_that_no_payload_fits_are_refused_where_they_are_declared(kind: An
     function.__annotations__["value"] = kind
     with pytest.raises(InvalidInput, match=r"can't be a handler: .* not supported"):
         App("a").job(function)
+
+
+@dataclass
+class Holder:
+    """It needs what no JSON is."""
+
+    of: Counter[str]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(Iterator[int], Generator[int, None, None], Counter[str], defaultdict[str, int], ChainMap[str, int], UserDict),
+        *(complex, range, Callable[[], int], type[int], IO[str], Exception, App, App | None, list[App], dict[str, App]),
+        *(tuple[int, App], Annotated[App, 1], Holder, list[Holder]),
+    ],
+)
+def test_a_type_that_no_json_has_is_refused_where_it_is_declared(kind: Any) -> None:
+    """With the parameter and the type, in words; one with a default value is never needed, and is taken."""
+
+    def function(value: object) -> None:
+        """Be declared."""
+
+    function.__annotations__["value"] = kind
+    with pytest.raises(InvalidInput, match=r"'value' is of the type [A-Za-z]+, of which no JSON is a value"):
+        App("a").job(function)
+
+    def optional(value: object = None) -> None:
+        """Be declared, and called without."""
+
+    optional.__annotations__["value"] = kind
+    assert Arguments(optional).decode(None) == {"value": None}
+
+
+def test_what_a_sequence_may_be_is_taken() -> None:
+    """A range, a tuple and what may not be changed come as a list and a dict."""
+    assert takes(Sequence[int]).encode([range(3)], {}) == '{"value":[0,1,2]}'
+    assert takes(Iterable[int]).encode([{1: 2}.keys()], {}) == '{"value":[1]}'
+    assert takes(Mapping[str, int]).encode([MappingProxyType({"a": 1})], {}) == '{"value":{"a":1}}'
+
+
+def test_the_payload_of_a_declared_job_is_typed_as_its_arguments() -> None:
+    """By its annotations; what nothing says the type of is kept, or refused."""
+
+    def typed(day: date, names: dict[int, str]) -> None: ...
+
+    def bare(value, **more) -> None: ...  # type: ignore[no-untyped-def]
+
+    made = App("a").job(payload={"day": date(2030, 1, 2), "names": {1: "a"}})(typed)
+    assert made.job_id == "typed"
+    said: list[Any] = [{"value": date(2030, 1, 2)}, {"value": 1, 2: 3}, {"value": {1: 2}}, {"value": 1, "more": (1, 2)}]
+    for bad in said:
+        with pytest.raises(InvalidInput, match="JSON would make something else"):
+            App("a").job(payload=bad)(bare)

@@ -1,7 +1,10 @@
 """Lengths, moments and schedules are said in Python as on a command line, through a store and through a door."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any, cast, get_type_hints
 
 import pytest
@@ -161,3 +164,34 @@ def test_words_of_other_requests_are_known(word: str, meant: str) -> None:
         client.add("one", noop=True)
         with pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
             client.trigger("one", **cast("Any", {word: 3}))
+
+
+class Colour(StrEnum):
+    """A text."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({1: 2}, {"a": {None: 1}}, {True: 1}, {"a": [(1, 2)]}, {"a": Colour.RED}, [{Colour.RED: 1}]),
+        *({"a": date(2030, 1, 1)}, [datetime(2030, 1, 1, tzinfo=UTC)], {"a": Decimal(1)}, {"a": b"x"}, {"a": {1}}),
+        *({"a": timedelta(1)}, {"a": PurePosixPath("a")}, {"a": float("nan")}),
+    ],
+)
+def test_a_payload_that_json_would_change_is_refused_at_every_door(client: Client, bad: Any) -> None:
+    """Silently nothing becomes something else: of one request, of many, of a job, and of a change of it."""
+    client.add("j", noop=True)
+    for ask in (
+        lambda: client.trigger("j", payload=bad),
+        lambda: client.ask("j", payload=bad),
+        lambda: client.trigger_many("j", [{"payload": bad}]),
+        lambda: client.add("k", noop=True, payload=bad),
+        lambda: client.update("j", payload=bad),
+        lambda: client.channels.publish("topic", bad),
+    ):
+        with pytest.raises(InvalidInput, match="JSON") as found:
+            ask()
+        assert found.value.field in ("payload", "requests", "message")
+    assert client.trigger("j", payload={"a": [1, 1.5, "x", None, True, {"b": []}]}).payload is not None

@@ -51,6 +51,7 @@ def begin_of(task: AttemptTask, number: int, clock: Clock) -> wire.Begin:
         scheduled_at=task.nominal,
         due_at=task.due,
         payload=task.payload,
+        is_inherited=task.is_inherited,
         checkpoint=task.checkpoint,
         deadline=None if task.timeout is None else Moment(clock.now() + int(task.timeout * SECOND)),
         parent_run_id=task.parent_id,

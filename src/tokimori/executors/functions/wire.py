@@ -46,7 +46,7 @@ def by_descriptor(socket: Path) -> Iterator[str]:
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Facts for a function about its attempt. `deadline` is when its time is over.
 
-    `checkpoint` is what an earlier attempt has kept.
+    `checkpoint` is what an earlier attempt has kept. `is_inherited`: the payload is what the parent run left.
     """
 
     job_id: str
@@ -56,6 +56,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     scheduled_at: Moment
     due_at: Moment
     payload: str | None = None
+    is_inherited: bool = False
     checkpoint: str | None = None
     deadline: Moment | None = None
     parent_run_id: str | None = None
