@@ -201,13 +201,45 @@ async def test_engine_and_keeper_killed_together(
     os.kill(keeper, signal.SIGKILL)
     engines[0].signal(signal.SIGKILL)
     await until(lambda: not alive(keeper))
-    assert len(in_session(keeper)) == 3
+    await until(lambda: len(in_session(keeper)) == 3)
     successor = Workshop(tmp_path)
     await successor.open()
     assert in_session(keeper) == []
     assert alive(other)
     assert len(list((tmp_path / "state" / "keepers").iterdir())) == 2, "the note of a living keeper stays"
     await successor.executor.close()
+
+
+SPAWNING = """
+import os, signal, sys
+sys.path.append(sys.argv[1])
+from keeper import keeper, main
+spawn = keeper.spawn
+def spawned(*args):
+    with open({told!r}, "w") as file:
+        print(spawn(*args).pid, file=file)
+    os.kill(os.getpid(), signal.SIGKILL)
+keeper.spawn = spawned
+main.main()
+"""
+"""A keeper that is killed as soon as it has spawned something, before it can do anything else."""
+
+
+async def test_a_keeper_killed_while_it_spawns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that cleared its environment is known as a dead keeper's, even if it was its very first one."""
+    monkeypatch.setattr("tokimori.executors.keeper_process.end_session", lambda _number: None)  # the engine is dead too
+    with monkeypatch.context() as patched:
+        patched.setattr("tokimori.executors.keeper_process._BEGIN", SPAWNING.format(told=str(tmp_path / "pid")))
+        left = Workshop(tmp_path / "left")
+        await left.open()
+    left.start("run", shell("exec env -i sleep 1000"))
+    (pid,) = await pids_in(tmp_path / "pid")
+    await left.next(Ended, "run")
+    successor = Workshop(tmp_path / "left")
+    await successor.open()
+    assert not alive(pid)
+    await successor.executor.close()
+    await left.executor.close()
 
 
 async def test_a_note_counts_for_its_boot_only(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ TELL_EVERY = 1.0
 """Seconds between two reports on one child's growing output."""
 _SPAWNS = 8
 """Children spawned between two looks at everything else."""
+_SPAWN_WITHIN = 5.0
+"""Seconds for which these are known as ours if the keeper is killed meanwhile; no pid comes to others so soon."""
 _READ = 1 << 16
 _LOOK_EVERY = 0.02
 
@@ -142,9 +144,10 @@ class Keeper:
 
     def _spawn_some(self) -> None:
         if self._waiting:
+            self._note.lives(_SPAWN_WITHIN)
             for _ in range(min(_SPAWNS, len(self._waiting))):
                 self._begin(self._waiting.popleft())
-            self._note.spawned()
+            self._note.lives()
 
     def _begin(self, order: Start) -> None:
         if boottime() >= self._lease.term_at:  # the engine was frozen on its way here: the run may be another node's

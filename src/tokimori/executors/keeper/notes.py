@@ -1,9 +1,9 @@
 """Each keeper's note that it lives, so that what it leaves behind can be found if it is killed.
 
 Everything that a keeper spawns lives in its session, whose number is the keeper's pid; so the note is that pid (the
-file's name), the boot and pid namespace in which it means something, and when the keeper last spawned anything (its
-text). The keeper holds a lock on the file as long as it lives: the kernel drops it with the keeper, however that ends.
-Nothing has to survive a machine's crash.
+file's name), the boot and pid namespace in which it means something, and until when the keeper surely lived (its text):
+while it spawns a little ahead, since it may be killed before it can note anything. The keeper holds a lock on the file
+as long as it lives: the kernel drops it with the keeper, however that ends. Nothing has to survive a machine's crash.
 """
 
 import fcntl
@@ -35,10 +35,10 @@ class Note:
         self._end = len(identity)
         fresh.rename(self._path)  # a file that others may judge by its lock never exists without it
 
-    def spawned(self) -> None:
-        """Note that the keeper lives now: what began earlier in its session is its own."""
+    def lives(self, ahead: float = 0.0) -> None:
+        """Note that the keeper lives now: what began earlier in its session, or within `ahead` seconds, is its own."""
         with suppress(OSError):
-            os.pwrite(self._file, f"{boottime():020.6f}".encode(), self._end)
+            os.pwrite(self._file, f"{boottime() + ahead:020.6f}".encode(), self._end)
 
     def remove(self) -> None:
         """Remove the note: nothing was left behind."""
