@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tests.cluster.fleet import SHELL, Fleet, writes_lines
+from tokimori.client.asynchronous import AsyncClient
 from tokimori.clock import Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job
@@ -82,9 +83,9 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     return Finish(asked, acknowledged)
 
 
-async def live_runs(store: Store) -> list[Run]:
+async def live_runs(store: Store | AsyncClient) -> list[Run]:
     """Runs that have not ended."""
-    return await store.list_runs(RunFilter(states=LIVE, limit=1000))
+    return list(await store.list_runs(RunFilter(states=LIVE, limit=1000)))
 
 
 async def read(fleet: Fleet, jobs: int, finish: Finish) -> History:
@@ -119,7 +120,7 @@ async def _ledger(store: Store, job: Job, finish: Finish) -> Ledger:
     )
 
 
-async def all_runs(store: Store, job_id: JobId) -> list[Run]:
+async def all_runs(store: Store | AsyncClient, job_id: JobId) -> list[Run]:
     """All runs of a job, page by page."""
     runs: list[Run] = []
     while True:

@@ -2,6 +2,7 @@
 
 It begins with the first offset; each SIGRTMIN sets its clock to the next one, and it says so. All else is as with
 `tokimori serve`, which uses the other signals; its settings come from the environment.
+It has a door if a port is given.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class ShiftedClock(SystemClock):
 
 async def live(offsets: Sequence[float]) -> int:
     """Take part, with this clock."""
-    settings = load_settings({"http.enabled": False}, os.environ, cwd=Path.cwd()).settings
+    settings = load_settings({"http.enabled": "TOKIMORI_HTTP_PORT" in os.environ}, os.environ, cwd=Path.cwd()).settings
     clock = ShiftedClock(iter(offsets))
     asyncio.get_running_loop().add_signal_handler(JUMP, clock.jump)
     log = start_logging(level=settings.log.level, format=settings.log.format, file=None)

@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,15 +25,14 @@ from tests.cluster.soak_proof import QUIET, Account, broken
 from tests.cluster.witnessed_app import FOLDER
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
+from tokimori.client.asynchronous import AsyncClient, open_async
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
 from tokimori.model.policies import Overlap, Retry
 from tokimori.model.target import Command
 from tokimori.model.transitions import RunState
-from tokimori.ports.store import Store
-from tokimori.service.service import Service
-from tokimori.stores.open import open_store
+from tokimori.service.asking import MOST_LISTED
 
 NODES = 2
 TWO_DAYS = 2 * 86_400
@@ -46,14 +45,16 @@ RECOVERY = 90.0
 TOLD = 120.0
 """Seconds after the clocks are right again within which each job has to know it."""
 PATIENCE = 120.0
-STORES = ("sqlite", "postgres", "mariadb", "redis")
+STORES = ("memory", "sqlite", "postgres", "mariadb", "redis")
+MEMORY = "memory:"
 NAMES = ("tick", "bill", "two", "heavy", "light", "crunch", "paint", "charge", "stuck")
 """Jobs with commands, and those with functions."""
 KINDS = ("node", "keeper", "worker", "freeze", "freeze worker", "stop", "reload")
 """Troubles: the first three are kill -9."""
+WITHIN_A_NODE = ("keeper", "worker", "freeze worker", "reload")
+"""Those of a node that is the only one on its store."""
 LONG = 300.0
 """In a soak of so many seconds each of them happens."""
-MOST_SKIPS = 100_000
 NOT_LOADED = "can't be loaded"
 """A node says so that ends as its worker process was killed while it began."""
 STUBBORN = Retry(lost_attempts=1_000)
@@ -85,21 +86,28 @@ class Findings:
 
 
 def soak(fleet: Fleet, clock: WrongClock | None, seconds: float, seed: int) -> Findings:
-    """Let two nodes work for so long, and look at what is left. `clock` is the server's; None: that of the nodes."""
-    asyncio.run(_prepare(fleet))
-    troubles = Troubles(fleet, clock, random.Random(seed))
+    """Let two nodes work for so long, and look at what is left. `clock` is the server's; None: that of the nodes.
+
+    A store in memory is that of one node, which is asked over HTTP; its processes suffer, and its clock.
+    """
+    kinds = WITHIN_A_NODE if fleet.url == MEMORY else KINDS
+    troubles = Troubles(fleet, clock, random.Random(seed), kinds)
     try:
+        if fleet.url != MEMORY:
+            asyncio.run(_prepare(fleet))
         troubles.start_missing()
         fleet.wait_until_up(PATIENCE)
+        if fleet.url == MEMORY:
+            asyncio.run(_prepare(fleet))
         troubles.suffer(seconds)
         accounts, wrong = asyncio.run(_drained(fleet))
-        fleet.stop()
+        wrong += [f"a node that was to stop ended with {code}" for code in fleet.stop() if code]
     finally:
         fleet.stop(5)
     runs, lines = [run for each in accounts for run in each.runs], _witnessed(fleet.folder)
     wrong = [*troubles.wrong, *wrong, *broken(accounts, lines, troubles.wrong_time), *_faults(fleet)]
     if seconds >= LONG:
-        wrong += [f"no {kind!r} happened" for kind in KINDS if not troubles.done[kind]]
+        wrong += [f"no {kind!r} happened" for kind in kinds if not troubles.done[kind]]
     figures = {"runs": len(runs), "begun": sum(line[0] == witness.BEGAN for line in lines)}
     figures |= {state: count for state in RunState if (count := sum(run.state is state for run in runs))}
     figures |= {f"{each.name} skipped": count for each in accounts if (count := sum(skip.count for skip in each.skips))}
@@ -131,10 +139,12 @@ def _left_over(folder: bytes) -> Iterator[str]:
 class Troubles:
     """Troubles of a fleet, one every few seconds; one node at least stays awake."""
 
-    def __init__(self, fleet: Fleet, clock: WrongClock | None, chance: random.Random) -> None:
+    def __init__(self, fleet: Fleet, clock: WrongClock | None, chance: random.Random, kinds: Sequence[str]) -> None:
         self._fleet = fleet
         self._clock = clock
         self._chance = chance
+        self._kinds = kinds
+        self._nodes = NODES if "node" in kinds else 1
         self._frozen: dict[int, float] = {}
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._wrong = False
@@ -164,9 +174,10 @@ class Troubles:
         """Start nodes in place of those that have ended."""
         offsets: Sequence[float] = (TWO_DAYS, 0) if self._wrong else (0, TWO_DAYS, 0)
         offsets = offsets if self._clock is None else (0,)
-        for _ in range(NODES - len(self._living())):
+        for _ in range(self._nodes - len(self._living())):
             own = {"TOKIMORI_APP_LOAD": "tests.cluster.witnessed_app:app", FOLDER: str(self._fleet.folder)}
             own |= {"TOKIMORI_APP_INCLUDE": str(ROOT), "TOKIMORI_APP_PROCESSES": "2"}
+            own |= {"TOKIMORI_HTTP_PORT": "0"} if self._fleet.url == MEMORY else {}
             self._fleet.start_node(offsets=offsets, environment=own)
 
     def _living(self) -> list[subprocess.Popen[bytes]]:
@@ -199,7 +210,7 @@ class Troubles:
     def _wait_until_up(self) -> None:
         """Wait until all nodes are there that are to be: one whose worker process was killed meanwhile ends."""
         end = time.monotonic() + PATIENCE
-        while not all(self._is_up(node) for node in self._living()) or len(self._living()) < NODES:
+        while not all(self._is_up(node) for node in self._living()) or len(self._living()) < self._nodes:
             assert time.monotonic() < end, "the nodes do not come up"
             self.start_missing()
             time.sleep(0.2)
@@ -219,7 +230,7 @@ class Troubles:
         node = self._chance.choice(awake)
         keepers = _children(node.pid)
         workers = [child for keeper in keepers for child in _children(keeper) if _is_worker(child)]
-        match kind := self._chance.choice((*KINDS, "worker")):
+        match kind := self._chance.choice((*self._kinds, "worker")):
             case "node":
                 self._fleet.kill(node)
             case "keeper" if keepers:
@@ -267,45 +278,44 @@ def _is_worker(pid: int) -> bool:
 
 
 async def _prepare(fleet: Fleet) -> None:
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    await store.migrate()
-    await store.close()
-    async with _service(fleet) as (_, service):
-        await service.semaphores.set("warehouse", 3)
-        await service.import_all(list(definitions(fleet.folder).items()))
+    async with _client(fleet) as client:
+        if fleet.url != MEMORY:
+            await client.migrate()
+        await client.semaphores.set("warehouse", 3)
+        await client.import_all(list(definitions(fleet.folder).items()))
 
 
 async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
     """Verify all jobs, take their schedules away, wait for what is left, and return what is kept, and what is wrong."""
-    async with _service(fleet) as (store, service):
-        wrong = await _verified(service)
+    async with _client(fleet) as client:
+        wrong = await _verified(client)
         known = {}
         for name in NAMES:
-            job, asked = await service.get(name), await service.now()
-            await service.update(name, schedule=None)
+            job, asked = await client.get(name), await client.now()
+            await client.update(name, schedule=None)
             times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
             known[name] = times | {"schedule": job.definition.schedule}
         for _ in range(round(PATIENCE / POLL)):
-            if not await live_runs(store):
+            if not await live_runs(client):
                 break
             await asyncio.sleep(POLL)
-        accounts = [await _account(store, name, values) for name, values in known.items()]
+        accounts = [await _account(client, name, values) for name, values in known.items()]
     return accounts, wrong
 
 
-async def _account(store: Store, name: str, known: Mapping[str, object]) -> Account:
-    runs, skips = await all_runs(store, JobId(name)), await store.skips(JobId(name), limit=MOST_SKIPS)
+async def _account(client: AsyncClient, name: str, known: Mapping[str, object]) -> Account:
+    runs, skips = await all_runs(client, JobId(name)), await client.skips(name, limit=MOST_LISTED)
+    assert len(skips) < MOST_LISTED, "between two skips there is a run: a soak of half an hour has no more"
     return Account(name=name, runs=runs, skips=skips, **known)  # type: ignore[arg-type]
 
 
-async def _verified(service: Service) -> list[str]:
+async def _verified(client: AsyncClient) -> list[str]:
     """Return what does not fit of each job, up to some seconds ago, as `verify` says."""
     wrong = []
     for name in NAMES:
-        first, last, runs = None, Moment(await service.now() - 15 * SECOND), 0
+        first, last, runs = None, Moment(await client.now() - 15 * SECOND), 0
         while True:
-            verified = await service.verify(name, first, last)
+            verified = await client.verify(name, first, last)
             wrong += [f"verify {name}: {line}" for line in verified.faults]
             runs += verified.fates.get("run", 0)
             if (first := verified.next) is None:
@@ -315,16 +325,17 @@ async def _verified(service: Service) -> list[str]:
 
 
 async def _verify(fleet: Fleet) -> list[str]:
-    async with _service(fleet) as (_, service):
-        return await _verified(service)
+    async with _client(fleet) as client:
+        return await _verified(client)
 
 
-@asynccontextmanager
-async def _service(fleet: Fleet) -> AsyncIterator[tuple[Store, Service]]:
-    store = open_store(fleet.url, SystemClock())
-    await store.open()
-    yield store, Service(store, SystemClock(), os.urandom)
-    await store.close()
+def _client(fleet: Fleet) -> AbstractAsyncContextManager[AsyncClient]:
+    """Return a client of the store, or of its only node."""
+    if fleet.url != MEMORY:
+        return open_async(fleet.url)
+    log = (fleet.folder / "node0.log").read_text()
+    address = next(word for word in log.split() if word.startswith("http://"))
+    return open_async(f"{address}?secret={(fleet.folder / 'state0' / 'secret').read_text().strip()}")
 
 
 def _witnessed(folder: Path) -> list[list[str]]:
@@ -334,8 +345,8 @@ def _witnessed(folder: Path) -> list[list[str]]:
 @contextmanager
 def placed(store: str, folder: Path) -> Iterator[tuple[Fleet, WrongClock | None]]:
     """Yield a fleet on a store of this kind, on a server of its own, and the clock of that."""
-    if store == "sqlite":
-        yield Fleet(folder), None
+    if store in ("memory", "sqlite"):
+        yield Fleet(folder, MEMORY if store == "memory" else None), None
         return
     clock = WrongClock()
     with clock.begun():

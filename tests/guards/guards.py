@@ -575,6 +575,22 @@ GUARDS: tuple[Guard, ...] = (
         "tests/unit/node/test_node_faults.py::test_a_node_goes_by_the_stores_clock",
     ),
     Guard(
+        CLOCKS,
+        "a node that lives for seconds believes what those before it have seen of the store's time",
+        "engine/rewind.py",
+        "return ahead is not None and await self._seen_by_all.seconds(now, at) >= STEADY",
+        "return False",
+        contract("test_rewind.py::test_nodes_that_live_for_seconds_put_it_back_together"),
+    ),
+    Guard(
+        CLOCKS,
+        "a leap of the time ends the walk that puts cursors back",
+        "engine/rewind.py",
+        "if self._walk is None or since > self._since + 1:",
+        "if self._walk is None:",
+        contract("test_rewind.py::test_a_leap_in_the_midst_of_a_walk_ends_it"),
+    ),
+    Guard(
         EDITORS,
         "who deletes a calendar looks again for jobs that name it",
         "service/calendars.py",
