@@ -14,8 +14,8 @@ MOST_NAMED = 10
 def lost_with(pid: int, status: int, task: AttemptTask, judged: Judgement) -> Lost:
     """Return the outcome of an attempt whose keeper died."""
     counts = judged.counts.get(task.run_id, 1)
-    words = "" if counts else ", beside other jobs: it does not count against this one yet"
-    return Lost(f"its keeper died{words} ({how(pid, status)})", counts)
+    beside = "" if counts else ", beside other jobs"
+    return Lost(f"its keeper died{beside} ({how(pid, status)})", counts)
 
 
 def said_of(kind: str, name: str, how: str, tasks: Sequence[AttemptTask], judged: Judgement) -> list[str]:

@@ -27,6 +27,7 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunMove, RunState, move
 
 NEVER_AGAIN = "it is not begun again, as its job says (retry.lost_attempts = 0)"
+NOT_COUNTED = "it does not count against this job yet"
 WORDS: Mapping[type[Outcome], str] = MappingProxyType(
     {
         Succeeded: "succeeded",
@@ -138,7 +139,8 @@ def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
     """
     lost = run.lost + outcome.counts
     event = RunMove.REQUEUE if retry.may_lose(lost) else RunMove.FAIL
-    why = f"{outcome.reason.rstrip('.')}; {NEVER_AGAIN}" if retry.once_begun else outcome.reason
+    then = NEVER_AGAIN if retry.once_begun else None if outcome.counts else NOT_COUNTED
+    why = outcome.reason if then is None else f"{outcome.reason.rstrip('.')}; {then}"
     return _settlement(run, event, WORDS[type(outcome)], rank=run.rank + MINUTE, lost=lost, error=why)
 
 

@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from secrets import token_hex
 
 import msgspec
 
 from tokimori.engine.unfinished import UNFINISHED, refuse_unfinished
 from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused, StoreUnavailable
+from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
 from tokimori.model.pause import Pause
@@ -77,11 +79,12 @@ class CopyTally:
 async def copy_store(source: Store, target: Store, tell: Tell) -> Sequence[KindCopied]:
     """Copy all of one open store to another one that is empty, or holds an earlier part of the same copy.
 
-    Raises `Refused` while nodes work on either store, or if a run was left running; `Conflict` if the target holds
-    anything else, or the source changed meanwhile; and `SchemaMismatch`.
+    Raises `Refused` while nodes work on either store, if a run was left running, or if both are the same store;
+    `Conflict` if the target holds anything else, or the source changed meanwhile; and `SchemaMismatch`.
     """
     await _prepare(source, target)
     await _check_idle(source, target)
+    await _check_other(source, target)
     await retried(source.finish_moves, StoreUnavailable)
     for kind in Kind:
         await _compare_first(source, target, kind)
@@ -122,6 +125,24 @@ async def _check_idle(source: Store, target: Store) -> None:
         )
 
 
+async def _check_other(source: Store, target: Store) -> None:
+    """Refuse to copy a store onto itself, however its URLs are spelt: what is written there is not to be here."""
+    kind, name, text = UNFINISHED.kind, "probe", token_hex(16)
+    with suppress(NotFound):  # of a copy that was killed
+        old = await retried(partial(target.get_document, kind, name), StoreUnavailable)
+        await retried(partial(target.delete_document, kind, name, old.version), StoreUnavailable)
+    probe = Document(kind=kind, name=name, text=text, version=1)
+    await retried(partial(target.put_document, probe, None), StoreUnavailable)
+    try:
+        found = await retried(partial(source.get_document, kind, name), StoreUnavailable)
+    except NotFound:
+        return
+    finally:
+        await retried(partial(target.delete_document, kind, name, probe.version), StoreUnavailable)
+    if found.text == text:
+        raise Refused("TO: it is the store FROM itself", field="to", allowed="another store")
+
+
 async def _compare_first(source: Store, target: Store, kind: Kind) -> None:
     """Compare the first rows of a kind, before anything is written. Raises `Conflict`."""
     first = await _page(target, kind, None, 1)
@@ -151,8 +172,8 @@ async def _page(store: Store, kind: Kind, after: Key | None, limit: int) -> Sequ
             pauses = await store.list_pauses()
             return [each for each in pauses if after is None or key_of(each) > after][:limit]
         case Kind.DOCUMENTS:
-            documents = await store.export_rows(kind, after, limit + 1)
-            return [each for each in documents if each != UNFINISHED][:limit]
+            documents = await store.export_rows(kind, after, limit + 2)  # those of copies are none of the copied
+            return [each for each in documents if key_of(each)[0] != UNFINISHED.kind][:limit]
         case _:
             return await store.export_rows(kind, after, limit)
 

@@ -268,3 +268,25 @@ async def test_nobody_may_work_meanwhile(store: Store, worker: Worker, tmp_path:
         await store.leave(second.id, NOW)
         with pytest.raises(Refused, match=rf"the run {run.id} of 'job' was left running"):
             await copied(store, other)
+
+
+@pytest.mark.parametrize("name", [name for name in STORES if name != "memory"])
+async def test_a_store_is_not_copied_onto_itself(name: str, tmp_path: Path) -> None:
+    """However it is named: what is written there is not to be here; nothing of it stays, and another is copied to."""
+    async with opened(name, tmp_path / "one") as source:
+        await fill(source)
+        same = STORES[name](tmp_path / "one")
+        await same.open()
+        before = await rows_of(source, Kind.DOCUMENTS)
+        try:
+            with pytest.raises(Refused, match="TO: it is the store FROM itself"):
+                await copied(source, same)
+        finally:
+            await same.close()
+        assert await rows_of(source, Kind.DOCUMENTS) == before
+        async with opened(name, tmp_path / "two") as target:
+            await target.put_document(
+                Document(kind="copy", name="probe", text="of a copy that was killed", version=3), None
+            )
+            assert (await copied(source, target))[Kind.DOCUMENTS].rows == len(before)
+            assert await rows_of(target, Kind.DOCUMENTS) == before

@@ -68,3 +68,16 @@ def test_a_copy_of_a_store_that_is_not_there_makes_none(program: Program) -> Non
     assert (error["code"], error["value"]) == ("refused", str(source))
     assert not source.exists()
     assert not target.exists()
+
+
+def test_a_store_is_not_copied_onto_itself(program: Program) -> None:
+    """However its path is spelt: with more slashes, through a link of the file or of a folder."""
+    program("job", "add", "j", "--noop")
+    linked, folder = program.home / "linked.db", program.home / "folder"
+    linked.symlink_to(program.database)
+    folder.symlink_to(program.home)
+    for url in (f"sqlite:///{program.database}", f"sqlite://{linked}", f"sqlite://{folder}/t.db"):
+        for words in ((f"sqlite://{program.database}", url), (url, f"sqlite://{program.database}")):
+            error = program.error("db", "copy", *words)
+            assert (error["code"], error["field"]) == ("refused", "to") and "itself" in error["message"]
+    program("job", "show", "j")

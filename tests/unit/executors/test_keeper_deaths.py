@@ -1,6 +1,7 @@
 """What is said of a keeper that died."""
 
 from tests.integration.executors.workshop import a_task, shell
+from tokimori.executors.functions.endings import died_beside
 from tokimori.executors.keeper_deaths import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
@@ -24,11 +25,19 @@ def judged(counts: int, *suspects: str, culprit: str | None = None) -> Judgement
 
 
 def test_a_run_is_told_how_its_keeper_died() -> None:
-    """The reason names the keeper and its end, and says where the loss costs nothing."""
+    """The reason names the keeper and its end, and if other jobs ran beside it."""
     (task,) = tasks(1)
     assert lost_with(7, -9, task, judged(4)) == Lost("its keeper died (pid 7, signal 9, SIGKILL)", 4)
-    beside = "its keeper died, beside other jobs: it does not count against this one yet (pid 7, exit code 1)"
+    beside = "its keeper died, beside other jobs (pid 7, exit code 1)"
     assert lost_with(7, 1, task, judged(0)) == Lost(beside, 0)
+
+
+def test_what_a_death_of_a_worker_process_counts_is_not_said_before_it_is_settled() -> None:
+    """A job that may lose no attempt does not begin the run again, whatever it counts: that is one sentence."""
+    one, other = tasks(2)
+    beside = "its worker process died (signal 9); beside it ran run r1"
+    for counts in (0, 1):
+        assert died_beside("signal 9", one, [one, other], counts, None) == Lost(beside, counts)
 
 
 def test_the_log_says_who_went_with_it() -> None:

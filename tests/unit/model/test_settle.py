@@ -21,7 +21,7 @@ from tokimori.model.outcome import (
     TimedOut,
 )
 from tokimori.model.policies import Retry
-from tokimori.model.settle import NEVER_AGAIN, PARKED_BY, parked, settle
+from tokimori.model.settle import NEVER_AGAIN, NOT_COUNTED, PARKED_BY, parked, settle
 from tokimori.model.transitions import ENDS, RunState
 
 NOW = seconds(100)
@@ -207,6 +207,14 @@ def test_a_loss_says_how_much_it_counts(counts: int, lost: int, state: RunState)
     """One for which somebody else may be to blame costs nothing but a minute of rank; one may count for several."""
     found = settle(a_run(lost=3), Lost("its keeper died", counts), Retry(), NOW, 0)
     assert (found.state, found.lost, found.rank) == (state, lost, NEW_YEAR + MINUTE)
+
+
+@pytest.mark.parametrize("reason", ["its keeper died, beside other jobs (pid 7)", "its worker process died."])
+def test_the_reason_of_a_loss_says_one_thing_of_what_comes(reason: str) -> None:
+    """Either that it is not begun again, or that the loss does not count yet; never both."""
+    for counts, retry, then in ((0, NEVER, NEVER_AGAIN), (1, NEVER, NEVER_AGAIN), (0, Retry(), NOT_COUNTED)):
+        assert settle(a_run(), Lost(reason, counts), retry, NOW, 0).error == f"{reason.rstrip('.')}; {then}"
+    assert settle(a_run(), Lost(reason), Retry(), NOW, 0).error == reason
 
 
 def test_who_ordered_the_end_gives_the_reason() -> None:

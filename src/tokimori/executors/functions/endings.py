@@ -79,5 +79,4 @@ def died_beside(
         return Lost(f"its worker process was ended by run {culprit.task.run_id} ({how})", counts)
     others = some([f"run {each.run_id}" for each in lost if each is not task])
     beside = f"; beside it ran {others}" if others else ""
-    words = "" if counts else "; it does not count against this one yet"
-    return Lost(f"its worker process died ({how}){beside}{words}", counts)
+    return Lost(f"its worker process died ({how}){beside}", counts)
