@@ -9,17 +9,18 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from tokimori.errors import Unauthorized
-from tokimori.service.access import Access, owner
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
+from tokimori.service.operation import Async
 from tokimori.service.permitted import permitted, permitted_claims
 from tokimori.service.service import Service
+from tokimori.service.sight import Access, owner
 
 AuthorOf = Callable[[Request], str | None]
 """A function that tells who sent a request that brought the node's secret."""
 ServiceFor = Callable[[Request], Service]
 """A function that gives the service as the author of the request may use it."""
-ClaimsFor = Callable[[Request], Claims]
+ClaimsFor = Callable[[Request], Claims[Async]]
 """The same for what workers ask."""
 MOST_AUTHORS = 256
 """For so many the service that acts in their name is kept."""
@@ -62,7 +63,7 @@ class Acting:
         self,
         service: Service,
         author_of: AuthorOf = unknown_author,
-        claims: Claims | None = None,
+        claims: Claims[Async] | None = None,
         allowed: Allowed = NOTHING_SAID,
     ) -> None:
         self._service = service
@@ -77,7 +78,7 @@ class Acting:
         service: Service = self._of_owner(self._author_of(request)) if access.is_owner else self._permitted(access)
         return service
 
-    def claims(self, request: Request) -> Claims:
+    def claims(self, request: Request) -> Claims[Async]:
         """Return the claims for who sent this; only where there are some."""
         assert self._claims is not None  # noqa: S101 who has none offers no path to them
         return permitted_claims(self._claims, self._service, self._access(request))

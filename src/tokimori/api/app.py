@@ -54,6 +54,7 @@ from tokimori.model.rate import Rate
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
 from tokimori.service.claims import Claims
+from tokimori.service.operation import Async
 from tokimori.service.service import Service
 from tokimori.service.sessions import sessions_of
 from tokimori.service.tokens import Guests, holders_of, nobody
@@ -113,7 +114,7 @@ def create_app(
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
     guests: Guests = nobody,
-    claims: Claims | None = None,
+    claims: Claims[Async] | None = None,
     formats: Formats | None = None,
     figures: Figures | None = None,
     lenient: Lenient = STRICT,

@@ -15,6 +15,7 @@ from tokimori.api.operation import Operation
 from tokimori.errors import TokimoriError
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.claims import Claims
+from tokimori.service.operation import Async
 from tokimori.service.views.claims import ClaimView, ToldView, claim_view, told_view
 from tokimori.service.wishes import ALIVE_TIME
 
@@ -165,7 +166,7 @@ class ClaimPaths:
 
 
 async def while_it_waits(
-    request: Request, claims: Claims, asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
+    request: Request, claims: Claims[Async], asked: Coroutine[Any, Any, Sequence[ClaimedRun]]
 ) -> Sequence[ClaimedRun]:
     """Return the claimed runs, as long as the client waits. What comes too late goes back: at once, or with beats."""
     taking = asyncio.ensure_future(asked)

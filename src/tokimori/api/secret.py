@@ -23,8 +23,8 @@ from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import StoreError, TokimoriError, Unauthorized
 from tokimori.model.access_token import AccessToken
-from tokimori.service.access import Access, access_of, owner
 from tokimori.service.sessions import OWNER, Sessions
+from tokimori.service.sight import Access, access_of, owner
 from tokimori.service.tokens import Holders
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -32,13 +33,14 @@ from tokimori.ports.secrets import Cipher
 from tokimori.randomness import Randomness
 from tokimori.service.arguments import Payload, RequestArguments
 from tokimori.service.audit import Audit
-from tokimori.service.audited import PARTS, AuditedPart
+from tokimori.service.audited import RecordedVia
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.copying import KindCopied, copy_store
 from tokimori.service.given import check_author
+from tokimori.service.operation import Async
 from tokimori.service.schema import open_whole
-from tokimori.service.service import Service
+from tokimori.service.service import PARTS, Service
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.stores.open import open_store
 from tokimori.traces.ambient import ambient, run_in_hand
@@ -75,6 +77,8 @@ class AsyncClient(Service, Locking[Lock]):
     copy_job = recorded(Service.copy_job)
     rename_job = recorded(Service.rename_job)
 
+    _log: Audit[Async]
+
     def __init__(
         self,
         stores: Stores,
@@ -102,7 +106,7 @@ class AsyncClient(Service, Locking[Lock]):
         self._session = session_on(stores, clock, random, program)
         timekeeper = Timekeeper(stores.job, clock, random)
         self._place = ClaimPlace(stores.job, clock, random, program, timekeeper=timekeeper)
-        self.claims = Claims(self._place, random)
+        self.claims: Claims[Async] = Claims(self._place, random)
 
     async def trigger(
         self,
@@ -175,10 +179,14 @@ class AsyncClient(Service, Locking[Lock]):
 
     def _act_as(self, author: str | None) -> None:
         super()._act_as(author)
-        self.audit = Audit(self._store, self._now, self._random, who(author))
+        self._log = Audit(self._store, self._now, self._random, who(author))
+        self.audit = self._log
         carry_out = partial(self._recorder.carry_out, self)
-        for part in PARTS:
-            setattr(self, part, AuditedPart(getattr(self, part), f"{part}.", carry_out))
+        for noun in PARTS:
+            plain = getattr(self, noun)
+            recorded = copy(plain)
+            recorded._via = RecordedVia(plain, carry_out)
+            setattr(self, noun, recorded)
 
     async def copy_to(self, url: str) -> Sequence[KindCopied]:
         """Copy everything to the store at `url`, which must be empty or hold a part of this copy. See `copy_store`."""
@@ -206,7 +214,7 @@ class AsyncClient(Service, Locking[Lock]):
     async def close(self) -> None:
         """Release what is held, and close the store."""
         try:
-            await self._recorder.tell_left_out(self.audit)
+            await self._recorder.tell_left_out(self._log)
             await self._place.close("the program of its worker stops")
             await self._session.close()
             if self._semaphore_store is not None:

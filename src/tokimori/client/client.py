@@ -3,152 +3,30 @@
 from collections.abc import Callable
 from copy import copy
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from tokimori.client.asynchronous import AsyncClient, client_maker
-from tokimori.client.facade import Background, Facade, Runner, iterated, synchronous
+from tokimori.client.facade import Background, Facade, Runner, SyncVia, iterated, synchronous
 from tokimori.client.locks import Locking, SyncLock
 from tokimori.client.transactions import add_within, check_connection
 from tokimori.locks.holdings import Wanted
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, RequestArguments
-from tokimori.service.audit import Audit as AsyncAudit
-from tokimori.service.calendars import Calendars as AsyncCalendars
-from tokimori.service.channels.channels import Channels as AsyncChannels
-from tokimori.service.claims import Claims as AsyncClaims
-from tokimori.service.events.events import Events as AsyncEvents
-from tokimori.service.expectations import Expectations as AsyncExpectations
+from tokimori.service.audit import Audit
+from tokimori.service.calendars import Calendars
+from tokimori.service.calls import KINDS
+from tokimori.service.channels.channels import Channels
+from tokimori.service.claims import Claims
+from tokimori.service.events.events import Events
+from tokimori.service.expectations import Expectations
 from tokimori.service.given import check_author
-from tokimori.service.orders import Orders as AsyncOrders
-from tokimori.service.queues import Queues as AsyncQueues
-from tokimori.service.secrets import Secrets as AsyncSecrets
-from tokimori.service.semaphores import Semaphores as AsyncSemaphores
-from tokimori.service.tasks import Tasks as AsyncTasks
-from tokimori.service.tokens import Tokens as AsyncTokens
-
-
-class Calendars(Facade[AsyncCalendars]):
-    """Calendars: named days off, and the jobs that use them."""
-
-    add = synchronous(AsyncCalendars.add)
-    get = synchronous(AsyncCalendars.get)
-    list = synchronous(AsyncCalendars.list)
-    update = synchronous(AsyncCalendars.update)
-    delete = synchronous(AsyncCalendars.delete)
-    jobs = synchronous(AsyncCalendars.jobs)
-
-
-class Channels(Facade[AsyncChannels]):
-    """Channels: messages to whoever subscribes to a topic."""
-
-    publish = synchronous(AsyncChannels.publish)
-    read = synchronous(AsyncChannels.read)
-    acknowledge = synchronous(AsyncChannels.acknowledge)
-    forget = synchronous(AsyncChannels.forget)
-    subscribe = iterated(AsyncChannels.subscribe)
-
-
-class Claims(Facade[AsyncClaims]):
-    """Claims: runs for a worker outside of nodes, and what it says of them."""
-
-    claim = synchronous(AsyncClaims.claim)
-    heartbeat = synchronous(AsyncClaims.heartbeat)
-    finish = synchronous(AsyncClaims.finish)
-    fail = synchronous(AsyncClaims.fail)
-    retry = synchronous(AsyncClaims.retry)
-    release = synchronous(AsyncClaims.release)
-    hold = synchronous(AsyncClaims.hold)
-
-
-class Orders(Facade[AsyncOrders]):
-    """Orders to runs, jobs and nodes, which nodes hear with their next beat."""
-
-    restart = synchronous(AsyncOrders.restart)
-    signal = synchronous(AsyncOrders.signal)
-    restart_job = synchronous(AsyncOrders.restart_job)
-    cancel_job = synchronous(AsyncOrders.cancel_job)
-    cancel_some = synchronous(AsyncOrders.cancel_some)
-    drain = synchronous(AsyncOrders.drain)
-    resume = synchronous(AsyncOrders.resume)
-    stop = synchronous(AsyncOrders.stop)
-
-
-class Queues(Facade[AsyncQueues]):
-    """Queues: the list of them, and pausing one of them or everything."""
-
-    list = synchronous(AsyncQueues.list)
-    get = synchronous(AsyncQueues.get)
-    pauses = synchronous(AsyncQueues.pauses)
-    pause = synchronous(AsyncQueues.pause)
-    resume = synchronous(AsyncQueues.resume)
-
-
-class Secrets(Facade[AsyncSecrets]):
-    """Secrets: values that jobs name, and nobody is shown again."""
-
-    set = synchronous(AsyncSecrets.set)
-    list = synchronous(AsyncSecrets.list)
-    delete = synchronous(AsyncSecrets.delete)
-    rotate = synchronous(AsyncSecrets.rotate)
-
-
-class Semaphores(Facade[AsyncSemaphores]):
-    """Semaphores as people see them. To hold units of one use `Client.semaphore`."""
-
-    list = synchronous(AsyncSemaphores.list)
-    get = synchronous(AsyncSemaphores.get)
-    set = synchronous(AsyncSemaphores.set)
-    delete = synchronous(AsyncSemaphores.delete)
-
-
-class Audit(Facade[AsyncAudit]):
-    """The audit log: who has changed what, over HTTP, on the command line and in programs."""
-
-    list = synchronous(AsyncAudit.list)
-
-
-class Tasks(Facade[AsyncTasks]):
-    """Tasks as code: builds of them, and the jobs that run these."""
-
-    put_piece = synchronous(AsyncTasks.put_piece)
-    build = synchronous(AsyncTasks.build)
-    builds = synchronous(AsyncTasks.builds)
-    rollback = synchronous(AsyncTasks.rollback)
-    list = synchronous(AsyncTasks.list)
-    get = synchronous(AsyncTasks.get)
-    state = synchronous(AsyncTasks.state)
-    disable = synchronous(AsyncTasks.disable)
-    enable = synchronous(AsyncTasks.enable)
-    resolve = synchronous(AsyncTasks.resolve)
-    restart = synchronous(AsyncTasks.restart)
-    delete = synchronous(AsyncTasks.delete)
-    log = synchronous(AsyncTasks.log)
-
-
-class Events(Facade[AsyncEvents]):
-    """Events: what becomes of runs, and what is changed, a page at a time, or for ever."""
-
-    read = synchronous(AsyncEvents.read)
-    read_all = synchronous(AsyncEvents.read_all)
-    follow = iterated(AsyncEvents.follow)
-    follow_all = iterated(AsyncEvents.follow_all)
-
-
-class Expectations(Facade[AsyncExpectations]):
-    """Expectations: what is to end well within a time, here or elsewhere. To report use `Client.ping`."""
-
-    set = synchronous(AsyncExpectations.set)
-    get = synchronous(AsyncExpectations.get)
-    list = synchronous(AsyncExpectations.list)
-    delete = synchronous(AsyncExpectations.delete)
-
-
-class Tokens(Facade[AsyncTokens]):
-    """Tokens: who may come through the doors of all nodes, and as what."""
-
-    create = synchronous(AsyncTokens.create)
-    list = synchronous(AsyncTokens.list)
-    revoke = synchronous(AsyncTokens.revoke)
+from tokimori.service.operation import Sync, through
+from tokimori.service.orders import Orders
+from tokimori.service.queues import Queues
+from tokimori.service.secrets import Secrets
+from tokimori.service.semaphores import Semaphores
+from tokimori.service.tasks import Tasks
+from tokimori.service.tokens import Tokens
 
 
 class Client(Facade[AsyncClient], Locking[SyncLock]):
@@ -157,24 +35,27 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     It may be shared between threads, and survives a fork.
     """
 
+    audit: Audit[Sync]
+    calendars: Calendars[Sync]
+    channels: Channels[Sync]
+    claims: Claims[Sync]
+    events: Events[Sync]
+    expectations: Expectations[Sync]
+    orders: Orders[Sync]
+    queues: Queues[Sync]
+    secrets: Secrets[Sync]
+    semaphores: Semaphores[Sync]
+    tasks: Tasks[Sync]
+    tokens: Tokens[Sync]
+
     def __init__(self, new_client: Callable[[], AsyncClient]) -> None:
         self._background = Background(new_client)
         self._act_through(self._background.run)
 
     def _act_through(self, run: Runner[AsyncClient]) -> None:
         super().__init__(run)
-        self.calendars = Calendars(lambda act: run(lambda client: act(client.calendars)))
-        self.channels = Channels(lambda act: run(lambda client: act(client.channels)))
-        self.claims = Claims(lambda act: run(lambda client: act(client.claims)))
-        self.orders = Orders(lambda act: run(lambda client: act(client.orders)))
-        self.queues = Queues(lambda act: run(lambda client: act(client.queues)))
-        self.secrets = Secrets(lambda act: run(lambda client: act(client.secrets)))
-        self.semaphores = Semaphores(lambda act: run(lambda client: act(client.semaphores)))
-        self.events = Events(lambda act: run(lambda client: act(client.events)))
-        self.expectations = Expectations(lambda act: run(lambda client: act(client.expectations)))
-        self.audit = Audit(lambda act: run(lambda client: act(client.audit)))
-        self.tasks = Tasks(lambda act: run(lambda client: act(client.tasks)))
-        self.tokens = Tokens(lambda act: run(lambda client: act(client.tokens)))
+        for noun, kind in KINDS.items():
+            setattr(self, noun, through(kind, SyncVia(_runner(run, noun))))
 
     add = synchronous(AsyncClient.add)
     add_since = synchronous(AsyncClient.add_since)
@@ -292,6 +173,13 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
     def close(self) -> None:
         """Release what is held, and close the store. Calls of other threads that have not returned raise `Refused`."""
         self._background.close()
+
+
+def _runner(run: Runner[AsyncClient], noun: str) -> Runner[Any]:
+    def behind(act: Callable[[Any], Any]) -> Any:
+        return run(lambda client: act(getattr(client, noun)))
+
+    return behind
 
 
 def open(

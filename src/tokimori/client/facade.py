@@ -10,9 +10,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
+from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from tokimori.errors import Refused
+from tokimori.service.operation import Member, Stream
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -82,6 +84,20 @@ def iterated(
                 facade._run(end)
 
     return call
+
+
+class SyncVia:
+    """The way to a part from another thread: each of its members waits there for what the part behind does."""
+
+    whole = True
+
+    def __init__(self, run: Runner[Any]) -> None:
+        self._facade = Facade[Any](run)
+
+    def __call__(self, member: Member[Any, Any], _: str) -> Callable[..., Any]:
+        """Return the method, which returns when it is done."""
+        made: Callable[..., Any] = iterated if isinstance(member, Stream) else synchronous
+        return MethodType(made(member.method), self._facade)
 
 
 class Background(Generic[_Behind]):

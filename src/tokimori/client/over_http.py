@@ -6,26 +6,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
 
 from tokimori.client.asynchronous import AsyncClient
-from tokimori.client.door import Door, address_of
+from tokimori.client.door import Calls, Door, address_of
 from tokimori.client.opening import this_program
-from tokimori.client.parts_over_http import (
-    HttpAudit,
-    HttpCalendars,
-    HttpChannels,
-    HttpClaims,
-    HttpEvents,
-    HttpExpectations,
-    HttpOrders,
-    HttpQueues,
-    HttpSecrets,
-    HttpSemaphores,
-    HttpTasks,
-    HttpTokens,
-    asked,
-)
 from tokimori.config.settings import load_settings
 from tokimori.errors import Forbidden, Refused, TokimoriError
 from tokimori.locks.holdings import Held, Owner, Wanted
@@ -35,8 +20,10 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
+from tokimori.service.calls import KINDS, Method
 from tokimori.service.given import Span, check_author, many, seconds_of
 from tokimori.service.many import after, batches, read_many
+from tokimori.service.operation import Member, through
 from tokimori.traces.ambient import ambient, run_in_hand
 
 POLL = 0.25
@@ -45,6 +32,40 @@ POLL = 0.25
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Behind = TypeVar("_Behind")
+
+
+class _Calling(Protocol):
+    async def _call(self, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any: ...
+
+
+def asked(
+    method: Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_Behind, _P], Coroutine[Any, Any, _T]]:
+    """Return the same method, carried out by a node."""
+
+    @wraps(method)
+    async def call(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        result: _T = await cast(_Calling, behind)._call(method, args, kwargs)
+        return result
+
+    return call
+
+
+class DoorVia:
+    """The way to a part over HTTP: a node carries out its operations."""
+
+    whole = False
+
+    def __init__(self, call: Calls) -> None:
+        self._call = call
+
+    def __call__(self, member: Member[Any, Any], _: str) -> Callable[..., Any]:
+        """Return the method, carried out by the node."""
+
+        async def asked(*args: object, **kwargs: object) -> Any:
+            return await self._call(member.method, args, kwargs)
+
+        return asked
 
 
 def not_offered(
@@ -87,18 +108,8 @@ class HttpClient(AsyncClient):
         self._door = door
         self._session = cast(Session, _NoSession())
         self._call = door.part("")
-        self.calendars = HttpCalendars(door)
-        self.channels = HttpChannels(door)
-        self.claims = HttpClaims(door)
-        self.orders = HttpOrders(door)
-        self.queues = HttpQueues(door)
-        self.secrets = HttpSecrets(door)
-        self.semaphores = HttpSemaphores(door)
-        self.tasks = HttpTasks(door)
-        self.tokens = HttpTokens(door)
-        self.expectations = HttpExpectations(door)
-        self.audit = HttpAudit(door)
-        self.events = HttpEvents(door)
+        for noun, kind in KINDS.items():
+            setattr(self, noun, through(kind, DoorVia(door.part(noun))))
 
     add = asked(AsyncClient.add)
     add_since = asked(AsyncClient.add_since)

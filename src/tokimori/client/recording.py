@@ -15,7 +15,8 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 from tokimori.clock import Clock
 from tokimori.model.rate import Bucket, Rate
 from tokimori.service.audit import Audit, record
-from tokimori.service.audited import Change, carried_out
+from tokimori.service.audited import Change, carried_out, root_change
+from tokimori.service.operation import Async
 from tokimori.service.service import Service
 
 MOST: Final = Rate(limit=100, period=100 * 10**9)
@@ -50,16 +51,16 @@ class Recorder:
                 result = await change.method(*change.args, **change.kwargs)
                 self._left_out[change.what] += 1
                 return result
-            await self.tell_left_out(client.audit)
-            return await carried_out(cast(Service, client), client.audit, change)
+            await self.tell_left_out(client._log)
+            return await carried_out(cast(Service, client), client._log, change)
         finally:
             _is_within.reset(outside)
 
-    async def tell_left_out(self, audit: Audit) -> None:
+    async def tell_left_out(self, audit: Audit[Async]) -> None:
         """Record how many changes were not recorded, by method, if there were any."""
         told, self._left_out = self._left_out, Counter()
         if told:
-            await record(audit, LEFT_OUT, f"{told.total()} changes", None, dict(told))
+            await record(audit, LEFT_OUT, f"{told.total()} changes", None, dict(told), event="changes.left_out")
 
     def _has_room(self) -> bool:
         self._bucket, wait = self._bucket.take(MOST, round(self._clock.monotonic() * 10**9))
@@ -69,7 +70,7 @@ class Recorder:
 class _Client(Protocol):
     """A client that records: as whom, and with which recorder."""
 
-    audit: Audit
+    _log: Audit[Async]
     _recorder: Recorder
 
 
@@ -81,7 +82,7 @@ def recorded(
     @wraps(method)
     async def changed(behind: _Behind, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         client = cast(_Client, behind)
-        change = Change(method.__name__, partial(method, behind), args, kwargs)
+        change = root_change(cast(Service, behind), method.__name__, partial(method, behind), args, kwargs)
         result: _T = await client._recorder.carry_out(client, change)
         return result
 

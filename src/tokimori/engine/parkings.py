@@ -68,6 +68,7 @@ async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> Non
             who=PARKED_BY,
             what=PARK,
             of=f"job {job.id}",
+            event="job.parked",
             before=None if before is None else shown(_fact(before)),
             after=shown(_fact(job)),
             queues={job.id: (job.definition.queue,)},

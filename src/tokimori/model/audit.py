@@ -21,8 +21,9 @@ PARK: Final = "park"
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A change: at which moment, by whom (None: nobody knows), with which method, of what, and how that was and is.
 
-    `before` and `after` are what JSON can hold; None where there was, or is, no such thing, or it is not known.
-    `queues` are those of the jobs that it tells of, by their ids, before and after, as far as they are known.
+    `event` is what events call it; None: it is for readers of the audit log alone. `before` and `after` are what JSON
+    can hold; None where there was, or is, no such thing, or it is not known. `queues` are those of the jobs that it
+    tells of, by their ids, before and after, as far as they are known.
     """
 
     at: Moment
@@ -31,6 +32,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of: str
     before: Any = None
     after: Any = None
+    event: str | None = None
     queues: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 

@@ -7,31 +7,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tokimori.clock import Moment
-from tokimori.model.audit import PARK, Entry, decode_entry, written_at
+from tokimori.model.audit import Entry, decode_entry, written_at
 
-ADDED, CHANGED, DELETED = "added", "changed", "deleted"
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("add", "add_since", "copy_job", "calendars.add"), ADDED),
-        **dict.fromkeys(("edit", "update", "refresh", "rewind", "calendars.update", "semaphores.set"), CHANGED),
-        **dict.fromkeys(("expectations.set", "tasks.build", "tasks.rollback"), CHANGED),
-        **dict.fromkeys(("delete", "delete_all", "delete_some", "tasks.delete"), DELETED),
-        **dict.fromkeys(("calendars.delete", "semaphores.delete", "expectations.delete"), DELETED),
-        **dict.fromkeys(("pause", "queues.pause", "tasks.disable"), "paused"),
-        **dict.fromkeys(("resume", "queues.resume", "tasks.enable", "orders.resume"), "resumed"),
-        **dict.fromkeys(("resolve", "tasks.resolve"), "resolved"),
-        PARK: "parked",
-        "orders.drain": "drained",
-        "orders.stop": "stopped",
-    }
-)
-"""What a method does to a definition, or to a node. Whatever else is recorded concerns the audit log alone."""
-_MADE: Final = frozenset({"semaphores.set", "expectations.set"})
-"""These add what there is not, and change what there is."""
 _PARTS: Final[Mapping[str, str]] = MappingProxyType(
     {"calendars": "calendar", "queues": "queue", "semaphores": "semaphore"}
 )
-_BECAME: Final[Mapping[str, str]] = MappingProxyType({"added": ADDED, "changed": CHANGED, "removed": DELETED})
+_BECAME: Final[Mapping[str, str]] = MappingProxyType({"added": "added", "changed": "changed", "removed": "deleted"})
 OF_A_JOB: Final = frozenset({"job", "task", "expectation"})
 """Kinds whose names are ids of jobs."""
 
@@ -65,8 +46,8 @@ class Changed(Struct, frozen=True, kw_only=True, gc=False):
 def changed_in(name: str, text: str) -> Sequence[Changed]:
     """Return the changes in the entry of the audit log with this name and text. Raises `ValueError`."""
     entry, written = decode_entry(text), written_at(name)
-    is_definition = entry.what in _WORDS or entry.what in _SEVERAL
-    found = list(_SEVERAL[entry.what](entry) if entry.what in _SEVERAL else [_one(entry)])
+    several = _SEVERAL.get(entry.event or "")
+    found = [_one(entry)] if several is None else list(several(entry))
     return [
         Changed(
             id=f"{entry.at}-{name.rpartition('-')[2]}.{number}",
@@ -77,7 +58,7 @@ def changed_in(name: str, text: str) -> Sequence[Changed]:
             name=of,
             by=entry.who,
             entry=name,
-            is_definition=is_definition,
+            is_definition=entry.event is not None,
             **{**(_details(entry) if len(found) == 1 else {}), **_queues(entry, of)},
         )
         for number, (event, kind, of) in enumerate(found)
@@ -90,10 +71,7 @@ _Told = tuple[str, str, str]
 
 def _one(entry: Entry) -> _Told:
     kind, _, name = entry.of.partition(" ")
-    if entry.what not in _WORDS:
-        return f"audit.{entry.what}", kind, name
-    became = ADDED if entry.what in _MADE and entry.before is None else _WORDS[entry.what]
-    return f"{kind}.{became}", kind, name
+    return entry.event or f"audit.{entry.what}", kind, name
 
 
 def _applied(entry: Entry) -> Iterator[_Told]:
@@ -120,9 +98,9 @@ def _left_out(entry: Entry) -> Iterator[_Told]:
 
 
 _SEVERAL: Final = MappingProxyType(
-    {"apply": _applied, "import_all": _applied, "rename_job": _renamed, "left_out": _left_out}
+    {"set.applied": _applied, "jobs.imported": _applied, "job.renamed": _renamed, "changes.left_out": _left_out}
 )
-"""What tells of several things, or of none by its name."""
+"""Events that report several things, or none by its name."""
 
 
 def _queues(entry: Entry, name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import Refused
 from tokimori.model.ids import JobId, check_job_id, check_uuid
 from tokimori.model.payload import given_to
 from tokimori.model.retention import MOST_COUNTED, daily_counts, day_of
@@ -14,24 +14,20 @@ from tokimori.model.run import Run
 from tokimori.model.statistics import statistics
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import AskedOperation, Sight, changes, no_job, out_of_scope, reads
+from tokimori.service.access import AskedOperation, changes, reads
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.claims import Claims, has_claimed
 from tokimori.service.finding import MOST_PAGES, find_runs, seen_runs
 from tokimori.service.given import many
 from tokimori.service.requests import Asked as Ask
 from tokimori.service.runs import RunDetails, RunSummary
 from tokimori.service.scoped import jobs_within
+from tokimori.service.sight import Sight, no_job, no_run, out_of_scope
 from tokimori.service.why.reasons import Why
 
 _Summary = TypeVar("_Summary", bound=RunSummary)
 
 
-def _no_run(run_id: object) -> NotFound:
-    return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
-
-
-OF_JOB, OF_RUN = reads(Sight.sees_id, no_job), reads(Sight.sees_run_id, _no_run)
+OF_JOB, OF_RUN = reads(Sight.sees_id, no_job), reads(Sight.sees_run_id, no_run)
 TO_RUN = changes(Sight.sees_run_id, "id")
 TO_JOB = changes(Sight.sees_id, "id")
 
@@ -155,13 +151,6 @@ async def retried(asked: AskedOperation) -> Any:
         if await asked.sight.sees_id(old.job_id):
             return await asked.go()
     raise out_of_scope(f"id: {asked.first!r}", asked.first)
-
-
-async def to_claim(asked: AskedOperation) -> Any:
-    """Allow whoever claimed a run with this token to end it, in whichever queue its job is by now."""
-    if isinstance(asked.part, Claims) and has_claimed(asked.part, asked.first, asked.argument("token")):
-        return await asked.go()
-    return await TO_RUN(asked)
 
 
 async def requested(asked: AskedOperation) -> Any:

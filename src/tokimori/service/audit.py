@@ -3,18 +3,21 @@
 import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.errors import TokimoriError
+from tokimori.model.access_token import Role
 from tokimori.model.audit import KIND, Entry, decode_entry, encode_entry, name_of, shown
 from tokimori.model.document import Document, check_name, new_version
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import LATEST
 from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.operation import M, Part, operation
+from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)
@@ -33,8 +36,10 @@ class Recorded(Struct, frozen=True, kw_only=True):
     entry: Entry
 
 
-class Audit:
+class Audit(Part[M]):
     """Audit log. Every method but `record` may raise `StoreError`."""
+
+    noun, word = "audit", "entry"
 
     def __init__(self, store: Documents, now: Now, random: RandomBytes, author: str | None) -> None:
         self._store = store
@@ -42,6 +47,7 @@ class Audit:
         self._random = random
         self._author = author
 
+    @operation(Role.ADMIN, WHOLE, doing="Reading the audit log")
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Recorded]:
         """Entries, newest first; `after`: those older than the entry of this id."""
         if after is not None:
@@ -51,19 +57,26 @@ class Audit:
 
 
 async def record(
-    audit: Audit, what: str, of: str, before: object, after: object, *, queues: Mapping[str, Sequence[str]] = NO_QUEUES
+    audit: "Audit[Any]",
+    what: str,
+    of: str,
+    before: object,
+    after: object,
+    *,
+    event: str | None = None,
+    queues: Mapping[str, Sequence[str]] = NO_QUEUES,
 ) -> None:
     """Write that something was changed. It is done by now, so a store that can't keep this is told of in the log."""
     try:
         at = await audit._now()
-        entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after))
+        entry = Entry(at=at, who=audit._author, what=what, of=of, before=shown(before), after=shown(after), event=event)
         entry = replace(entry, queues={job_id: tuple(dict.fromkeys(names)) for job_id, names in queues.items()})
         await _write(audit, entry)
     except TokimoriError as fault:
         log.warning("the audit log lacks that %r did %s to %s: %s", audit._author, what, of, fault)
 
 
-async def _write(audit: Audit, entry: Entry) -> None:
+async def _write(audit: "Audit[Any]", entry: Entry) -> None:
     """Keep the entry under a name that bears the moment of its writing, whatever the moment of the change is.
 
     Who reads events looks for what was written `LATEST` ago at most. A writer that was frozen, or waited for its turn,

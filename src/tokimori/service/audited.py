@@ -16,132 +16,48 @@ from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.imports import Imported
+from tokimori.service.operation import ITSELF, MADE, OUTCOME, STATE, Async, Member, Operation, Part, through
+from tokimori.service.operation import Audit as Recording
 from tokimori.service.requests import Asked
-from tokimori.service.service import Service
+from tokimori.service.service import PARTS, Service
 from tokimori.service.sets import Applied
 
-Look = Callable[[Service, Any], Awaitable[object]]
-"""What something is now, for people who read the log."""
-
-
-async def _job(service: Service, job_id: str) -> object:
-    return _shown(await service.get(job_id))
-
-
-async def _run(service: Service, run_id: str) -> object:
-    return _shown((await service.get_run(run_id)).run)
-
-
-async def _queue(service: Service, queue: str | None) -> object:
-    return [pause for pause in await service.queues.pauses() if pause.queue == (queue or "*")] or None
-
-
-async def _calendar(service: Service, name: str) -> object:
-    return await service.calendars.get(name)
-
-
-async def _semaphore(service: Service, name: str) -> object:
-    return {"limit": (await service.semaphores.get(name)).limit}
-
-
-async def _token(service: Service, name: str) -> object:
-    """Without its hash."""
-    token = next((each for each in await service.tokens.list() if each.name == name), None)
-    return None if token is None else {"role": token.role, "scope": token.scope, "expires": token.expires}
-
-
-async def _expectation(service: Service, name: str) -> object:
-    """Return what is expected, without what was reported."""
-    known = await service.expectations.get(name)
-    return {"within": known.within, "description": known.description, "queue": known.queue}
-
-
-async def _secret(service: Service, name: str) -> object:
-    """Without its value, which nothing tells."""
-    secret = next((each for each in await service.secrets.list() if each.name == name), None)
-    return None if secret is None else {"jobs": secret.jobs, "set": secret.at, "by": secret.by}
-
-
-async def _task(service: Service, name: str) -> object:
-    """Return the running build, and the last action on it."""
-    found = await service.tasks.get(name)
-    return {
-        "build": found.record.current,
-        "state": found.job and found.job.state,
-        "last": found.record.events[-1:],
-        **({} if found.job is None else {"queue": found.job.definition.queue}),
-    }
-
-
-async def _nothing(_: Service, __: object) -> object:
-    return None
-
-
-async def _by_itself(_: Service, __: object) -> object:
-    """Return None: the method waits for others after its change, and records that itself before."""
-    return None
-
-
-TASK_ORDERS: Final = ("disable", "enable", "resolve", "restart")
-"""What is ordered of a task by its name alone."""
-CHANGES: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
+_Root = tuple[str, Recording, str | None]
+_NEW, _CHANGED, _DELETED = (("job", STATE, event) for event in ("added", "changed", "deleted"))
+CHANGES: Final[Mapping[str, _Root]] = MappingProxyType(
     {
-        **dict.fromkeys(
-            (
-                "add",
-                "add_since",
-                "edit",
-                "update",
-                "refresh",
-                "pause",
-                "resume",
-                "resolve",
-                "rewind",
-                "delete",
-                "copy_job",
-            ),
-            ("job", _job),
-        ),
-        **dict.fromkeys(
-            ("trigger", "trigger_many", "ask", "backfill", "cancel_backfill", "rename_job"), ("job", _nothing)
-        ),
-        "import_all": ("jobs", _nothing),
-        **dict.fromkeys(("delete_all", "delete_some"), ("job", _nothing)),
-        "apply": ("set", _nothing),
-        **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", _run)),
-        "retry_run": ("run", _nothing),
-        **dict.fromkeys(("queues.pause", "queues.resume"), ("queue", _queue)),
-        **dict.fromkeys(("calendars.add", "calendars.update", "calendars.delete"), ("calendar", _calendar)),
-        **dict.fromkeys(("semaphores.set", "semaphores.delete"), ("semaphore", _semaphore)),
-        **dict.fromkeys(("tokens.create", "tokens.revoke"), ("token", _token)),
-        **dict.fromkeys(("expectations.set", "expectations.delete"), ("expectation", _expectation)),
-        **dict.fromkeys(("secrets.set", "secrets.delete"), ("secret", _secret)),
-        "secrets.rotate": ("secrets", _nothing),
-        **dict.fromkeys(("orders.restart", "orders.signal"), ("run", _nothing)),
-        **dict.fromkeys(
-            [f"orders.{order}" for order in ("restart_job", "cancel_job", "cancel_some")], ("job", _nothing)
-        ),
-        **dict.fromkeys(("orders.drain", "orders.resume", "orders.stop"), ("node", _by_itself)),
-        **dict.fromkeys(
-            [f"tasks.{order}" for order in ("build", "rollback", "delete", *TASK_ORDERS)],
-            ("task", _task),
-        ),
-        "tasks.put_piece": ("task", _nothing),
+        **dict.fromkeys(("add", "add_since", "copy_job"), _NEW),
+        **dict.fromkeys(("edit", "update", "refresh", "rewind"), _CHANGED),
+        "pause": ("job", STATE, "paused"),
+        "resume": ("job", STATE, "resumed"),
+        "resolve": ("job", STATE, "resolved"),
+        "delete": _DELETED,
+        **dict.fromkeys(("delete_all", "delete_some"), ("job", OUTCOME, "deleted")),
+        **dict.fromkeys(("trigger", "trigger_many", "ask", "backfill", "cancel_backfill"), ("job", OUTCOME, None)),
+        "rename_job": ("job", OUTCOME, "renamed"),
+        "import_all": ("jobs", OUTCOME, "imported"),
+        "apply": ("set", OUTCOME, "applied"),
+        **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", STATE, None)),
+        "retry_run": ("run", OUTCOME, None),
     }
 )
-"""What a method changes, and how that is looked at before and after."""
-PARTS: Final = ("calendars", "expectations", "orders", "queues", "secrets", "semaphores", "tasks", "tokens")
-"""The parts of a service whose methods are recorded."""
+"""What a method changes, how that is recorded, and how events report it."""
 _SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
-_NEW: Final = frozenset({"add", "add_since", "copy_job"})
 MOST_NAMED: Final = 250
 """So many things one entry names, of those that a set or an import has changed."""
 
 
 class Change(NamedTuple):
-    """A call of a method that may change something. `what` it is called in `CHANGES`."""
+    """A call of a method that may change something: `what` it is called, the word for its thing, and its event.
+
+    `look` shows the thing, for people who read the log.
+    """
 
     what: str
+    kind: str
+    recording: Recording
+    event: str | None
+    look: Callable[[Any], Awaitable[object]]
     method: Callable[..., Awaitable[Any]]
     args: Sequence[object]
     kwargs: Mapping[str, object]
@@ -152,59 +68,93 @@ class Change(NamedTuple):
         named = next((self.kwargs[name] for name in _SUBJECTS if name in self.kwargs), None)
         return self.args[0] if self.args else named
 
+    def became(self, before: object) -> str | None:
+        """Return the event."""
+        if self.event is None:
+            return None
+        made = "changed" if before is not None else "added"
+        return f"{self.kind}.{made if self.event is MADE else self.event}"
+
+
+CarryOut = Callable[[Change], Awaitable[Any]]
+
+
+def root_change(service: Service, name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Change:
+    """Return the call of a method of the service itself."""
+    kind, recording, event = CHANGES[name]
+
+    async def look(subject: Any) -> object:
+        return _shown((await service.get_run(subject)).run if kind == "run" else await service.get(subject))
+
+    return Change(name, kind, recording, event, look, method, args, kwargs)
+
 
 def audited(service: Service) -> Service:
     """Return the same service; what is changed through it is in the audit log."""
     return cast(Service, _AuditedService(service))
 
 
-class AuditedPart:
-    """A part of a service, whose methods are called `part` and their name; `carry_out` is given those that change."""
+class RecordedVia:
+    """The way to a part whose changes are recorded: `carry_out` is given them."""
 
-    def __init__(self, inner: object, part: str, carry_out: Callable[[Change], Awaitable[Any]]) -> None:
-        self._inner = inner
+    whole = False
+
+    def __init__(self, part: Part[Async], carry_out: CarryOut) -> None:
         self._part = part
         self._carry_out = carry_out
+
+    def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
+        """Return the method of the part, whose changes are recorded."""
+        method: Callable[..., Any] = getattr(self._part, member.name)
+        if not isinstance(member, Operation) or member.audit is None:
+            return method
+        kind, recording, event = member.of or self._part.word, member.audit, member.event
+        look, carry_out = self._part._state, self._carry_out
+
+        @wraps(method)
+        async def changed(*args: object, **kwargs: object) -> object:
+            return await carry_out(Change(name, kind, recording, event, look, method, args, kwargs))
+
+        return changed
+
+
+class _AuditedService:
+    """The service itself, and its parts."""
+
+    def __init__(self, service: Service) -> None:
+        self._inner = service
+        self._carry_out = partial(carried_out, service, service.audit)
+        for noun, kind in PARTS.items():
+            setattr(self, noun, through(kind, RecordedVia(getattr(service, noun), self._carry_out)))
 
     def __getattr__(self, name: str) -> Any:
         """Return the method, whose changes are recorded; whatever else it is as it is."""
         method = getattr(self._inner, name)
-        full = self._part + name
-        if full not in CHANGES or not inspect.iscoroutinefunction(method):
+        if name not in CHANGES or not inspect.iscoroutinefunction(method):
             return method
 
         @wraps(method)
         async def changed(*args: object, **kwargs: object) -> object:
-            return await self._carry_out(Change(full, method, args, kwargs))
+            return await self._carry_out(root_change(self._inner, name, method, args, kwargs))
 
         return changed
 
     def __dir__(self) -> Iterable[str]:
-        """Return the names in the part."""
+        """Return the names in the service."""
         return dir(self._inner)
-
-
-class _AuditedService(AuditedPart):
-    """The service itself, and its parts."""
-
-    def __init__(self, service: Service) -> None:
-        carry_out = partial(carried_out, service, service.audit)
-        super().__init__(service, "", carry_out)
-        for part in PARTS:
-            setattr(self, part, AuditedPart(getattr(service, part), f"{part}.", carry_out))
 
     def acting_as(self, author: str | None) -> Service:
         """For another author."""
-        return audited(cast(Service, self._inner).acting_as(author))
+        return audited(self._inner.acting_as(author))
 
 
-async def carried_out(service: Service, audit: Audit, change: Change) -> object:
+async def carried_out(service: Service, audit: Audit[Async], change: Change) -> object:
     """Carry out a method, and record it if it has changed something."""
-    kind, look = CHANGES[change.what]
-    if look is _by_itself:
+    if change.recording is ITSELF:
         return await change.method(*change.args, **change.kwargs)
-    is_new, subject = change.what in _NEW, change.subject
-    before = None if is_new else await _seen(look, service, subject)
+    subject, looks = change.subject, change.recording is STATE
+    is_new = change.event == "added"
+    before = await _seen(change, subject) if looks and not is_new else None
     result = await change.method(*change.args, **change.kwargs)
     if isinstance(result, DeletedJobs):
         await _record_deleted(audit, change, result)
@@ -213,13 +163,14 @@ async def carried_out(service: Service, audit: Audit, change: Change) -> object:
         await _record_several(service, audit, change, result)
         return result
     subject = result.id if is_new and isinstance(result, Job) else subject
-    if look is _nothing:
-        after = _outcome(result, change.kwargs)
+    if not looks:
+        after = None if result is None else _outcome(result, change.kwargs)
     else:  # a job or a run that was answered need not be asked for
-        after = _shown(result) if isinstance(result, Job | Run) else await _seen(look, service, subject)
-    if before != after and not (change.what == "tasks.put_piece" and result is None):  # its first one is recorded
-        queues = await _queues(service, kind, subject, before, result if look is _nothing else after)
-        await record(audit, change.what, _named(kind, subject), before, after, queues=queues)
+        after = _shown(result) if isinstance(result, Job | Run) else await _seen(change, subject)
+    if before != after:
+        queues = await _queues(service, change.kind, subject, before, after if looks else result)
+        of, event = _named(change.kind, subject), change.became(before)
+        await record(audit, change.what, of, before, after, event=event, queues=queues)
     return result
 
 
@@ -260,31 +211,32 @@ async def _queues_of(service: Service, ids: Iterable[str]) -> Mapping[str, Seque
     return known
 
 
-async def _seen(look: Look, service: Service, subject: object) -> object:
+async def _seen(change: Change, subject: object) -> object:
     """Return the state of a thing; None if there is none. A store that is away fails no change."""
     with suppress(NotFound, InvalidInput):
         try:
-            return await look(service, subject)
+            return await change.look(subject)
         except StoreError as fault:
             return {"left_out": str(fault)}
     return None
 
 
-async def _record_deleted(audit: Audit, change: Change, done: DeletedJobs) -> None:
+async def _record_deleted(audit: Audit[Async], change: Change, done: DeletedJobs) -> None:
     """Record each deleted job by an entry of its own, as if it had been deleted alone."""
     for job in () if change.kwargs.get("dry_run") else done.jobs:
         queues = {str(job.id): (job.definition.queue,)}
-        await record(audit, change.what, f"job {job.id}", _shown(job), None, queues=queues)
+        of = f"job {job.id}"
+        await record(audit, change.what, of, _shown(job), None, event=change.became(job), queues=queues)
 
 
-async def _record_several(service: Service, audit: Audit, change: Change, done: Applied | Imported) -> None:
+async def _record_several(service: Service, audit: Audit[Async], change: Change, done: Applied | Imported) -> None:
     """Record a large set by several entries: one of all would be too large to be kept, and for readers of events."""
     named = [] if change.kwargs.get("dry_run") else _changed(done)
-    of = _named(CHANGES[change.what][0], change.subject)
+    of = _named(change.kind, change.subject)
     for first in range(0, len(named), MOST_NAMED):
         told = named[first : first + MOST_NAMED]
         queues = await _queues_of(service, [name for part, _, name in told if not part])
-        await record(audit, change.what, of, None, _by_part(told), queues=queues)
+        await record(audit, change.what, of, None, _by_part(told), event=change.became(None), queues=queues)
 
 
 def _changed(done: Applied | Imported) -> Sequence[tuple[str, str, str]]:

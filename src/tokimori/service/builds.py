@@ -1,9 +1,11 @@
 """Builds of tasks in the store: pieces of a file, under its task and its digest; and those that are being uploaded."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tokimori.clock import Moment
-from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.build import (
     MOST_PIECES,
     MOST_UPLOADS,
@@ -13,12 +15,15 @@ from tokimori.model.build import (
     build_name,
     check_digest,
     check_task_name,
+    content_of,
     decode_upload,
     encode_upload,
+    manifest_of,
     piece_name,
     upload_name,
 )
 from tokimori.model.ids import RandomBytes
+from tokimori.model.task import BuildRecord
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import checked, retried
 from tokimori.service.documents import DocumentKind, Documents
@@ -107,3 +112,36 @@ class Builds:
 
     async def _delete(self, prefix: str) -> None:
         await retried(lambda: self._documents.delete_all(prefix), Conflict, StoreUnavailable)
+
+
+async def is_whole(builds: Builds, name: str, digest: str, number: int, piece: str) -> bool:
+    """Check if the piece is there, as it was built; False if somebody has tampered with the build."""
+    with suppress(NotFound):
+        pieces = await builds.pieces(name, digest)
+        if number < len(pieces) and pieces[number] == piece:
+            return True
+        with suppress(Refused):
+            await asyncio.to_thread(content_of, pieces, digest)
+            message = f"build: {digest[:12]} is whole, and none of its pieces becomes another one"
+            raise AlreadyExists(message, field="build", value=digest, allowed="another digest for another build")
+    return False
+
+
+async def complete(builds: Builds, uploads: Uploads, name: str, build: BuildRecord) -> None:
+    """Keep what was uploaded, if it is what was said: in any case the upload has come to its end."""
+    uploaded = await uploads.pieces(name, build.digest)
+    try:
+        kept = [] if uploaded.keys() >= set(range(build.pieces)) else await builds.pieces(name, build.digest)
+        pieces = [piece for _, piece in sorted({**dict(enumerate(kept)), **uploaded}.items())]
+        await _check_content(name, build, pieces)
+        if uploaded:
+            await builds.keep(name, build.digest, pieces)
+    finally:
+        await uploads.end(name, build.digest)
+
+
+async def _check_content(name: str, build: BuildRecord, pieces: Sequence[str]) -> None:
+    content = await asyncio.to_thread(content_of, pieces, build.digest)
+    task = (await asyncio.to_thread(manifest_of, content)).task
+    if task != name or len(pieces) != build.pieces or len(content) != build.size:
+        raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
+from tokimori.model.access_token import Role
 from tokimori.model.calendar import Calendar, days_off_of
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job
@@ -20,6 +21,8 @@ from tokimori.service.days_off import CALENDARS, restore
 from tokimori.service.documents import Documents
 from tokimori.service.given import day_of, many
 from tokimori.service.notified import NAMED
+from tokimori.service.operation import STATE, Async, M, Part, operation
+from tokimori.service.sight import OPEN, WHOLE, Sight
 
 _FIELDS = ("description", "dates", "weekdays")
 
@@ -28,11 +31,13 @@ class CalendarStore(DocumentStore, Jobs, Protocol):
     """Questions of calendars to the store."""
 
 
-class Calendars:
+class Calendars(Part[M]):
     """Named days off. `refresh` makes a job take over the days of its calendars.
 
     Every method may raise `StoreError`; those that name a calendar raise `NotFound` where there is none.
     """
+
+    noun, word = "calendars", "calendar"
 
     def __init__(
         self, store: CalendarStore, random: RandomBytes, refresh: Callable[[JobId], Awaitable[object]]
@@ -41,20 +46,24 @@ class Calendars:
         self._documents = Documents(store, CALENDARS, random)
         self._refresh = refresh
 
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event="added")
     async def add(self, name: str, /, **fields: Unpack[CalendarArguments]) -> Calendar:
         """Add a calendar: `dates`, `weekdays`, `description`. Raises `InvalidInput` and `AlreadyExists`."""
         calendar = changed_calendar(Calendar(name=name), fields)
         await self._documents.add(name, calendar)
         return calendar
 
+    @operation(Role.READ, OPEN)
     async def get(self, name: str) -> Calendar:
         """Return the calendar. Raises `NotFound`."""
         return await self._documents.get(_checked(name))
 
+    @operation(Role.READ, OPEN)
     async def list(self) -> Sequence[Calendar]:
         """Return all calendars, by name."""
         return await self._documents.list()
 
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event="changed")
     async def update(self, name: str, /, **changes: Unpack[CalendarArguments]) -> Calendar:
         """Change fields of a calendar; None empties a field. All jobs that use it take over the new days.
 
@@ -79,6 +88,7 @@ class Calendars:
             raise _not_followed(name, left)
         return calendar
 
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event="deleted")
     async def delete(self, name: str) -> None:
         """Delete a calendar. Raises `Refused` if a job uses it, and `Conflict` while others keep changing it."""
         _checked(name)
@@ -94,10 +104,19 @@ class Calendars:
             await restore(self._documents, self._documents.value_of(document))
             raise
 
+    @operation(Role.READ, OPEN)
     async def jobs(self, name: str) -> Sequence[JobId]:
         """Return the ids of the jobs that use the calendar."""
         await self.get(name)
         return [job.id async for job in self._jobs_of(name)]
+
+    @jobs.within
+    async def _jobs_within(self, sight: Sight, name: str) -> Sequence[JobId]:
+        return [job_id for job_id in await self.jobs(name) if await sight.sees_id(job_id)]
+
+    async def _state(self, name: str) -> object:
+        """Return the calendar."""
+        return await self.get(name)
 
     async def _check_unused(self, name: str) -> None:
         async for job in self._jobs_of(name):
@@ -110,7 +129,7 @@ class Calendars:
                 yield job
 
 
-async def follow_calendar(calendars: Calendars, name: str, follow: Callable[[Calendar], Calendar]) -> None:
+async def follow_calendar(calendars: Calendars[Async], name: str, follow: Callable[[Calendar], Calendar]) -> None:
     """Make a calendar what `follow` makes of it, as it is when it is written. Raises `NotFound`, and what that raises.
 
     All jobs that use it take over the new days.

@@ -18,42 +18,16 @@ import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.service.audit import Audit
-from tokimori.service.calendars import Calendars
-from tokimori.service.channels.channels import Channels
 from tokimori.service.claims import Claims
-from tokimori.service.events.events import Events
-from tokimori.service.expectations import Expectations
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields, json_of
-from tokimori.service.orders import Orders
-from tokimori.service.queues import Queues
-from tokimori.service.secrets import Secrets
-from tokimori.service.semaphores import Semaphores
-from tokimori.service.service import Service
-from tokimori.service.tasks import Tasks
-from tokimori.service.tokens import Tokens
+from tokimori.service.operation import Part, operations_in
+from tokimori.service.service import PARTS, Service
 
 Method = Callable[..., Any]
 
-KINDS: Final[Mapping[str, type]] = MappingProxyType(
-    {
-        "": Service,
-        "audit": Audit,
-        "calendars": Calendars,
-        "channels": Channels,
-        "claims": Claims,
-        "events": Events,
-        "expectations": Expectations,
-        "orders": Orders,
-        "queues": Queues,
-        "secrets": Secrets,
-        "semaphores": Semaphores,
-        "tasks": Tasks,
-        "tokens": Tokens,
-    }
-)
-"""The service, and its parts by name."""
+KINDS: Final[Mapping[str, type[Part[Any]]]] = MappingProxyType({**PARTS, Claims.noun: Claims})
+"""The parts by noun."""
 NOT_OFFERED: Final = frozenset({"check_schema", "delete_all", "migrate", "schema_script", "wait"})
 """What a door does not do for others: who changes tables opens the store, and what takes long is asked again."""
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
@@ -78,11 +52,15 @@ class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @lru_cache(maxsize=1)
 def offered() -> Mapping[str, Method]:
     """Return the methods by name, such as `trigger` and `queues.pause`."""
+    own = inspect.getmembers(Service, inspect.iscoroutinefunction)
     return {
-        f"{part}.{name}" if part else name: method
-        for part, kind in KINDS.items()
-        for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
-        if not name.startswith("_") and name not in NOT_OFFERED
+        **{name: method for name, method in own if not name.startswith("_") and name not in NOT_OFFERED},
+        **{
+            f"{noun}.{name}": each.method
+            for noun, kind in KINDS.items()
+            for name, each in operations_in(kind).items()
+            if each.door
+        },
     }
 
 

@@ -1,13 +1,17 @@
 """Claims: workers outside of nodes ask for runs, say that they live, and how the runs ended (docs/decisions/0034)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tokimori.model.access_token import Role
 from tokimori.model.ids import ClaimId, RandomBytes
 from tokimori.model.outcome import Failed, Hold, Released, Succeeded
 from tokimori.model.transitions import RunState
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
+from tokimori.service.operation import Async, M, Part, operation
+from tokimori.service.sight import OPEN, Given, Reach, Sight, no_run, out_of_scope
 from tokimori.service.wishes import (
     ALIVE_TIME,
     alive_time_of,
@@ -19,14 +23,25 @@ from tokimori.service.wishes import (
 )
 
 
-class Claims:
+async def _is_own(sight: Sight, claims: "Claims[Any]", given: Given) -> bool:
+    """Return if the run was claimed with the same token, in whichever queue its job is by now, or is in scope."""
+    return has_claimed(claims, given["run_id"], given["token"]) or await sight.sees_run_id(given["run_id"])
+
+
+CLAIM = Reach(_is_own, "id", no_run)
+
+
+class Claims(Part[M]):
     """Operations of workers. Every method may raise `InvalidInput` and `StoreError`."""
+
+    noun, word = "claims", "run"
 
     def __init__(self, place: ClaimPlace, random: RandomBytes, access_token: str | None = None) -> None:
         self._place = place
         self._random = random
         self._access_token = access_token
 
+    @operation(Role.OPERATE, OPEN, doing="Claiming runs")
     async def claim(
         self,
         types: Sequence[str] | None,
@@ -65,11 +80,34 @@ class Claims:
         )
         return await self._place.take(wish)
 
+    @claim.within
+    async def _claim_within(
+        self,
+        sight: Sight,
+        types: Sequence[str] | None,
+        *,
+        queue: str | None = None,
+        limit: int = 1,
+        wait: Span = 0,
+        alive_time: Span = ALIVE_TIME,
+        worker: str = "a worker",
+        labels: Mapping[str, str] | None = None,
+        id: str | None = None,
+    ) -> Sequence[ClaimedRun]:
+        """Claim runs of one of the token's queues: which run of a queue comes next is not for the worker to say."""
+        if queue is None or not sight.scope.owns_queue(queue):
+            raise out_of_scope("queue: which runs come is known by their queue alone, so", queue)
+        return await self.claim(
+            types, queue=queue, limit=limit, wait=wait, alive_time=alive_time, worker=worker, labels=labels, id=id
+        )
+
+    @operation(Role.OPERATE, CLAIM)
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> Heard:
         """Say that the worker still works on the run: it stays for another `alive_time`. Raises `ClaimLost`."""
         seconds = None if alive_time is None else alive_time_of(alive_time)
         return await self._place.keep(key_of(run_id, token), seconds)
 
+    @operation(Role.OPERATE, CLAIM)
     async def finish(self, run_id: str, token: int, *, result: object = None, output: str | None = None) -> RunState:
         """End an attempt as succeeded; return the state of the run. `result` becomes the payload of the run's children.
 
@@ -78,31 +116,35 @@ class Claims:
         """
         return await self._place.end(key_of(run_id, token), "finish", Succeeded(result=result_of(result)), output)
 
+    @operation(Role.OPERATE, CLAIM)
     async def fail(self, run_id: str, token: int, *, error: str, output: str | None = None) -> RunState:
         """End an attempt as failed; the job's policy decides about a retry. Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "fail", Failed(said_text("error", error)), output)
 
+    @operation(Role.OPERATE, CLAIM)
     async def retry(
         self, run_id: str, token: int, *, after: Span | None = None, at: When | None = None, output: str | None = None
     ) -> RunState:
         """End an attempt, to be tried again `after` so many seconds, or `at` a moment. Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "retry", retry_of(after, at), output)
 
+    @operation(Role.OPERATE, CLAIM)
     async def release(self, run_id: str, token: int) -> RunState:
         """Somebody else is to do it: the attempt does not count. Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "release", Released("its worker released it", asked=True))
 
+    @operation(Role.OPERATE, CLAIM)
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
         """Ask for a person to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))
 
 
-def with_access_token(claims: Claims, name: str) -> Claims:
+def with_access_token(claims: Claims[Async], name: str) -> Claims[Async]:
     """Return the claims of who came with the access token of this name."""
     return Claims(claims._place, claims._random, name)
 
 
-def has_claimed(claims: Claims, run_id: object, token: object) -> bool:
+def has_claimed(claims: Claims[Any], run_id: object, token: object) -> bool:
     """Return whether the run was claimed here with the same access token. Raises `InvalidInput`."""
     known = claims._access_token
     return known is not None and claims._place.access_token_of(key_of(run_id, token)) == known

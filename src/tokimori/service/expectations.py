@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.access_token import Role
 from tokimori.model.expectation import (
     ALARM_KIND,
     KIND,
@@ -31,6 +32,8 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import MOST_LISTED, checked, chosen, retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.operation import MADE, STATE, M, Part, operation
+from tokimori.service.sight import EXPECTATION, OPEN, Sight, by_id
 from tokimori.service.store_time import Now
 
 EXPECTATIONS = DocumentKind(KIND, encode_expectation, decode_expectation)
@@ -49,14 +52,17 @@ class Report(StrEnum):
     FAIL = "fail"
 
 
-class Expectations:
+class Expectations(Part[M]):
     """Expectations of good ends. Every method may raise `StoreError`."""
+
+    noun, word = "expectations", "expectation"
 
     def __init__(self, store: DocumentStore, now: Now, random: RandomBytes) -> None:
         self._documents = Documents(store, EXPECTATIONS, random)
         self._alarms = Documents(store, ALARMS, random)
         self._now = now
 
+    @operation(Role.OPERATE, EXPECTATION, audit=STATE, event=MADE)
     async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
         """Expect something elsewhere to report a good end (`Service.ping`) at least every `within` seconds.
 
@@ -79,6 +85,7 @@ class Expectations:
 
         return await self._put(_new(checked_id, seconds, now, description=description or None), changed)
 
+    @operation(Role.READ, EXPECTATION)
     async def get(self, name: str) -> Expectation:
         """Return the expectation of this name. Raises `NotFound`."""
         try:
@@ -86,10 +93,21 @@ class Expectations:
         except NotFound:
             raise _unexpected(name) from None
 
+    @operation(Role.READ, OPEN)
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Expectation]:
         """Return expectations by name, from the first name behind `after`."""
         return await self._documents.page(_behind(after), checked("limit", limit, MOST_LISTED))
 
+    @list.within
+    async def _list_within(
+        self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[Expectation]:
+        async def sees(each: Expectation) -> bool:
+            return await sight.sees_expectation(each.name)
+
+        return await by_id(sight, self.list, lambda each: each.name, sees, after=after, limit=limit)
+
+    @operation(Role.OPERATE, EXPECTATION, audit=STATE, event="deleted")
     async def delete(self, name: str) -> None:
         """Expect nothing any more of something elsewhere. Raises `NotFound`, and `Refused` for a job."""
         checked_id = check_job_id(name, field="name")
@@ -102,6 +120,16 @@ class Expectations:
 
         await retried(act, Conflict)
         await self._take_back(checked_id)
+
+    async def _state(self, name: str) -> object:
+        """Return what is expected, without what was reported."""
+        known = await self.get(name)
+        return {"within": known.within, "description": known.description, "queue": known.queue}
+
+    async def _queue_of(self, name: str) -> str | None:
+        """Return the queue of the job of which something is expected. Raises `NotFound`."""
+        known = await self.get(name)
+        return known.queue if known.of_job else None
 
     async def _ping(self, name: str, report: str, log: str | None) -> Expectation:
         """See `Service.ping`."""

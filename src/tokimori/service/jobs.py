@@ -32,6 +32,7 @@ from tokimori.service.given import When, check_author, flag_of, job_fields, many
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.judge import Beside, Judge
 from tokimori.service.notified import check_untold
+from tokimori.service.operation import Async
 from tokimori.service.queues import Queues
 from tokimori.service.runs import RunService
 from tokimori.service.schema import StoreOnDemand
@@ -43,8 +44,7 @@ from tokimori.service.tasks import Tasks
 from tokimori.service.tokens import Tokens
 from tokimori.service.weights import Weights
 
-Wanted = tuple[Definition, Mapping[str, object]]
-"""A definition, and the fields by which it was said."""
+Wanted = tuple[Definition, Mapping[str, object]]  # and the fields by which it was said
 
 
 class JobService(RunService):
@@ -75,7 +75,7 @@ class JobService(RunService):
         super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
         self._semaphore_store, self._cipher, self._trusts_time = semaphore_store, cipher, trusts_time
         self._calendars = Documents(store, CALENDARS, random)
-        self.semaphores = Semaphores(self._store_of_semaphores)
+        self.semaphores: Semaphores[Async] = Semaphores(self._store_of_semaphores)
         self._foreseen = Foreseen(store.mark)
         self._judge: Judge | None = None
         self._beside: Beside = {}
@@ -90,13 +90,13 @@ class JobService(RunService):
 
     def _act_as(self, author: str | None) -> None:
         self._author = author
-        self.calendars = Calendars(self._store, self._random, self.refresh)
-        self.queues = Queues(self._store, self._now, author, self._cancel)
-        self.audit = Audit(self._store, self._now, self._random, author)
-        self.expectations = Expectations(self._store, self._now, self._random)
-        self.tokens = Tokens(self._store, self._now, self._random, author)
-        self.secrets = Secrets(self._store, self._now, self._random, author, self._cipher)
-        self.tasks = Tasks(self, self._store, self._now, self._random, author)
+        self.calendars: Calendars[Async] = Calendars(self._store, self._random, self.refresh)
+        self.queues: Queues[Async] = Queues(self._store, self._now, author, self._cancel)
+        self.audit: Audit[Async] = Audit(self._store, self._now, self._random, author)
+        self.expectations: Expectations[Async] = Expectations(self._store, self._now, self._random)
+        self.tokens: Tokens[Async] = Tokens(self._store, self._now, self._random, author)
+        self.secrets: Secrets[Async] = Secrets(self._store, self._now, self._random, author, self._cipher)
+        self.tasks: Tasks[Async] = Tasks(self, self._store, self._now, self._random, author)
 
     async def _store_of_semaphores(self) -> Store:
         return self._store if self._semaphore_store is None else await self._semaphore_store.opened()

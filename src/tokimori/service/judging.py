@@ -6,17 +6,28 @@ from tokimori.errors import NotFound
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, JobState, edges_of
 from tokimori.model.notifier import notifier_id, notifiers_in
+from tokimori.model.run import Run
 from tokimori.model.target import Build, Unreadable
 from tokimori.model.templates import secrets_in
-from tokimori.service.access import Access, Sight, out_of_scope
 from tokimori.service.allowed import Allowed
 from tokimori.service.judge import Beside, Judge
 from tokimori.service.service import Service
+from tokimori.service.sight import Access, Looks, Sight, out_of_scope
+
+
+def sight_of(service: Service, access: Access) -> Sight:
+    """Return the view of who has this access."""
+
+    async def run_of(run_id: str) -> Run:
+        return (await service.get_run(run_id)).run
+
+    looks = Looks(service.get, run_of, service.graph, service.tasks._queue_of, service.expectations._queue_of)
+    return Sight(looks, access.scope, access.role)
 
 
 def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
     """Return a judge of jobs as they would be after a change. Their neighbours must be in scope, too."""
-    sight = Sight(service, access.scope)
+    sight = sight_of(service, access)
 
     async def judge(job_id: JobId, definition: Definition, beside: Beside) -> None:
         allowed.check(definition.target, access.role)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import Struct, structs
 from tokimori.clock import format_moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
+from tokimori.model.access_token import Role
 from tokimori.model.ids import NodeId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job
 from tokimori.model.order import (
@@ -39,6 +41,8 @@ from tokimori.service.audit import record
 from tokimori.service.documents import Documents
 from tokimori.service.drained import DRAINED
 from tokimori.service.given import flag_of, json_of
+from tokimori.service.operation import ITSELF, OUTCOME, M, Part, composed, operation
+from tokimori.service.sight import JOB, RUN, WHOLE
 from tokimori.service.store_time import Now
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ LONGEST = 5.0
 """Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
 MOST_CANCELLED = 100
 """So many runs of a job are cancelled by one request: each is a transaction of its own."""
+_BECAME = MappingProxyType({"drain": "drained", "resume": "resumed", "stop": "stopped"})
 _LIVE = frozenset(RunState) - ENDS
 
 
@@ -62,12 +67,14 @@ class CancelledRuns(Struct, frozen=True, kw_only=True):
     next: RunId | None = None
 
 
-class Orders:
+class Orders(Part[M]):
     """Orders that nodes hear within a second while they run something, else within two.
 
     They are kept before a method returns, and a node that could not reach the store hears them when it can again. Every
     method may raise `StoreError`, and `NotFound` for a run, a job or a node that there is not.
     """
+
+    noun, word = "orders", "node"
 
     def __init__(self, service: "Service", store: Store, now: Now, random: RandomBytes, author: str | None) -> None:
         self._service = service
@@ -82,6 +89,7 @@ class Orders:
 
     # Runs
 
+    @operation(Role.OPERATE, RUN, audit=OUTCOME, of="run", doing="Restarting a run")
     async def restart(self, run_id: str) -> Run:
         """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
 
@@ -95,6 +103,7 @@ class Orders:
         await self._give(RestartRun(run_id=run.id, token=run.token))
         return run
 
+    @operation(Role.OPERATE, RUN, audit=OUTCOME, of="run", doing="Signalling a run")
     async def signal(self, run_id: str, name: str, data: Any = None) -> Run:
         """Tell the function of a running run a word, with data that JSON can hold; the run as it is now.
 
@@ -126,6 +135,7 @@ class Orders:
 
     # Jobs
 
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, of="job", doing="Restarting the runs of a job")
     async def restart_job(self, job_id: str) -> Sequence[Run]:
         """Restart all runs of a job that run on nodes; those runs, at most 1,000.
 
@@ -141,6 +151,7 @@ class Orders:
                 restarted.append(await self._restart(run.id, nodes))
         return restarted
 
+    @composed
     async def cancel_job(self, job_id: str, reason: str = "cancelled by hand") -> int:
         """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on.
 
@@ -153,6 +164,7 @@ class Orders:
             cancelled += done.cancelled
         return cancelled
 
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, of="job", doing="Cancelling runs")
     async def cancel_some(
         self, job_id: str, reason: str = "cancelled by hand", before: str | None = None
     ) -> CancelledRuns:
@@ -168,6 +180,7 @@ class Orders:
 
     # Nodes
 
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
     async def drain(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take no new runs: what it runs goes on, and it fires schedules still.
 
@@ -181,6 +194,7 @@ class Orders:
         await self._forget_the_dead()
         return [structs.replace(node, drained=True) for node in nodes]
 
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
     async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
         """Let a node (None: all that live now) take runs again. The nodes that were told."""
         nodes = await self._nodes(node_id)
@@ -194,6 +208,7 @@ class Orders:
                 await self._drained.delete(document)
         return [structs.replace(node, drained=False) for node in nodes]
 
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
     async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
         """Shut down a node (None: all that live now): its runs get its grace to finish, with `now` none at all.
 
@@ -234,7 +249,8 @@ class Orders:
         )
         await self._give(order)
         of = f"node {order.node_id or '*'}"
-        await record(self._service.audit, f"orders.{what}", of, None, {"nodes": len(nodes)})
+        event = f"node.{_BECAME[what]}"
+        await record(self._service.audit, f"orders.{what}", of, None, {"nodes": len(nodes)}, event=event)
         await self._store.register(us)
         try:
             wanted = {node.id for node in nodes}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import format_moment
 from tokimori.errors import NotFound, Refused, StoreUnavailable
+from tokimori.model.access_token import Role
 from tokimori.model.pause import EVERYTHING, Pause, queue_of
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
@@ -17,6 +18,8 @@ from tokimori.ports.pausing import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
 from tokimori.service.given import flag_of
+from tokimori.service.operation import STATE, M, Part, operation
+from tokimori.service.sight import OPEN, QUEUE, Sight
 from tokimori.service.store_time import Now
 
 _BEHIND = "!"
@@ -35,8 +38,10 @@ class QueueStore(Pausing, Jobs, Runs, Protocol):
     """The part of the store that queues use."""
 
 
-class Queues:
+class Queues(Part[M]):
     """Queues and their pauses. `cancel` cancels a run. Every method may raise `StoreError`."""
+
+    noun, word = "queues", "queue"
 
     def __init__(
         self, store: QueueStore, now: Now, author: str | None, cancel: Callable[[str, str], Awaitable[object]]
@@ -46,6 +51,7 @@ class Queues:
         self._author = author
         self._cancel = cancel
 
+    @operation(Role.READ, OPEN)
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
         """Return the queues that jobs are in, and those that are paused, by name: at most `limit`, behind the name
         `after`.
@@ -61,16 +67,39 @@ class Queues:
         own = {name: tuple(by_queue[queue] for queue in (EVERYTHING, name) if queue in by_queue) for name in names}
         return [Queue(name=name, jobs=jobs.get(name, 0), pauses=own[name]) for name in names]
 
+    @list.within
+    async def _list_within(self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Queue]:
+        """Return the queues in scope, each read by itself: they are few."""
+        most = checked("limit", limit, MOST_LISTED)
+        if after is not None:
+            check_word("after", after)
+        owned = [name for name in sorted(sight.scope.queues) if sight.scope.owns_queue(name) and name > (after or "")]
+        found = [await self.get(name) for name in owned]
+        return [each for each in found if each.jobs or any(pause.queue == each.name for pause in each.pauses)][:most]
+
+    @operation(Role.READ, QUEUE)
     async def get(self, queue: str) -> Queue:
         """Return the queue of that name; there need not be a job in it. Raises `InvalidInput`."""
         check_word("queue", queue)
         found = dict(await self._store.list_queues(queue, 1))
         return Queue(name=queue, jobs=found.get(queue, 0), pauses=binding(queue, await self.pauses()))
 
+    @operation(Role.READ, OPEN)
     async def pauses(self) -> Sequence[Pause]:
         """Return all pauses, by queue; the pause of everything (`*`) comes first."""
         return await self._store.list_pauses()
 
+    @pauses.within
+    async def _pauses_within(self, sight: Sight) -> Sequence[Pause]:
+        """Return pauses in scope, and that of everything, which concerns everybody."""
+        found = await self.pauses()
+        return [each for each in found if each.queue == EVERYTHING or sight.scope.owns_queue(each.queue)]
+
+    async def _state(self, queue: str | None) -> object:
+        """Return the pause of the queue."""
+        return [pause for pause in await self.pauses() if pause.queue == (queue or EVERYTHING)] or None
+
+    @operation(Role.OPERATE, QUEUE, audit=STATE, event="paused")
     async def pause(self, queue: str | None = None, reason: str | None = None, *, now: bool = False) -> Pause:
         """Pause a queue, or everything (None): from now on no run of it is claimed. A pause that exists stays as it is.
 
@@ -117,6 +146,7 @@ class Queues:
         except NotFound:
             return None
 
+    @operation(Role.OPERATE, QUEUE, audit=STATE, event="resumed")
     async def resume(self, queue: str | None = None) -> Pause | None:
         """Resume a queue, or everything (None): waiting runs are claimed in their order. The pause that was ended.
 

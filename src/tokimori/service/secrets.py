@@ -7,6 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from tokimori.errors import Conflict, NotFound, Refused, StoreUnavailable
+from tokimori.model.access_token import Role
 from tokimori.model.document import Document
 from tokimori.model.ids import RandomBytes, check_job_id
 from tokimori.model.secret import (
@@ -25,6 +26,8 @@ from tokimori.ports.secrets import Cipher, OpenSecret
 from tokimori.service.asking import retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import few
+from tokimori.service.operation import OUTCOME, STATE, Async, M, Part, operation
+from tokimori.service.sight import OPEN, WHOLE, Sight
 from tokimori.service.store_time import Now
 
 SECRETS = DocumentKind("secret", encode_secret, decode_secret)
@@ -44,8 +47,10 @@ class NoCipher:
         raise no_key()
 
 
-class Secrets:
+class Secrets(Part[M]):
     """Values that jobs name as `{{ secret.NAME }}`; nobody is shown one again. Every method may raise `StoreError`."""
+
+    noun, word = "secrets", "secret"
 
     def __init__(
         self, store: DocumentStore, now: Now, random: RandomBytes, author: str | None, cipher: Cipher | None
@@ -55,6 +60,7 @@ class Secrets:
         self._author = author
         self._cipher = cipher or NoCipher()
 
+    @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def set(self, name: str, value: str, *, jobs: Sequence[str] | None = None) -> Secret:
         """Keep a secret, or give it another value. `jobs`: only jobs whose ids begin so may use it; empty: all.
 
@@ -77,10 +83,22 @@ class Secrets:
             await self._documents.replace(known, secret)
         return replace(secret, sealed="")
 
+    @operation(Role.OPERATE, OPEN, doing="Listing secrets")
     async def list(self) -> Sequence[Secret]:
         """Return all secrets, by name, without their values."""
         return [replace(secret, sealed="") for secret in await self._documents.list()]
 
+    @list.within
+    async def _list_within(self, sight: Sight) -> Sequence[Secret]:
+        """Return the secrets to which the token has a right of its own: see `judge_of`."""
+        return [each for each in await self.list() if sight.scope.may_name(each.jobs)]
+
+    async def _state(self, name: str) -> object:
+        """Return the secret without its value, which nothing shows."""
+        secret = next((each for each in await self.list() if each.name == name), None)
+        return None if secret is None else {"jobs": secret.jobs, "set": secret.at, "by": secret.by}
+
+    @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def delete(self, name: str) -> None:
         """Delete a secret: runs of jobs that name it fail from now on. Raises `NotFound`."""
         checked = check_secret_name(name)
@@ -89,6 +107,7 @@ class Secrets:
     async def _delete(self, name: str) -> None:
         await self._documents.delete(await self._documents.find(name))
 
+    @operation(Role.ADMIN, WHOLE, audit=OUTCOME, of="secrets", doing="Rotating the key of secrets")
     async def rotate(self) -> int:
         """Encrypt all secrets anew, with the first key; how many. Then the other keys may go.
 
@@ -129,7 +148,7 @@ class Secrets:
 class Vault:
     """The values of secrets, for the node that runs a job; no door asks it."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets[Async]) -> None:
         self._secrets = secrets
 
     async def open(self, name: str) -> OpenSecret:

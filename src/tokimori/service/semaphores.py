@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput, StoreUnavailable
+from tokimori.model.access_token import Role
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import Definition
 from tokimori.model.lanes import lane_of
@@ -17,6 +18,8 @@ from tokimori.ports.nodes import NodeRecord, Nodes
 from tokimori.ports.semaphores import Permit, Semaphore
 from tokimori.ports.semaphores import SemaphoreTable as StoredSemaphores
 from tokimori.service.asking import MOST_LISTED, checked, retried
+from tokimori.service.operation import MADE, STATE, M, Part, operation
+from tokimori.service.sight import OPEN, WHOLE, Sight
 
 LONGEST_LANE = 2048
 """The most characters of a lane that every store can keep."""
@@ -48,15 +51,18 @@ class SemaphoreStore(StoredSemaphores, Nodes, Protocol):
     """The part of the store that semaphores use."""
 
 
-class Semaphores:
+class Semaphores(Part[M]):
     """Named semaphores. Every method may raise `StoreError`, and `InvalidInput` for what can't be a name.
 
     `opened` gives the store that keeps them.
     """
 
+    noun, word = "semaphores", "semaphore"
+
     def __init__(self, opened: Callable[[], Awaitable[SemaphoreStore]]) -> None:
         self._opened = opened
 
+    @operation(Role.READ, OPEN)
     async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[SemaphoreDetails]:
         """Semaphores by name, from the first one behind `after`."""
         first = "" if after is None else _checked(after, field="after")
@@ -65,11 +71,28 @@ class Semaphores:
         nodes = await _nodes(store) if any(semaphore.holders for semaphore in found) else {}
         return [_details(semaphore, nodes) for semaphore in found]
 
+    @list.within
+    async def _list_within(
+        self, _: Sight, after: str | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[SemaphoreDetails]:
+        """Return them without their holders, which may be runs of anybody."""
+        return [replace(each, holders=()) for each in await self.list(after, limit)]
+
+    @operation(Role.READ, OPEN)
     async def get(self, name: str) -> SemaphoreDetails:
         """Return the semaphore. Raises `NotFound`."""
         checked_name, store = _checked(name), await self._opened()
         return _details(await store.get_semaphore(checked_name), await _nodes(store))
 
+    @get.within
+    async def _get_within(self, _: Sight, name: str) -> SemaphoreDetails:
+        return replace(await self.get(name), holders=())
+
+    async def _state(self, name: str) -> object:
+        """Return the limit."""
+        return {"limit": (await self.get(name)).limit}
+
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event=MADE)
     async def set(self, name: str, limit: int) -> SemaphoreDetails:
         """Make a semaphore, or change its limit. Those who wait are served if there is room now; held units stay held.
 
@@ -81,6 +104,7 @@ class Semaphores:
         await retried(lambda: store.put_semaphore(named, units, now), StoreUnavailable)
         return await self.get(named)
 
+    @operation(Role.OPERATE, WHOLE, audit=STATE, event="deleted")
     async def delete(self, name: str) -> None:
         """Delete a semaphore. Raises `NotFound`, and `Refused` while somebody holds units or waits for them."""
         checked_name, store = _checked(name), await self._opened()

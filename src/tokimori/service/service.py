@@ -1,11 +1,13 @@
 """Everything that a door can ask for."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from msgspec import structs
@@ -33,21 +35,30 @@ from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.aside import AT_ONCE
 from tokimori.service.asking import MOST_LISTED, checked, chosen
+from tokimori.service.audit import Audit
+from tokimori.service.calendars import Calendars
 from tokimori.service.channels.channels import Channels
 from tokimori.service.days_off import read_days_off
 from tokimori.service.doctor.finding import Diagnosis, diagnosis
 from tokimori.service.doctor.reader import DoctorReader as DoctorsReader
 from tokimori.service.doctor.rules import findings
 from tokimori.service.drained import nodes_of
+from tokimori.service.events.events import Events
+from tokimori.service.expectations import Expectations
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.given import When, flag_of, many, moment_of, zone_of
 from tokimori.service.graph import around, check_few, direct, how
 from tokimori.service.jobs import schedule_for
 from tokimori.service.ledger import LedgerOf, LedgerPage, Verified, check_range
+from tokimori.service.operation import Async, Part
 from tokimori.service.orders import Orders
-from tokimori.service.queues import binding
+from tokimori.service.queues import Queues, binding
 from tokimori.service.repeating import RepeatingService
+from tokimori.service.secrets import Secrets
+from tokimori.service.semaphores import Semaphores
 from tokimori.service.shown import Facts, Shown
+from tokimori.service.tasks import Tasks
+from tokimori.service.tokens import Tokens
 from tokimori.service.why.job import overdue, what_is_lost, why_job
 from tokimori.service.why.reader import WhyReader
 from tokimori.service.why.reading import WhyReading
@@ -58,6 +69,17 @@ from tokimori.service.why.stops import stopped
 _EVER = parse_moment("9999-12-31T23:59:59Z")
 
 
+PARTS: Final[Mapping[str, type[Part[Any]]]] = MappingProxyType(
+    {
+        kind.noun: kind
+        for kind in (
+            *(Audit, Calendars, Channels, Events, Expectations, Orders, Queues, Secrets, Semaphores, Tasks, Tokens),
+        )
+    }
+)
+"""The parts of the service by noun. Claims are a part of those clients and doors alone that have a place for them."""
+
+
 class Service(RepeatingService):
     """One store as people and programs use it.
 
@@ -66,8 +88,8 @@ class Service(RepeatingService):
 
     def _act_as(self, author: str | None) -> None:
         super()._act_as(author)
-        self.channels = Channels(self._store, self._topics, self._now, self._random, author)
-        self.orders = Orders(self, self._store, self._now, self._random, author)
+        self.channels: Channels[Async] = Channels(self._store, self._topics, self._now, self._random, author)
+        self.orders: Orders[Async] = Orders(self, self._store, self._now, self._random, author)
 
     async def now(self) -> Moment:
         """Return the store's time, by which nodes fire. This machine's clock may be set wrong."""

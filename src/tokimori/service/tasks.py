@@ -1,15 +1,14 @@
 """Tasks as code: jobs that run builds of them, and what people do with these jobs."""
 
-import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.errors import AlreadyExists, Conflict, NotFound, Refused, StoreUnavailable, TokimoriError
-from tokimori.model.build import Upload, build_name, check_task_name, content_of, manifest_of
+from tokimori.errors import AlreadyExists, Conflict, NotFound, StoreUnavailable, TokimoriError
+from tokimori.model.access_token import Role
+from tokimori.model.build import Upload, build_name, check_task_name
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
 from tokimori.model.job import Definition, Job, JobState
@@ -35,11 +34,13 @@ from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
-from tokimori.service.builds import Builds, Uploads, checked_place
+from tokimori.service.builds import Builds, Uploads, checked_place, complete, is_whole
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.finding import SeesRun, as_of_now
 from tokimori.service.given import flag_of
+from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
 from tokimori.service.outputs import TimedLine, timed_lines
+from tokimori.service.sight import OPEN, TASK, Sight, by_id, gone_alone
 from tokimori.service.store_time import Now
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ MOST_LINES = 1_000
 """Lines of a task's log that one answer has."""
 MOST_RUNS = 100
 MOST_TRIES = 20
+TASKS_AT_ONCE = 100
+"""So many tasks are read at a time: the job of each is read by itself."""
 MOST_BYTES = 2**19
 """So many runs are looked at for them, and of their output about so many bytes."""
 _BEGUN = ENDS | {RunState.RUNNING}
@@ -73,8 +76,10 @@ class TaskState(Struct, frozen=True, kw_only=True):
     ended: Run | None
 
 
-class Tasks:
+class Tasks(Part[M]):
     """Tasks as code. Every method may raise `StoreError`, and `NotFound` where there is no task of that name."""
+
+    noun, word = "tasks", "task"
 
     def __init__(self, jobs: "JobService", store: Store, now: Now, random: RandomBytes, author: str | None) -> None:
         self._jobs = jobs
@@ -87,6 +92,7 @@ class Tasks:
 
     # Builds
 
+    @operation(Role.OPERATE, TASK, audit=OUTCOME, doing="Uploading a build")
     async def put_piece(self, name: str, digest: str, number: int, piece: str) -> Upload | None:
         """Keep a piece of a build of the task that is to be; see `build`. With the first one its making begins.
 
@@ -96,7 +102,7 @@ class Tasks:
         checked_place(name, digest, number, piece)
         known = await self._known(name)
         is_known = known is not None and any(each.digest == digest for each in known.builds)
-        if is_known and await self._is_whole(name, digest, number, piece):
+        if is_known and await is_whole(self._builds, name, digest, number, piece):
             return None
         begun = None
         if not await self._uploads.has(name, digest):
@@ -107,18 +113,7 @@ class Tasks:
         await self._uploads.put(name, digest, number, piece)
         return begun
 
-    async def _is_whole(self, name: str, digest: str, number: int, piece: str) -> bool:
-        """Check if the piece is there, as it was built; False if somebody has tampered with the build."""
-        with suppress(NotFound):
-            pieces = await self._builds.pieces(name, digest)
-            if number < len(pieces) and pieces[number] == piece:
-                return True
-            with suppress(Refused):
-                await asyncio.to_thread(content_of, pieces, digest)
-                message = f"build: {digest[:12]} is whole, and none of its pieces becomes another one"
-                raise AlreadyExists(message, field="build", value=digest, allowed="another digest for another build")
-        return False
-
+    @operation(Role.OPERATE, TASK, audit=STATE, event="changed")
     async def build(self, name: str, record: BuildRecord, *, restart: bool = False) -> TaskDetails:
         """Let the task run this build, whose pieces are there, from now on; its job is made if there is none.
 
@@ -129,7 +124,7 @@ class Tasks:
         check_build(record)
         known = await self._known(checked_name)
         try:
-            await self._complete(checked_name, record)
+            await complete(self._builds, self._uploads, checked_name, record)
             made = replace(record, at=await self._now(), by=self._author)
             job = await self._put_job(checked_name, made, known)
         except TokimoriError:
@@ -143,24 +138,6 @@ class Tasks:
         if begins_anew:
             await self.restart(checked_name)
         return await self.get(checked_name)
-
-    async def _complete(self, name: str, build: BuildRecord) -> None:
-        """Keep what was uploaded, if it is what was said: in any case the upload has come to its end."""
-        uploaded = await self._uploads.pieces(name, build.digest)
-        try:
-            kept = [] if uploaded.keys() >= set(range(build.pieces)) else await self._builds.pieces(name, build.digest)
-            pieces = [piece for _, piece in sorted({**dict(enumerate(kept)), **uploaded}.items())]
-            await self._check_content(name, build, pieces)
-            if uploaded:
-                await self._builds.keep(name, build.digest, pieces)
-        finally:
-            await self._uploads.end(name, build.digest)
-
-    async def _check_content(self, name: str, build: BuildRecord, pieces: Sequence[str]) -> None:
-        content = await asyncio.to_thread(content_of, pieces, build.digest)
-        task = (await asyncio.to_thread(manifest_of, content)).task
-        if task != name or len(pieces) != build.pieces or len(content) != build.size:
-            raise Refused(f"build: {build.digest[:12]} is one of {task!r}", field="build", value=build.digest)
 
     async def _put_job(self, name: str, build: BuildRecord, known: TaskRecord | None) -> Job:
         before = None if known is None else known.build
@@ -189,10 +166,12 @@ class Tasks:
             if build.digest not in kept:
                 await self._builds.delete(name, build.digest)
 
+    @operation(Role.READ, TASK)
     async def builds(self, name: str) -> Sequence[BuildRecord]:
         """Return the builds of a task that are kept, the newest first."""
         return (await self.get(name)).record.builds
 
+    @operation(Role.OPERATE, TASK, audit=STATE, event="changed", doing="Rolling back a task")
     async def rollback(self, name: str, digest: str | None = None) -> TaskDetails:
         """Let the task run an earlier build again, with the schedule that it had: the one before, or that of a digest.
 
@@ -209,17 +188,45 @@ class Tasks:
 
     # Tasks
 
+    @operation(Role.READ, OPEN)
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
         """Tasks by name, from the first one behind `after`."""
         first = "" if after is None else check_job_id(after, field="after")
         records = await self._documents.page(first, checked("limit", limit, MOST_LISTED))
         return [TaskDetails(record=record, job=await self._job(record.name)) for record in records]
 
+    @list.within
+    async def _list_within(self, sight: Sight, after: str | None = None, limit: int = 100) -> Sequence[TaskDetails]:
+        async def sees(task: TaskDetails) -> bool:
+            return await sight.sees_task(task.record.name)
+
+        return await by_id(
+            sight, self.list, lambda task: task.record.name, sees, after=after, limit=limit, at_once=TASKS_AT_ONCE
+        )
+
+    @operation(Role.READ, TASK)
     async def get(self, name: str) -> TaskDetails:
         """Return a task with its job."""
         record = await self._record(check_task_name(name))
         return TaskDetails(record=record, job=await self._job(name))
 
+    async def _state(self, name: str) -> object:
+        """Return the running build, and the last action on it."""
+        found = await self.get(name)
+        shown = {
+            "build": found.record.current,
+            "state": found.job and found.job.state,
+            "last": found.record.events[-1:],
+        }
+        return shown if found.job is None else {**shown, "queue": found.job.definition.queue}
+
+    async def _queue_of(self, name: str) -> str | None:
+        """Return the queue of the task's own job; another job that has its name says nothing of its builds."""
+        task = await self.get(name)
+        is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation
+        return task.job.definition.queue if task.job and is_its_own else None
+
+    @operation(Role.READ, TASK)
     async def state(self, name: str) -> TaskState:
         """Return a task with all that is shown of it."""
         details = await self.get(name)
@@ -240,24 +247,28 @@ class Tasks:
         found = await as_of_now(self._jobs.list_runs, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
+    @operation(Role.OPERATE, TASK, audit=STATE, event="paused")
     async def disable(self, name: str) -> TaskDetails:
         """Let nothing of the task start; what runs goes on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
         return await self._told(name, What.DISABLED)
 
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resumed")
     async def enable(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
         job = await self._jobs.resume(name)
         return await self._told(name, What.ENABLED, picked_up(name, job))
 
+    @operation(Role.OPERATE, TASK, audit=STATE, event="resolved")
     async def resolve(self, name: str) -> TaskDetails:
         """Let a task run again that a failure has parked. Raises `Refused` for one that is not parked."""
         await self.get(name)
         job = await self._jobs.resolve(name)
         return await self._told(name, What.RESOLVED, picked_up(name, job))
 
+    @operation(Role.OPERATE, TASK, audit=STATE)
     async def restart(self, name: str) -> TaskDetails:
         """Cancel what runs of the task, and ask for one run in its place; where nothing runs nothing is asked for."""
         details = await self.get(name)
@@ -272,6 +283,7 @@ class Tasks:
             await self._jobs.trigger(name)
         return await self._told(name, What.RESTARTED, picked_up(name, job))
 
+    @operation(Role.OPERATE, TASK, audit=STATE, event="deleted")
     async def delete(self, name: str, *, now: bool = False) -> None:
         """Delete a task with its job and its builds. What runs goes on, or (`now`) is cancelled; the source stays."""
         cancels, details = flag_of("now", now), await self.get(name)
@@ -280,15 +292,24 @@ class Tasks:
         await self._builds.delete_all(name)
         await retried(lambda: self._delete(name), Conflict)
 
+    @delete.within
+    async def _delete_within(self, sight: Sight, name: str, *, now: bool = False) -> None:
+        await gone_alone(sight, name, self.delete(name, now=now))
+
     async def _delete(self, name: str) -> None:
         try:
             await self._documents.delete(await self._documents.find(name))
         except NotFound:
             pass
 
+    @operation(Role.READ, TASK)
     async def log(self, name: str, lines: int = 100) -> Sequence[LogLine]:
         """Return the last lines of the task's log: what its newest runs wrote, and what happened to it."""
         return await self._log(name, lines, None)
+
+    @log.within
+    async def _log_within(self, sight: Sight, name: str, lines: int = 100) -> Sequence[LogLine]:
+        return await self._log(name, lines, sight.sees_run)
 
     async def _log(self, name: str, lines: int, sees: SeesRun | None) -> Sequence[LogLine]:
         """Do what `log` does, of the runs that somebody sees."""

@@ -25,6 +25,8 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import chosen, retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import Span, few, seconds_of
+from tokimori.service.operation import STATE, Async, M, Part, operation
+from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
 
 TOKENS = DocumentKind("token", encode_token, decode_token)
@@ -43,8 +45,10 @@ class NewToken(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Tokens:
+class Tokens(Part[M]):
     """Access tokens of all nodes. Every method may raise `StoreError`."""
+
+    noun, word = "tokens", "token"
 
     def __init__(self, store: DocumentStore, now: Now, random: RandomBytes, author: str | None) -> None:
         self._documents = Documents(store, TOKENS, random)
@@ -52,6 +56,7 @@ class Tokens:
         self._random = random
         self._author = author
 
+    @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def create(
         self,
         name: str,
@@ -83,10 +88,17 @@ class Tokens:
         await self._documents.add(name, token)
         return NewToken(token=token, text=text)
 
+    @operation(Role.ADMIN, WHOLE, doing="Listing tokens")
     async def list(self) -> Sequence[AccessToken]:
         """Return all tokens, by name, those that are over too."""
         return await self._documents.list()
 
+    async def _state(self, name: str) -> object:
+        """Return the token without its hash."""
+        token = next((each for each in await self.list() if each.name == name), None)
+        return None if token is None else {"role": token.role, "scope": token.scope, "expires": token.expires}
+
+    @operation(Role.ADMIN, WHOLE, audit=STATE)
     async def revoke(self, name: str) -> None:
         """Let nobody in with this token any more; every node knows within two seconds. Raises `NotFound`."""
         checked = check_token_name(name)
@@ -155,7 +167,7 @@ def nobody(_: str) -> AccessToken | None:
     """Return None, for there are no attempts."""
 
 
-def holders_of(tokens: Tokens, clock: Clock, guests: Guests = nobody) -> Holders:
+def holders_of(tokens: Tokens[Async], clock: Clock, guests: Guests = nobody) -> Holders:
     """Return the holders of these tokens, and of those that no store knows."""
     return Holders(tokens._documents, tokens._now, clock, guests)
 

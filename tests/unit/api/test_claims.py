@@ -10,6 +10,7 @@ from tests.unit.service.world import World
 from tokimori.locks.program import Program
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
+from tokimori.service.operation import Async
 from tokimori.service.wishes import MOST_SAID
 
 CLAIMS = "/api/v2/claims"
@@ -21,7 +22,7 @@ LONG = "é" * (MOST_SAID // 2) + "x"
 def door(world: World) -> Asker:
     """A door with claims."""
     place = ClaimPlace(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
-    claims = Claims(place, os.urandom)
+    claims = Claims[Async](place, os.urandom)
     return Asker(
         an_app(
             world,

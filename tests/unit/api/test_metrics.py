@@ -7,9 +7,9 @@ from tokimori.api.metrics import standing_of
 from tokimori.model.access_token import Role, Scope
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access
 from tokimori.service.finding import MOST_PAGES
 from tokimori.service.permitted import permitted
+from tokimori.service.sight import Access
 
 
 async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

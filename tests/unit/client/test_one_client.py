@@ -48,6 +48,7 @@ def unlike(name: str, one: Callable[..., object], other: Callable[..., object]) 
     if inspect.iscoroutinefunction(other):
         yield "the synchronous one does not wait"
     made, behind = inspect.unwrap(other), inspect.unwrap(one)
+    made = getattr(made, "__func__", made)
     if inspect.iscoroutinefunction(one) and name not in BY_HAND and made is not getattr(behind, "__func__", behind):
         yield "the synchronous one is not made from the asynchronous one"
 

@@ -86,7 +86,7 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
         behind = getattr(client, part) if part else client
         for name in dir(behind):
             method = getattr(behind, name)
-            if name.startswith("_") or not callable(method) or name in ("close", "mutex", "semaphore"):
+            if name.startswith("_") or not callable(method) or name in ("word", "noun", "close", "mutex", "semaphore"):
                 continue
             named = {"name": "c", "job_id": "j", "run_id": run_of(client), **RIGHT}
             given = inspect.signature(method).parameters.values()

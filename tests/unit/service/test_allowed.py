@@ -6,9 +6,9 @@ from tests.unit.service.world import World
 from tokimori.errors import Forbidden
 from tokimori.model.access_token import Role
 from tokimori.model.target import Command, Function, Http, Noop, Target
-from tokimori.service.access import Access
 from tokimori.service.allowed import Allowed
 from tokimori.service.permitted import permitted
+from tokimori.service.sight import Access
 
 ADMIN, OPERATE = Role.ADMIN, Role.OPERATE
 

@@ -15,11 +15,13 @@ from tokimori.model.audit import MOST_SHOWN
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Job
 from tokimori.model.run import Run
-from tokimori.service.access import Access
 from tokimori.service.access_rules import RULES
 from tokimori.service.audit import Audit, record
 from tokimori.service.audited import CHANGES, audited
+from tokimori.service.operation import Async, operations_in
 from tokimori.service.permitted import permitted
+from tokimori.service.service import PARTS
+from tokimori.service.sight import Access
 
 UNRECORDED = {"ping", "channels", "claims", "check_schema", "doctor", "migrate", "schema_script"}
 """What is reported is in the expectation, messages say who published them, and what runs of workers say is in the runs;
@@ -28,8 +30,12 @@ the rest changes nothing here."""
 
 def test_every_change_is_recorded() -> None:
     """Whatever needs more than the right to read, and is no list; of a build it is, and not each of its pieces."""
-    changing = {name for name, (role, _) in RULES.items() if role is not Role.READ and not name.endswith(".list")}
-    assert {name for name in changing if name.partition(".")[0] not in UNRECORDED} == set(CHANGES)
+    changing = {name for name, (role, _) in RULES.items() if role is not Role.READ}
+    assert {name for name in changing if name not in UNRECORDED} == set(CHANGES)
+    for noun, kind in PARTS.items():
+        for name, each in operations_in(kind).items():
+            is_change = each.role is not Role.READ and name != "list" and noun not in UNRECORDED
+            assert is_change == (each.audit is not None), f"{noun}.{name}"
 
 
 async def test_a_change_is_recorded_with_before_and_after(world: World) -> None:
@@ -59,9 +65,9 @@ async def test_an_entry_that_can_t_be_written_anew_stays(world: World) -> None:
         link.lose_call["put_document"] = link.calls["put_document"]
         return Moment(world.clock.now() - behind.pop(0))
 
-    await record(Audit(link.store, now, os.urandom, "ada"), "pause", "job a", None, None)
+    await record(Audit[Async](link.store, now, os.urandom, "ada"), "pause", "job a", None, None)
     assert link.calls["put_document"] == 2
-    (entry,) = await Audit(world.store, now, os.urandom, None).list()
+    (entry,) = await Audit[Async](world.store, now, os.urandom, None).list()
     assert entry.entry.of == "job a"
 
 

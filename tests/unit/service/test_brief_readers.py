@@ -16,9 +16,9 @@ from tokimori.model.run import Run
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
-from tokimori.service.access import Access
 from tokimori.service.finding import RunSearch, all_whole, find_runs, seen_runs
 from tokimori.service.permitted import permitted
+from tokimori.service.sight import Access
 from tokimori.web.content import content
 from tokimori.web.view import View
 

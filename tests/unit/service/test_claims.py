@@ -23,12 +23,13 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access, owner
 from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.jobs import schedule_for
+from tokimori.service.operation import Async
 from tokimori.service.permitted import permitted_claims
 from tokimori.service.service import Service
+from tokimori.service.sight import Access, owner
 from tokimori.service.timekeeping import Timekeeper
 
 PROGRAM = Program(host="h", boot_id="b", pid=1, version="0")
@@ -44,16 +45,17 @@ class Place:
         self.gives = True
         self.places: list[ClaimPlace] = []
         self.links: list[Link] = []
+        self.claims: Claims[Async]
         self.link, self.claims = self.another()
 
-    def another(self, *, keeps_time: bool = False) -> tuple[Link, Claims]:
+    def another(self, *, keeps_time: bool = False) -> tuple[Link, Claims[Async]]:
         """Another place on the same store, and its way there."""
         link, clock = Link(self.store), LoopClock()
         keeper = Timekeeper(link.store, clock, os.urandom) if keeps_time else None
         place = ClaimPlace(link.store, clock, os.urandom, PROGRAM, may_give=lambda: self.gives, timekeeper=keeper)
         self.places.append(place)
         self.links.append(link)
-        return link, Claims(place, os.urandom)
+        return link, Claims[Async](place, os.urandom)
 
     async def close(self) -> None:
         """Close all places."""
@@ -248,9 +250,9 @@ async def test_two_words_at_once(place: Place) -> None:
     await place.ask()
     (run,) = await place.claims.claim(["resize"])
     key = run.run_id, run.token
-    first, other, same = await asyncio.gather(
-        place.claims.finish(*key), place.claims.fail(*key, error="x"), place.claims.finish(*key), return_exceptions=True
-    )
+    claims: Claims[Async] = place.claims
+    words: list[Awaitable[object]] = [claims.finish(*key), claims.fail(*key, error="x"), claims.finish(*key)]
+    first, other, same = await asyncio.gather(*words, return_exceptions=True)
     assert (first, same) == (RunState.SUCCEEDED, RunState.SUCCEEDED)
     assert isinstance(other, ClaimLost)
 
@@ -543,7 +545,7 @@ def test_a_silent_program_is_followed_with_a_second_to_spare(phase: float) -> No
 async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Place) -> None:
     """Wherever its job has gone meanwhile, and said again, too; neither with another one nor under another token."""
 
-    def claims(name: str) -> Claims:
+    def claims(name: str) -> Claims[Async]:
         access = Access(author=name, role=Role.OPERATE, scope=Scope(queues=("mail",)))
         return permitted_claims(place.claims, place.service, access)
 

@@ -5,10 +5,10 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import Forbidden, InvalidInput
 from tokimori.model.access_token import Role, Scope
-from tokimori.service.access import Access
 from tokimori.service.audited import audited
 from tokimori.service.deleting import MOST_DELETED
 from tokimori.service.permitted import permitted
+from tokimori.service.sight import Access
 
 
 async def add(world: World, job_id: str, *parents: str) -> None:

@@ -17,10 +17,10 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service import finding
-from tokimori.service.access import Access
 from tokimori.service.finding import JobSearch, RunSearch, find_jobs, find_runs
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
+from tokimori.service.sight import Access
 
 MAIL = Access(author="ci", role=Role.READ, scope=Scope(jobs=("mail",)))
 WEB = Access(author="ci", role=Role.READ, scope=Scope(queues=("web",)))

@@ -12,11 +12,11 @@ from tokimori.model.audit import KIND, decode_entry
 from tokimori.model.outcome import Failed
 from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access
 from tokimori.service.audited import audited
 from tokimori.service.finding import RunSearch
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
+from tokimori.service.sight import Access
 
 SECRET = "salaries"
 

@@ -1,7 +1,7 @@
 """What each role and scope lets one do, method by method."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,12 +16,13 @@ from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access
 from tokimori.service.access_rules import RULES
 from tokimori.service.calls import KINDS
 from tokimori.service.finding import MOST_PAGES
+from tokimori.service.operation import Member, operations_in
 from tokimori.service.permitted import permitted
-from tokimori.service.service import Service
+from tokimori.service.service import PARTS, Service
+from tokimori.service.sight import Access
 from tokimori.service.why.reasons import Cause, told
 
 MAIL, WEB = Scope(jobs=("mail-",)), Scope(queues=("web",))
@@ -43,21 +44,26 @@ async def two(world: World) -> World:
 
 def test_every_method_has_a_rule() -> None:
     """Of the service and of each of its parts; what has none is for admins alone."""
-    methods = {
-        f"{part}.{name}" if part else name
-        for part, kind in KINDS.items()
-        for name, _ in inspect.getmembers(kind, inspect.iscoroutinefunction)
-        if not name.startswith("_")
-    }
-    assert methods == set(RULES)
+    own = {name for name, _ in inspect.getmembers(Service, inspect.iscoroutinefunction) if not name.startswith("_")}
+    assert own == set(RULES)
+    for kind in KINDS.values():
+        public = {name: each for name, each in vars(kind).items() if not name.startswith("_") and callable(each)}
+        assert {name for name, each in public.items() if not isinstance(each, Member)} == set()
+
+
+def every_rule() -> Iterator[tuple[str, Role]]:
+    """Each method of the service and its parts, and its role."""
+    yield from ((name, role) for name, (role, _) in RULES.items())
+    for noun, kind in PARTS.items():
+        yield from ((f"{noun}.{name}", each.role) for name, each in operations_in(kind).items())
 
 
 async def test_who_may_read_changes_nothing(two: World) -> None:
     """Each method that needs more is refused before it is called, and says which role it needs."""
     service = acting(two, Role.READ)
-    for name, (role, _) in RULES.items():
+    for name, role in every_rule():
         part, _, word = name.rpartition(".")
-        if part == "claims" or role is Role.READ:
+        if role is Role.READ:
             continue
         with pytest.raises(Forbidden, match=rf"^Your token may only read\. [A-Z].+ needs the role {role}\.$") as fault:
             await getattr(getattr(service, part) if part else service, word)("mail-in")

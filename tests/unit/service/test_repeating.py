@@ -12,11 +12,11 @@ from tokimori.model.job import JobState
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.access import Access
 from tokimori.service.audited import audited
 from tokimori.service.declared import Declared, declare
 from tokimori.service.permitted import permitted
 from tokimori.service.requests import Became
+from tokimori.service.sight import Access
 
 
 async def ended(world: World, job_id: str = "j", **asked: object) -> Run:

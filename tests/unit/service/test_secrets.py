@@ -11,16 +11,17 @@ from tests.unit.service.world import World
 from tokimori.config.secrets import Keyring
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import Role, Scope
-from tokimori.service.access import Access
 from tokimori.service.audited import audited
+from tokimori.service.operation import Async, members_in
 from tokimori.service.permitted import permitted
 from tokimori.service.secrets import Secrets, Vault
 from tokimori.service.service import Service
+from tokimori.service.sight import Access
 
 VALUE = "correct horse"
 
 
-def secrets_with(world: World, *keys: bytes) -> Secrets:
+def secrets_with(world: World, *keys: bytes) -> Secrets[Async]:
     """Secrets of the same store, with these keys."""
     keyring = Keyring(None, ",".join(key.decode() for key in keys))
     return Service(world.store, world.clock, os.urandom, cipher=keyring).secrets
@@ -197,5 +198,5 @@ async def test_no_door_opens_a_secret(world: World) -> None:
     """Neither the service nor a part of it has a method that tells a value."""
     await world.service.secrets.set("A", VALUE)
     told = [await world.service.secrets.list(), await world.service.secrets.set("A", VALUE)]
-    assert {name for name in dir(Secrets) if not name.startswith("_")} == {"set", "list", "delete", "rotate"}
+    assert members_in(Secrets).keys() == {"set", "list", "delete", "rotate"}
     assert VALUE not in repr(told)

@@ -16,13 +16,13 @@ from tokimori.model.target import Build
 from tokimori.model.task import MOST_BUILDS, BuildRecord, What
 from tokimori.model.transitions import RunState
 from tokimori.schedules.fluent import every
-from tokimori.service import access_rules
-from tokimori.service.access import Access
+from tokimori.service import tasks
 from tokimori.service.allowed import Allowed
 from tokimori.service.arguments import JobArguments
 from tokimori.service.audited import audited
 from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
+from tokimori.service.sight import Access
 from tokimori.service.tasks import TaskDetails
 
 
@@ -331,7 +331,7 @@ async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
 
 async def test_a_page_of_tasks_is_as_long_as_is_wanted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a token of some, those of others between them shorten no page: a short one is the last."""
-    monkeypatch.setattr(access_rules, "TASKS_AT_ONCE", 1)
+    monkeypatch.setattr(tasks, "TASKS_AT_ONCE", 1)
     for name in ("a", "b-1", "c", "d-1", "d-2", "e"):
         await build(world.service, name=name)
     bob = as_token(world, Role.READ, jobs=("b-", "d-"))

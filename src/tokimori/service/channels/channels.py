@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound
+from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes, uuid7
 from tokimori.model.message import Message, check_message, message_of
 from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
@@ -26,6 +27,8 @@ from tokimori.service.asking import checked
 from tokimori.service.channels.topics import Topics
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import Span, json_of, seconds_of
+from tokimori.service.operation import M, Part, operation, stream
+from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)
@@ -49,8 +52,10 @@ class FoundMessages(Struct, frozen=True, kw_only=True):
     gap: bool = False
 
 
-class Channels:
+class Channels(Part[M]):
     """Messages by topics. Every method may raise `StoreError`."""
+
+    noun, word = "channels", "channel"
 
     def __init__(self, store: DocumentStore, topics: Topics, now: Now, random: RandomBytes, author: str | None) -> None:
         self._subscribers = Documents(store, SUBSCRIBERS, random)
@@ -59,6 +64,7 @@ class Channels:
         self._random = random
         self._author = author
 
+    @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def publish(self, topic: str, message: Any, key: str | None = None) -> Message:
         """Publish what JSON can hold, at most 64 KiB; it is kept when this returns, behind all that was published.
 
@@ -72,6 +78,7 @@ class Channels:
         number = await self._topics.streams.append(checked_topic, entry)
         return message_of(checked_topic, Numbered(number=number, entry=entry))
 
+    @operation(Role.READ, WHOLE)
     async def read(
         self,
         topic: str,
@@ -110,6 +117,7 @@ class Channels:
             return (await self._subscribers.get(subscriber_name(topic, name))).number
         return 0
 
+    @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def acknowledge(self, topic: str, name: str, number: int) -> int:
         """Acknowledge all messages up to that number; return up to which the subscriber has by now.
 
@@ -135,10 +143,12 @@ class Channels:
             return wanted
         return kept.number
 
+    @operation(Role.OPERATE, WHOLE, doing="Using a channel")
     async def forget(self, topic: str, name: str) -> None:
         """Forget how far a subscriber has got: under its name another one begins with all that is kept."""
         await self._subscribers.discard(subscriber_name(check_topic("topic", topic), check_subscriber(name)))
 
+    @stream
     async def subscribe(
         self, topic: str, name: str | None = None, after: int | None = None
     ) -> AsyncGenerator[Message, None]:

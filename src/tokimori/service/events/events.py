@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
-from tokimori.model.access_token import EVERYTHING, Scope
+from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.changed import Changed
 from tokimori.model.ids import RandomBytes
 from tokimori.model.pause import EVERYTHING as ALL_QUEUES
@@ -21,7 +21,9 @@ from tokimori.service.events.position import BETWEEN, Position, both_of
 from tokimori.service.events.trail import Trail
 from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events
 from tokimori.service.given import Span, seconds_of
+from tokimori.service.operation import Async, M, Part, operation, stream
 from tokimori.service.scoped import jobs_within, sight_of_runs
+from tokimori.service.sight import OPEN, Sight
 from tokimori.service.store_time import Now
 
 LONGEST_WAIT = 60.0
@@ -114,13 +116,16 @@ class FoundTold(Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
-class Events:
+class Events(Part[M]):
     """Events of runs and changes. Every method may raise `StoreError`."""
+
+    noun, word = "events", "event"
 
     def __init__(self, runs: Feed[EndedRun], changes: Feed[Changed]) -> None:
         self._feed = runs
         self._changes = changes
 
+    @operation(Role.READ, OPEN)
     async def read(self, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]) -> FoundEvents:
         """Return the events of runs behind the position `after`, by default those to come; it waits for the first so
         many seconds.
@@ -130,6 +135,13 @@ class Events:
         """
         return await self._read(after, wait, filters)
 
+    @read.within
+    async def _read_within(
+        self, sight: Sight, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
+    ) -> FoundEvents:
+        return await self._read(after, wait, filters, sight.scope)
+
+    @operation(Role.READ, OPEN, by_role=True)
     async def read_all(
         self, kind: str = EventKind.ALL, after: str | None = None, wait: Span = 0.0, **filters: Unpack[Filters]
     ) -> FoundTold:
@@ -139,6 +151,20 @@ class Events:
         """
         return await self._read_all(kind, after, wait, filters)
 
+    @read_all.within
+    async def _read_all_within(
+        self,
+        sight: Sight,
+        kind: str = EventKind.ALL,
+        after: str | None = None,
+        wait: Span = 0.0,
+        **filters: Unpack[Filters],
+    ) -> FoundTold:
+        """Return events in scope. Events of the audit log alone are for those who may read it."""
+        of_audit = sight.role is Role.ADMIN and sight.scope.is_everything
+        return await self._read_all(kind, after, wait, filters, sight.scope, of_audit=of_audit)
+
+    @stream
     async def follow(self, after: str | None = None, **filters: Unpack[Filters]) -> AsyncIterator[Event]:
         """Yield the events of runs behind the position `after`, by default those to come, for ever.
 
@@ -152,6 +178,7 @@ class Events:
             after = found.after
             _check_goes_on(found)
 
+    @stream
     async def follow_all(
         self, kind: str = EventKind.ALL, after: str | None = None, **filters: Unpack[Filters]
     ) -> AsyncIterator[AnyEvent]:
@@ -243,7 +270,9 @@ class Events:
         return any(scope.has(change.job_id, queue) for queue in change.queues or (None,))
 
 
-def events_of(store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops) -> Events:
+def events_of(
+    store: Store, clock: Clock, random: RandomBytes, *, now: Now, job_of: JobOf, stops: Stops
+) -> Events[Async]:
     """Return the events of a store: ends of runs, and changes."""
     return Events(
         Feed(store, clock, random, now=now, job_of=job_of, stops=stops),

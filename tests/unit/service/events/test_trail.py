@@ -67,7 +67,7 @@ async def test_entries_that_tell_of_much_are_read_in_parts() -> None:
     for number in range(9):
         at = Moment(BEGIN + number)
         names = [f"{number}-{name}" for name in range(4)]
-        entry = Entry(at=at, who=None, what="apply", of="set s", after={"added": names})
+        entry = Entry(at=at, who=None, what="apply", of="set s", event="set.applied", after={"added": names})
         name = name_of(at, bytes)
         await store.put_document(Document(kind=KIND, name=name, text=encode_entry(entry), version=1), None)
     for limit in (10, 50):

@@ -1,0 +1,204 @@
+"""Operations: methods of parts of the service, declared once. Rights, audit, events, HTTP and the clients derive them.
+
+A part of the service is `Part[Async]` or `Part[Sync]`: the mode says how its operations are called. Any way to a part
+(with rights, with an audit log, over HTTP, from another thread) is the same class, made by `through`.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from enum import Enum, auto
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+
+from tokimori.model.access_token import Role
+from tokimori.service.sight import Reach, Sight
+
+
+class Async:
+    """Mode of parts whose operations are awaited."""
+
+
+class Sync:
+    """Mode of parts whose operations return when they are done."""
+
+
+M = TypeVar("M")
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Audit(Enum):
+    """Ways to record an operation in the audit log."""
+
+    STATE = auto()
+    """With the thing before and after; nothing if that did not change."""
+    OUTCOME = auto()
+    """With its result; nothing if that is None."""
+    ITSELF = auto()
+    """The method writes the entry, before it waits for others."""
+
+
+STATE, OUTCOME, ITSELF = Audit
+MADE: Final = "made"
+"""The event of an operation that adds what there is not, and changes what there is."""
+
+
+class Via(Protocol):
+    """A way to a part. `whole`: composed methods and streams go this way too; else they run where they are called."""
+
+    whole: bool
+
+    def __call__(self, member: "Member[Any, Any]", name: str, /) -> Callable[..., Any]:
+        """Return the function that carries out this member, called `part.member`."""
+        ...
+
+
+class Part(Generic[M]):
+    """A part of the service: operations on things of one noun, each called `word`. M is invariant on purpose."""
+
+    noun: ClassVar[str]
+    word: ClassVar[str]
+    _via: Via | None = None
+
+    async def _state(self, name: Any) -> object:
+        """Return the state of a thing, for people who read the audit log."""
+        raise NotImplementedError
+
+
+_Part = TypeVar("_Part", bound=Part[Any])
+
+
+def through(kind: type[_Part], via: Via) -> _Part:
+    """Return a part of this kind whose operations go this way. It holds nothing else."""
+    part = kind.__new__(kind)
+    part._via = via
+    return part
+
+
+class Member(Generic[P, T]):
+    """A method of a part. Its first lookup binds it, in the part's `__dict__`, which precedes this descriptor."""
+
+    name: str
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def _bound(self, part: Part[Any]) -> Any:
+        via = part._via
+        if via is None or not (via.whole or isinstance(self, Operation)):
+            bound: Any = MethodType(self.method, part)
+        else:
+            bound = via(self, f"{part.noun}.{self.name}")
+        part.__dict__[self.name] = bound
+        return bound
+
+
+class Operation(Member[P, T]):
+    """A method that needs a role, within a scope. `twin` is what it does within a scope that is not everything."""
+
+    role: Role
+    reach: Reach
+    audit: Audit | None
+    event: str | None
+    of: str | None
+    doing: str | None
+    door: bool
+    by_role: bool
+    twin: Callable[..., Coroutine[Any, Any, Any]] | None = None
+
+    @overload
+    def __get__(self, part: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
+        """Return the operation of this part."""
+        return self if part is None else self._bound(part)
+
+    def within(self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]) -> None:
+        """Declare what the operation does for a caller with a scope. It may call the part, and read no store."""
+        self.twin = twin
+
+
+class Composed(Member[P, T]):
+    """A method that is made of operations, and runs where it is called."""
+
+    @overload
+    def __get__(self, part: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
+        """Return the method of this part."""
+        return self if part is None else self._bound(part)
+
+
+class Stream(Member[P, T]):
+    """A method that yields without end. It is made of operations, and runs where it is called."""
+
+    @overload
+    def __get__(self, part: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, part: Part[Sync], owner: Any) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, part: Part[Any], owner: Any) -> Callable[P, AsyncGenerator[T, None]]: ...
+    def __get__(self, part: Part[Any] | None, owner: Any) -> Any:
+        """Return the stream of this part."""
+        return self if part is None else self._bound(part)
+
+
+_Coroutine = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
+
+
+def operation(
+    role: Role,
+    reach: Reach,
+    *,
+    audit: Audit | None = None,
+    event: str | None = None,
+    of: str | None = None,
+    doing: str | None = None,
+    door: bool = True,
+    by_role: bool = False,
+) -> Callable[[_Coroutine[S, P, T]], Operation[P, T]]:
+    """Declare an operation: the role that it needs, and what its first argument has to be within a scope.
+
+    `event`: what becomes of the thing, as events report it; `of`: the word for the thing, if it is not the part's.
+    `doing` says in a refusal what the role is for. `door`: a node offers it. `by_role`: its twin holds in any scope.
+    """
+
+    def declared(method: _Coroutine[S, P, T]) -> Operation[P, T]:
+        made: Operation[P, T] = Operation(method)
+        made.role, made.reach, made.audit, made.event, made.of = role, reach, audit, event, of
+        made.doing, made.door, made.by_role = doing, door, by_role
+        return made
+
+    return declared
+
+
+def composed(method: _Coroutine[S, P, T]) -> Composed[P, T]:
+    """Declare a method that is made of operations."""
+    return Composed(method)
+
+
+def stream(method: Callable[Concatenate[S, P], AsyncIterator[T]]) -> Stream[P, T]:
+    """Declare a stream that is made of operations."""
+    return Stream(method)
+
+
+def members_in(kind: type[Part[Any]]) -> Mapping[str, Member[Any, Any]]:
+    """Return the members of a part by name."""
+    found = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return {name: each for name, each in found.items() if isinstance(each, Member)}
+
+
+def operations_in(kind: type[Part[Any]]) -> Mapping[str, Operation[Any, Any]]:
+    """Return the operations of a part by name."""
+    return {name: each for name, each in members_in(kind).items() if isinstance(each, Operation)}

@@ -1,0 +1,254 @@
+"""Rights of a caller, and what he sees: the floor below the parts of the service."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.errors import Forbidden, NotFound, Refused
+from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
+from tokimori.model.dependents import CHILDLESS, Edge, all_after
+from tokimori.model.ids import JobId, check_job_id, check_uuid
+from tokimori.model.job import Job, JobState
+from tokimori.model.run import Run
+from tokimori.service.asking import MOST_LISTED, checked
+from tokimori.service.finding import JobOf
+from tokimori.service.judge import Beside
+from tokimori.service.scoped import sight_of_runs
+from tokimori.service.why.reasons import HeldBy, Reason, Why
+
+_Listed = TypeVar("_Listed")
+
+
+class Access(Struct, frozen=True, kw_only=True):
+    """Rights of a caller. `author` is recorded with his orders.
+
+    `is_owner`: he brought the node's secret, and not a token; such a program may say itself who orders.
+    """
+
+    author: str | None
+    role: Role
+    scope: Scope = EVERYTHING
+    is_owner: bool = False
+
+
+def owner(author: str | None) -> Access:
+    """Whoever has the node's secret."""
+    return Access(author=author, role=Role.ADMIN, is_owner=True)
+
+
+def access_of(token: AccessToken) -> Access:
+    """Whoever has this token."""
+    return Access(author=token.name, role=token.role, scope=token.scope)
+
+
+def out_of_scope(what: str, value: object = None) -> Forbidden:
+    """Return the refusal of what a token of some jobs or queues does not reach."""
+    return Forbidden(
+        f"{what}: it is not within the jobs and queues of this token",
+        field="scope",
+        value=value,
+        allowed="what `tokimori token list` shows of the token; `tokimori token create` makes another one",
+    )
+
+
+def no_job(job_id: object) -> NotFound:
+    """Return the answer to who asks for a job that is not there, or not within his scope."""
+    return NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+
+
+class Looks(NamedTuple):
+    """Look-ups of a job, a run, the edges around a job, and the queues of a task's own job and of an expected job.
+
+    They raise `NotFound`.
+    """
+
+    job: JobOf
+    run: Callable[[str], Awaitable[Run]]
+    edges: Callable[[str], Awaitable[Sequence[Edge]]]
+    queue_of_task: Callable[[str], Awaitable[str | None]]
+    queue_of_expectation: Callable[[str], Awaitable[str | None]]
+
+
+class Sight:
+    """View of a caller on jobs and runs: his scope, his role, and look-ups of what there is."""
+
+    def __init__(self, looks: Looks, scope: Scope, role: Role) -> None:
+        self.job_of, self._run_of, self.edges, self._queue_of_task, self._queue_of_expectation = looks
+        self.scope = scope
+        self.role = role
+        self.sees_run = sight_of_runs(scope, self.job_of)
+
+    def sees(self, job: Job) -> bool:
+        """Return whether the job is in scope."""
+        return self.scope.has(job.id, job.definition.queue)
+
+    async def sees_id(self, job_id: str) -> bool:
+        """Return whether the job of this id is in scope; a job that does not exist is in no queue."""
+        if self.scope.is_everything:
+            return True
+        checked = check_job_id(job_id)
+        if not self.scope.has_id(checked) or not self.scope.queues:
+            return self.scope.has_id(checked)
+        try:
+            return self.sees(await self.job_of(checked))
+        except NotFound:
+            return False
+
+    async def sees_beside(self, job_id: JobId, beside: Beside) -> bool:
+        """Tell if the job of this id is within it; what is not there yet is as it is written."""
+        its = beside.get(job_id)
+        if its is None or not self.scope.has(job_id, its.queue):
+            return await self.sees_id(job_id)
+        return await self.may_become(job_id)
+
+    async def may_become(self, job_id: JobId) -> bool:
+        """Tell if there is no such job, or one within it: what it is to be is judged as any job is."""
+        with suppress(NotFound):
+            job = await self.job_of(job_id)
+            return job.state is JobState.DELETED or self.sees(job)
+        return True
+
+    async def sees_run_id(self, run_id: str) -> bool:
+        """Check if the run is within it, whichever job has the id of its job now. One that there is not is not."""
+        checked = check_uuid(run_id, field="run")
+        with suppress(NotFound):
+            return self.scope.is_everything or await self.sees_run(await self._run_of(checked))
+        return False
+
+    async def sees_task(self, name: str) -> bool:
+        """Check if a task is within it, as its job is. Another job that has its name says nothing of its builds."""
+        if self.scope.is_everything:
+            return True
+        with suppress(NotFound):
+            return self.scope.has(name, await self._queue_of_task(check_job_id(name)))
+        return await self.sees_id(name)
+
+    async def sees_expectation(self, name: str) -> bool:
+        """Check if what is expected is within it. What is expected of something elsewhere is in no queue."""
+        checked, queue = check_job_id(name), None
+        with suppress(NotFound):
+            queue = await self._queue_of_expectation(checked)
+        return self.scope.has(checked, queue)
+
+    async def sees_all_after(self, job_id: JobId) -> bool:
+        """Check if all jobs that run after this one are in scope."""
+        for other in all_after(await self.edges(job_id), job_id):
+            if not await self.sees_id(other):
+                return False
+        return True
+
+    async def of_why(self, why: Why) -> Why:
+        """Return the answer without the holders that are not within it: these are only counted."""
+        return replace(why, reasons=tuple([await self._of_reason(reason) for reason in why.reasons]))
+
+    async def _of_reason(self, reason: Reason) -> Reason:
+        seen = tuple([holder for holder in reason.holders if await self._sees_holder(holder)])
+        return replace(reason, holders=seen, others=reason.others + len(reason.holders) - len(seen))
+
+    async def _sees_holder(self, holder: HeldBy) -> bool:
+        return holder.run_id is not None and await self.sees_run_id(holder.run_id)
+
+
+def no_run(run_id: object) -> NotFound:
+    """Return the answer to who asks for a run that is not there, or not within his scope."""
+    return NotFound(f"there is no run {run_id!r}", field="id", value=run_id)
+
+
+def no_queue(queue: object) -> NotFound:
+    """Return the answer to who asks for a queue that is not within his scope."""
+    return NotFound(f"there is no queue {queue!r}", field="queue", value=queue)
+
+
+Given = Mapping[str, Any]
+"""The arguments of a call, by name; the first one is what the call is about."""
+
+
+async def gone_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Listed:
+    """Delete a job, and no other. If it has to stay, jobs of others are not named."""
+    try:
+        return await gone
+    except Refused as fault:
+        if fault.allowed != CHILDLESS or await sight.sees_all_after(JobId(job_id)):
+            raise
+        message = f"{job_id} can't be deleted, because jobs of others run after it: ask an admin which"
+        raise Refused(message, field="id", value=job_id, allowed=fault.allowed) from fault
+
+
+class Reach(NamedTuple):
+    """Thing that the first argument of an operation has to be within a scope; `field` names it in a refusal."""
+
+    sees: Callable[[Sight, Any, Given], Awaitable[bool]]
+    field: str = ""
+    missing: Callable[[object], NotFound] | None = None
+
+    async def check(self, sight: Sight, part: object, given: Given, *, reads: bool, name: str) -> None:
+        """Refuse what is not in scope: what is read is not there (`NotFound`), what is changed is `Forbidden`."""
+        if await self.sees(sight, part, given):
+            return
+        first = first_of(given)
+        if reads and self.missing is not None:
+            raise self.missing(first)
+        field = self.field or name
+        raise out_of_scope(f"{field}: {first!r}" if self.field and first is not None else field, first)
+
+
+def first_of(given: Given) -> Any:
+    """Return the first argument."""
+    return next(iter(given.values()), None)
+
+
+def _by_first(
+    sees: Callable[[Sight, Any], Awaitable[bool]], field: str, missing: Callable[[object], NotFound]
+) -> Reach:
+    return Reach(lambda sight, _, given: sees(sight, first_of(given)), field, missing)
+
+
+async def _always(*_: object) -> bool:
+    return True
+
+
+async def _never(*_: object) -> bool:
+    return False
+
+
+async def _owns(sight: Sight, queue: str | None) -> bool:
+    return queue is not None and sight.scope.owns_queue(queue)
+
+
+OPEN = Reach(_always)
+"""No single thing, or the method itself sees to what is within the scope."""
+WHOLE = Reach(_never)
+"""A thing of everybody: a token of some jobs or queues has no right to it."""
+JOB = _by_first(Sight.sees_id, "id", no_job)
+RUN = _by_first(Sight.sees_run_id, "id", no_run)
+TASK = _by_first(Sight.sees_task, "name", no_job)
+EXPECTATION = _by_first(Sight.sees_expectation, "name", no_job)
+QUEUE = _by_first(_owns, "queue", no_queue)
+
+
+async def by_id(
+    sight: Sight,
+    page_of: Callable[[str | None, int], Awaitable[Sequence[_Listed]]],
+    id_of: Callable[[_Listed], str],
+    sees: Callable[[_Listed], Awaitable[bool]],
+    *,
+    after: str | None,
+    limit: int,
+    at_once: int = MOST_LISTED,
+) -> list[_Listed]:
+    """Return the first things by id, from where the first one in scope may be to where the last one may be."""
+    wanted, prefixes = checked("limit", limit, MOST_LISTED), sight.scope.jobs
+    after = None if after is None else check_job_id(after, field="after")
+    if prefixes and min(prefixes)[:-1] > (after or ""):
+        after = min(prefixes)[:-1]
+    found: list[_Listed] = []
+    while len(found) < wanted:
+        page = await page_of(after, at_once)
+        found += [each for each in page if await sees(each)]
+        if len(page) < at_once or (prefixes and id_of(page[-1]) > f"{max(prefixes)}\x7f"):
+            break
+        after = id_of(page[-1])
+    return found[:wanted]
