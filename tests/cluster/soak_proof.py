@@ -17,6 +17,8 @@ from tokimori.schedules.schedule import each_moment
 
 QUIET = 60 * SECOND
 """A job that has fired nothing for so long at the end has fallen silent; `stuck` comes more rarely than the others."""
+LAG = 30 * SECOND
+"""Moments may be decided so much later than they are due, on a machine that is too busy."""
 NEVER_AGAIN = ("charge", "bill")
 """Jobs that allow no lost attempt: the first is a function, the second a command."""
 TOO_LONG = ("stuck",)
@@ -38,9 +40,12 @@ class Account:
     skips: Sequence[Skip]
 
 
-def broken(accounts: Sequence[Account], lines: Sequence[Sequence[str]], wrong: Sequence[Moment]) -> list[str]:
-    """Return every broken promise. `wrong`: from when to when occurrences may be skipped as the clock was wrong."""
-    found = [fault for each in accounts for fault in (*_occurrences(each), *_skips(each, wrong), *_ends(each))]
+Spans = Sequence[tuple[Moment, Moment]]
+
+
+def broken(accounts: Sequence[Account], lines: Sequence[Sequence[str]], spans: Spans) -> list[str]:
+    """Return every broken promise. `spans`: from when to when occurrences may be skipped, as nobody knew the time."""
+    found = [fault for each in accounts for fault in (*_occurrences(each), *_skips(each, spans), *_ends(each))]
     return found + list(_starts({run.id: run for each in accounts for run in each.runs}, lines))
 
 
@@ -64,11 +69,11 @@ def _occurrences(job: Account) -> Iterator[str]:
         yield f"{job.name}: nothing has fired for {(job.acknowledged - newest) / SECOND:.0f} s"
 
 
-def _skips(job: Account, wrong: Sequence[Moment]) -> Iterator[str]:
-    """Yield the skips that no limit explains, nor the wrong clock, nor the end of the schedule."""
+def _skips(job: Account, spans: Spans) -> Iterator[str]:
+    """Yield the skips that no limit explains, nor a wrong clock or an outage, nor the end of the schedule."""
     for skip in job.skips:
-        while_wrong = wrong and wrong[0] - QUIET <= skip.first and skip.last <= wrong[1]
-        at_the_end = job.asked - QUIET < skip.first and skip.last <= job.acknowledged
+        while_wrong = any(first - LAG <= skip.first and skip.last <= last for first, last in spans)
+        at_the_end = job.asked - LAG < skip.first and skip.last <= job.acknowledged
         explained = (
             while_wrong or at_the_end if skip.reason is SkipReason.MISFIRE else skip.reason is FULL.get(job.name)
         )

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.cluster import witness
-from tests.cluster.soak_proof import QUIET, Account, broken
+from tests.cluster.soak_proof import LAG, Account, Spans, broken
 from tests.cluster.witness import attest
 from tests.unit import examples
 from tests.unit.examples import NEW_YEAR, seconds
@@ -62,16 +62,16 @@ def ended(name: str, state: RunState, error: str | None) -> Account:
     return an_account(name, [*without(name, 10), a_run(name, 10, state, error)])
 
 
-def faults_of(*accounts: Account, wrong: Sequence[Moment] = ()) -> list[str]:
+def faults_of(*accounts: Account, spans: Spans = ()) -> list[str]:
     """What is wrong, if the attempts have written what they should."""
-    return broken(accounts, lines_of(*accounts), wrong)
+    return broken(accounts, lines_of(*accounts), spans)
 
 
 def test_a_whole_soak_has_no_fault() -> None:
     """Lost attempts of jobs that allow none, limits that leave out, and a skip as the clock was wrong, are none."""
     light = an_account("light", without("light", 7), [a_skip(7, 7, SkipReason.OVERLAP)])
     tick = an_account("tick", [*without("tick", 101, 102, 103), a_run("tick", 172_800)], [a_skip(101, 103)])
-    assert faults_of(light, tick, ended("bill", *LOST), wrong=[seconds(101), seconds(110)]) == []
+    assert faults_of(light, tick, ended("bill", *LOST), spans=[(seconds(101), seconds(110))]) == []
     stuck = an_account("stuck", [a_run("stuck", second, RunState.FAILED, "too long") for second in range(1, 301)])
     assert faults_of(stuck) == []
 
@@ -99,11 +99,11 @@ def test_each_fault_of_a_job_is_found(account: Account, fault: str) -> None:
     assert any(found.startswith(fault) for found in faults_of(account)), faults_of(account)
 
 
-@pytest.mark.parametrize("first", [seconds(102) + QUIET, seconds(0)])
+@pytest.mark.parametrize("first", [seconds(102) + LAG, seconds(0)])
 def test_a_wrong_clock_explains_only_what_is_skipped_meanwhile(first: Moment) -> None:
     """Not what it leaves out before or after."""
     tick = an_account("tick", without("tick", 101, 102, 103), [a_skip(101, 103)])
-    assert len(faults_of(tick, wrong=[first, Moment(first + 60 * SECOND)])) == 1
+    assert len(faults_of(tick, spans=[(first, Moment(first + 60 * SECOND))])) == 1
 
 
 def _doubled(lines: list[list[str]]) -> None:

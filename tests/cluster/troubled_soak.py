@@ -42,6 +42,8 @@ JUMPED = 25.0
 """Seconds for which the nodes' clocks are wrong."""
 RECOVERY = 90.0
 """Seconds of work after the clocks are right again; it takes a minute to tell which clock was wrong."""
+OUTAGE = 40 * SECOND
+"""If no node is up for so long, the first that is may find what is later than `late_after`, a minute."""
 TOLD = 120.0
 """Seconds after the clocks are right again within which each job has to know it."""
 PATIENCE = 120.0
@@ -49,14 +51,16 @@ STORES = ("memory", "sqlite", "postgres", "mariadb", "redis")
 MEMORY = "memory:"
 NAMES = ("tick", "bill", "two", "heavy", "light", "crunch", "paint", "charge", "stuck")
 """Jobs with commands, and those with functions."""
-KINDS = ("node", "keeper", "worker", "freeze", "freeze worker", "stop", "reload")
-"""Troubles: the first three are kill -9."""
+KINDS = ("all nodes", "node", "keeper", "worker", "freeze", "freeze worker", "stop", "reload")
+"""Troubles: the first four are kill -9."""
+OTHER_NEEDED = ("node", "freeze", "stop")
+"""These come only while another node is up: how long nodes take to begin is the machine's matter, no trouble's."""
 WITHIN_A_NODE = ("keeper", "worker", "freeze worker", "reload")
 """Those of a node that is the only one on its store."""
 LONG = 300.0
 """In a soak of so many seconds each of them happens."""
-NOT_LOADED = "can't be loaded"
-"""A node says so that ends as its worker process was killed while it began."""
+NOT_LOADED = ("can't be loaded (", "the keeper did not start")
+"""A node says so that ends as its keeper or its worker process was killed while it began."""
 STUBBORN = Retry(lost_attempts=1_000)
 
 
@@ -105,7 +109,7 @@ def soak(fleet: Fleet, clock: WrongClock | None, seconds: float, seed: int) -> F
     finally:
         fleet.stop(5)
     runs, lines = [run for each in accounts for run in each.runs], _witnessed(fleet.folder)
-    wrong = [*troubles.wrong, *wrong, *broken(accounts, lines, troubles.wrong_time), *_faults(fleet)]
+    wrong = [*troubles.wrong, *wrong, *broken(accounts, lines, troubles.spans), *_faults(fleet)]
     if seconds >= LONG:
         wrong += [f"no {kind!r} happened" for kind in kinds if not troubles.done[kind]]
     figures = {"runs": len(runs), "begun": sum(line[0] == witness.BEGAN for line in lines)}
@@ -119,7 +123,7 @@ def _faults(fleet: Fleet) -> Iterator[str]:
     for number, node in enumerate(fleet.nodes):
         code, log = node.returncode, (fleet.folder / f"node{number}.log").read_text()
         of_us = (0, -signal.SIGKILL) if node.pid in fleet.silences else (0,)
-        before_it_was_up = code in (-signal.SIGTERM, -signal.SIGHUP) or NOT_LOADED in log
+        before_it_was_up = code in (-signal.SIGTERM, -signal.SIGHUP) or any(words in log for words in NOT_LOADED)
         if code not in of_us and ("runs jobs" in log or not before_it_was_up):
             yield f"node {number} ended with {code}: {log[-500:]}"
     end = time.monotonic() + 10
@@ -137,7 +141,7 @@ def _left_over(folder: bytes) -> Iterator[str]:
 
 
 class Troubles:
-    """Troubles of a fleet, one every few seconds; one node at least stays awake."""
+    """Troubles of a fleet, one every few seconds; one node at least stays up, or all end at once and one comes up."""
 
     def __init__(self, fleet: Fleet, clock: WrongClock | None, chance: random.Random, kinds: Sequence[str]) -> None:
         self._fleet = fleet
@@ -148,10 +152,12 @@ class Troubles:
         self._frozen: dict[int, float] = {}
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._wrong = False
+        self._jumped = Moment(0)
         self.wrong: list[str] = []
         """What `verify` has found before the clocks jumped: what a cursor that goes back has behind it is unknown."""
-        self.wrong_time: list[Moment] = []
-        """From when to when occurrences may be skipped, as the clocks are wrong, or it is not yet clear which is."""
+        self.spans: list[tuple[Moment, Moment]] = []
+        """From when to when occurrences may be skipped: no node is up, clocks are wrong, or it is not clear which."""
+        self._none_up_since: Moment | None = None
         self.done: Counter[str] = Counter()
 
     def suffer(self, seconds: float) -> None:
@@ -165,10 +171,21 @@ class Troubles:
                 del jumps[0]
             self._thaw(now)
             self.start_missing()
-            self._once()
+            up = self._up()
+            self._note_outage(is_over=bool(up))
+            if up:
+                self._once(up)
             time.sleep(self._chance.uniform(2, 5))
         self._thaw(now=float("inf"))
         self._wait_until_up()  # a node that comes up later would bring the app's schedules back
+        self._note_outage(is_over=True)
+
+    def _note_outage(self, *, is_over: bool) -> None:
+        """Note for how long no node is up: after almost a minute jobs skip what they have missed."""
+        now, since = SystemClock().now(), self._none_up_since
+        if is_over and since is not None and now - since > OUTAGE:
+            self.spans.append((since, now))
+        self._none_up_since = None if is_over else since or now
 
     def start_missing(self) -> None:
         """Start nodes in place of those that have ended."""
@@ -183,16 +200,19 @@ class Troubles:
     def _living(self) -> list[subprocess.Popen[bytes]]:
         return [node for node in self._fleet.nodes if node.poll() is None]
 
-    def _awake(self) -> list[subprocess.Popen[bytes]]:
+    def _up(self) -> list[subprocess.Popen[bytes]]:
         away = {*self._frozen, *(node.pid for node in self._leaving)}
-        return [node for node in self._living() if node.pid not in away]
+        return [node for node in self._living() if node.pid not in away and self._is_up(node)]
 
     def _jump(self) -> None:
         """Set the store's clock: the server's, or those of all nodes. Of these end who leaves: they do not answer."""
         if not self._wrong:
             self.wrong += asyncio.run(_verify(self._fleet))
         self._wrong = not self._wrong
-        self.wrong_time.append(Moment(SystemClock().now() + round(0 if self._wrong else TOLD * SECOND)))
+        now = SystemClock().now()
+        self._jumped, jumped = now, self._jumped
+        if not self._wrong:
+            self.spans.append((jumped, Moment(now + round(TOLD * SECOND))))
         self.done["jump"] += 1
         if self._clock is not None:
             return self._clock.set(TWO_DAYS if self._wrong else 0)
@@ -223,26 +243,29 @@ class Troubles:
             del self._frozen[pid]
             _signal(pid, signal.SIGCONT)
 
-    def _once(self) -> None:
-        awake = self._awake()
-        if not awake:  # one is frozen, and the other leaves
-            return
-        node = self._chance.choice(awake)
+    def _once(self, up: Sequence[subprocess.Popen[bytes]]) -> None:
+        kind = self._chance.choice((*self._kinds, "worker"))
+        awake = [node for node in self._living() if node.pid not in self._frozen]
+        node = self._chance.choice(up if kind in OTHER_NEEDED else awake)
         keepers = _children(node.pid)
         workers = [child for keeper in keepers for child in _children(keeper) if _is_worker(child)]
-        match kind := self._chance.choice((*self._kinds, "worker")):
-            case "node":
+        match kind:
+            case "all nodes":
+                for each in self._living():
+                    self._fleet.kill(each)
+                self._thaw(now=float("inf"))
+            case "node" if len(up) > 1:
                 self._fleet.kill(node)
             case "keeper" if keepers:
                 _signal(self._chance.choice(keepers), signal.SIGKILL)
             case "worker" if workers:
                 _signal(self._chance.choice(workers), signal.SIGKILL)
-            case "freeze" if not self._frozen and len(self._awake()) > 1:
+            case "freeze" if not self._frozen and len(up) > 1:
                 self._fleet.freeze(node)
                 self._frozen[node.pid] = time.monotonic() + FROZEN
             case "freeze worker" if workers:
                 self._freeze_worker(self._chance.choice(workers))
-            case "stop":
+            case "stop" if len(up) > 1:
                 node.terminate()
                 self._leaving.append(node)
             case "reload":
