@@ -42,7 +42,7 @@ soak: .venv/.installed-dev  ## twenty minutes on each store: nodes, keepers and 
 	$(BIN)/python -m tests.cluster.troubled_soak $(SOAK)
 
 # What it has found stays in mutants/, so that a run which its hour has ended is gone on with by the next one. A name of
-# `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.retry.*'
+# `mutmut` or a pattern says which: make mutants MUTANTS='tokimori.model.settle.*'
 MUTANTS ?=
 mutants: .venv/.installed-dev  ## break lines of the rules one at a time; which no test misses. At most an hour
 	@nice -n 10 timeout 3600 $(BIN)/mutmut run --max-children $$(nproc) $(if $(MUTANTS),'$(MUTANTS)') || test $$? = 124

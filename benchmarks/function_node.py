@@ -15,9 +15,9 @@ from tokimori.clock import SystemClock
 from tokimori.executors.executors import executors_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
-from tokimori.node.heap import spare_the_collector
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.wiring import spare_the_collector
 from tokimori.ports.executor import Ended, Report
 from tokimori.ports.store import Store
 from tokimori.service.service import Service

@@ -17,9 +17,9 @@ from tokimori.model.ids import JobId, new_incarnation
 from tokimori.model.job import Definition
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
-from tokimori.node.heap import spare_the_collector
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
+from tokimori.node.wiring import spare_the_collector
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.definitions import fields_of
 from tokimori.service.edits import new_job

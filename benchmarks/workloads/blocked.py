@@ -19,7 +19,7 @@ from tokimori.executors.executors import executors_of
 from tokimori.model.ids import NodeId, PermitId, uuid7
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, UnitWish

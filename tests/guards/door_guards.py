@@ -246,7 +246,7 @@ DOOR_GUARDS = (
     Guard(
         DOOR,
         "JSON that is nested too deeply is refused before anybody works with it",
-        "model/nesting.py",
+        "model/sizes.py",
         "depth > MOST_DEPTH for",
         "depth is None for",
         "tests/unit/api/test_jobs.py::test_no_depth_is_a_bug",

@@ -89,7 +89,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         REFUSED,
         "a claim that the store refuses goes past the run at fault",
-        "engine/refused_runs.py",
+        "engine/refusals.py",
         "        ill.skip += 1",
         "        pass",
         contract("test_refused_claims.py::test_a_refused_claim_hinders_no_other"),
@@ -97,7 +97,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         REFUSED,
         "a promotion that the store refuses goes past the run at fault",
-        "engine/promote.py",
+        "engine/fire.py",
         "self._store.promote(now, asked.limit, asked.skip)",
         "self._store.promote(now, limit)",
         contract("test_refused_claims.py::test_a_refused_promotion_hinders_no_other"),
@@ -105,18 +105,18 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         REFUSED,
         "where another run has come before a refused one its place is looked for anew",
-        "engine/refused_runs.py",
+        "engine/refusals.py",
         "        if asked.skip == ill.skip and asked.skip and not ill.climbs:",
         "        if False:",
-        "tests/unit/engine/test_refused_runs.py::test_a_run_that_comes_before_the_refused_one_is_taken",
+        "tests/unit/engine/test_refusals.py::test_a_run_that_comes_before_the_refused_one_is_taken",
     ),
     Guard(
         REFUSED,
         "where a refused run has gone, whoever stands in its place is found",
-        "engine/refused_runs.py",
+        "engine/refusals.py",
         "ill.looked = place + 1",
         "ill.looked = ill.skip",
-        "tests/unit/engine/test_refused_runs.py::test_a_run_in_the_place_of_a_refused_one_that_has_gone_is_taken",
+        "tests/unit/engine/test_refusals.py::test_a_run_in_the_place_of_a_refused_one_that_has_gone_is_taken",
     ),
     Guard(
         REFUSED,
@@ -129,7 +129,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         LIVE,
         "a beat that failed or came late starts every window of its observer again",
-        "model/watch.py",
+        "model/lease.py",
         " and known.beat == beat and unbroken",
         " and known.beat == beat",
         "tests/unit/model/test_watch.py::test_a_break_starts_every_window_again",
@@ -561,7 +561,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         CLOCKS,
         "after a disagreement nothing is fired until three ticks agree",
-        "model/timeline.py",
+        "model/lease.py",
         "return Timeline(base, at, AGREEING_TICKS, received)",
         "return Timeline(base, at)",
         "tests/unit/node/test_node_faults.py::test_nothing_fires_by_a_clock_that_jumped",

@@ -100,7 +100,7 @@ OTHERS_GUARDS = (
     Guard(
         DOOR,
         "a run that asks to be tried again waits",
-        "model/retry.py",
+        "model/settle.py",
         "max(wanted, Moment(now + round(retry.asked_delay * SECOND)))",
         "wanted",
         "tests/unit/model/test_retry.py::test_a_run_that_asks_to_be_tried_again_waits_a_while",
@@ -108,7 +108,7 @@ OTHERS_GUARDS = (
     Guard(
         DOOR,
         "asking to be tried again has an end",
-        "model/retry.py",
+        "model/settle.py",
         "if run.attempt - run.failures - run.lost - run.details.unbegun > retry.asked_retries:",
         "if run.attempt < 0:",
         "tests/unit/model/test_retry.py::test_asking_has_an_end",
@@ -132,7 +132,7 @@ OTHERS_GUARDS = (
     Guard(
         NOBODY_IN,
         "no line of the log controls a terminal",
-        "logs/formats.py",
+        "logs/setup.py",
         "return visible(super().format(record))",
         "return super().format(record)",
         "tests/unit/logs/test_formats.py::test_texts_of_others_control_no_terminal",
@@ -188,7 +188,7 @@ OTHERS_GUARDS = (
     Guard(
         DOOR,
         "who asks beyond its budget is tried again no faster",
-        "model/retry.py",
+        "model/settle.py",
         "if not isinstance(outcome, RetryAt | RetryIn):",
         "if True:",
         "tests/unit/model/test_retry.py::test_who_asks_beyond_its_budget_is_no_faster",

@@ -443,7 +443,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         EDITORS,
         "a document is replaced only from the version that its editor has read",
         "test_documents.py::test_of_many_editors_none_loses_anything",
-        _memory("documents.py", "if (None if known is None else known.version) != replaces:", "if False:"),
+        _memory("tables.py", "if (None if known is None else known.version) != replaces:", "if False:"),
         _tables('f"{statement} AND version = %s", text, version', 'f"{statement} AND 0 < %s", text, version'),
         _redis("put_document.lua", "if version ~= (ask.replaces or false) then", "if false then"),
     ),
@@ -451,7 +451,7 @@ STORE_GUARDS: tuple[Guard, ...] = (
         EDITORS,
         "a document is deleted only in the version that was read",
         "test_documents.py::test_a_document_is_deleted_only_where_it_was_seen",
-        _memory("documents.py", "if known is not None and known.version != version:", "if False:"),
+        _memory("tables.py", "if known is not None and known.version != version:", "if False:"),
         _tables(
             "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s",
             "DELETE FROM tokimori_documents WHERE kind = %s AND name = %s AND 0 < %s",

@@ -20,7 +20,7 @@ from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import next_moments
-from tokimori.testing.intervals import Interval, most_held
+from tokimori.testing.checker import Interval, most_held
 
 
 @dataclass(frozen=True, slots=True)

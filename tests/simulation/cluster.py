@@ -13,17 +13,15 @@ from tests.simulation.virtual_time import LoopClock
 from tests.unit.examples import a_definition
 from tokimori.clock import Moment
 from tokimori.errors import Conflict, Refused, StoreError
-from tokimori.model.decide import Due, Plan
+from tokimori.model.decide import Due, Plan, decidable
 from tokimori.model.dependents import Parent
 from tokimori.model.ids import JobId, NodeId, RunId, Token
 from tokimori.model.job import Definition, Job, JobState
-from tokimori.model.lease import TICK_IDLE
+from tokimori.model.lease import LATE_TICK, TICK_IDLE
 from tokimori.model.policies import Misfire, OnLostLease, Overlap, Retry
 from tokimori.model.run import Run, Skip
-from tokimori.model.timing import decidable
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.model.watch import LATE_TICK
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.nodes import Beat, NodeState, Pulse
 from tokimori.ports.planning import ALL, Share

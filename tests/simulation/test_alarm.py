@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.simulation.virtual_time import run_virtually
-from tokimori.node.alarm import Alarm
+from tokimori.node.flow import Alarm
 
 
 def slept(alarm: Alarm, seconds: float, *, rung_after: float | None = None) -> float:

@@ -11,7 +11,7 @@ from tests.simulation.checker import faults_of
 from tests.simulation.cluster import JOBS, KINDS, SECONDS, Cluster
 from tests.simulation.virtual_time import Stuck, run_virtually
 from tests.unit.examples import a_definition
-from tokimori.model import decide, watch
+from tokimori.model import decide, lease
 from tokimori.model.job import Definition
 from tokimori.model.policies import Misfire
 
@@ -64,7 +64,7 @@ def check(seed: int) -> None:
 @pytest.mark.prove
 def test_a_failing_seed_is_told_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nodes are believed dead too soon, the seed is named with the only kinds of trouble that matter."""
-    monkeypatch.setattr(watch, "DEAD_AFTER", 4.0)
+    monkeypatch.setattr(lease, "DEAD_AFTER", 4.0)
     failing = next(seed for seed in range(20) if faults(seed))
     with pytest.raises(pytest.fail.Exception, match=f"seed {failing}, ") as failed:
         check(failing)

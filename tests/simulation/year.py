@@ -20,7 +20,7 @@ from tokimori.model.outcome import Cancelled, Outcome, Succeeded
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.retention import Expiry
 from tokimori.model.run import Skip
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
@@ -28,7 +28,7 @@ from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 

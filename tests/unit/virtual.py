@@ -7,7 +7,7 @@ from typing import Any, cast
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import StoreRefused, StoreUnavailable
 from tokimori.ports.store import Store
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 class OffsetClock:

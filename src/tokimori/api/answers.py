@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.model.encoding import invalid_json
-from tokimori.model.nesting import check_depth
+from tokimori.model.sizes import check_depth
 from tokimori.service.views.errors import ErrorFault, error_view, problem_of
 from tokimori.spelling import hint
 

@@ -43,9 +43,9 @@ from tokimori.model.email import Email
 from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.lanes import Pause
 from tokimori.model.message import Message
 from tokimori.model.notifier import Notifier, NotifyOn
-from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Output, Run, Skip, SkipReason
 from tokimori.model.statistics import Statistics

@@ -14,7 +14,7 @@ from tokimori.cli.moment import AHEAD
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
-from tokimori.model.payload import check_json
+from tokimori.model.notes import check_json
 from tokimori.schedules.typed import told_ahead
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tokimori.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokimori.model.pause import Pause
+    from tokimori.model.lanes import Pause
     from tokimori.service.queues import Queue
     from tokimori.service.service import Service
 
@@ -29,7 +29,7 @@ _EVERYTHING = click.option("--all", "everything", is_flag=True, help="Everything
 @listing(_COLUMNS)
 def list_queues(*, paused: bool) -> None:
     """List the queues, how many jobs are in each, and what is paused."""
-    from tokimori.model.pause import EVERYTHING
+    from tokimori.model.lanes import EVERYTHING
     from tokimori.service.asking import MOST_LISTED
     from tokimori.service.queues import sentence
     from tokimori.service.views.queues import queue_view
@@ -85,7 +85,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 @_EVERYTHING
 def resume(name: str | None, everything: bool) -> None:
     """Resume a queue, or --all: its runs start again. --all does not resume queues that are paused by name."""
-    from tokimori.model.pause import EVERYTHING
+    from tokimori.model.lanes import EVERYTHING
     from tokimori.service.why.reasons import told
     from tokimori.service.why.stops import queue_paused
 

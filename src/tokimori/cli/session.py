@@ -32,8 +32,8 @@ def load(
     `may_ask_elsewhere`: the command reads files of this machine, and may ask a node elsewhere as well.
     """
     from tokimori.cli.output import print_notice
+    from tokimori.config.file import CONFIG_PATH
     from tokimori.config.settings import load_settings
-    from tokimori.config.variables import CONFIG_PATH
     from tokimori.errors import InvalidConfig, Refused
 
     given = options()

@@ -117,8 +117,7 @@ def status(*, watch: bool) -> int:
 def services(folder: Path) -> Iterable[Service]:
     """Yield the node that was started in the background, and all others of the folder that have a door."""
     from tokimori.node.background import Living, Stale, standing, stopped_at
-    from tokimori.node.door_probe import READY, SILENT, readiness
-    from tokimori.node.open_doors import doors
+    from tokimori.node.open_doors import READY, SILENT, doors, readiness
 
     found, said = standing(folder), {door: readiness(door.address) for door in doors(folder)}
     ours = found.note.pid if isinstance(found, Living) else None

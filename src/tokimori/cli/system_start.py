@@ -133,7 +133,7 @@ def _settings_for(loaded: "Loaded") -> Mapping[str, str]:
 
 def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: float) -> int:
     from tokimori.node.background import remove_note
-    from tokimori.node.door_probe import READY
+    from tokimori.node.open_doors import READY
 
     has_joined = False
     while True:
@@ -157,8 +157,7 @@ def _await_ready(folder: Path, child: _Child, listener: "Listener", deadline: fl
 
 
 def _started(folder: Path, note: "Note") -> StartedNode:
-    from tokimori.node.door_probe import READY, readiness
-    from tokimori.node.open_doors import doors
+    from tokimori.node.open_doors import READY, doors, readiness
 
     address = next((door.address for door in doors(folder) if door.pid == note.pid), None)
     return StartedNode(

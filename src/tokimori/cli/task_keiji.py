@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:
-    from tokimori.model.task_log import LogLine
+    from tokimori.model.task import LogLine
     from tokimori.service.tasks import TaskState
 
 _NOT_KNOWN = "N/A"

@@ -15,7 +15,7 @@ from tokimori.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
-    from tokimori.model.task_log import LogLine
+    from tokimori.model.task import LogLine
     from tokimori.service.service import Service
 
 PAUSE = 0.5
@@ -105,7 +105,7 @@ class _Followed:
 
     async def look(self) -> None:
         """Print what is new."""
-        from tokimori.model.task_log import event_lines
+        from tokimori.model.task import event_lines
 
         record = (await self._service.tasks.get(self._name)).record
         for event in record.events:
@@ -120,7 +120,7 @@ class _Followed:
                 await self._print(run)
 
     async def _print(self, run: "Run") -> None:
-        from tokimori.model.task_log import tried_lines
+        from tokimori.model.task import tried_lines
         from tokimori.model.transitions import RunState
         from tokimori.service.outputs import timed_lines
 

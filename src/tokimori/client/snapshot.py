@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from tokimori.clock import to_datetime
-from tokimori.engine import steadiness, unfinished
+from tokimori.engine import rewind, unfinished
 from tokimori.errors import StoreError, TokimoriError
 from tokimori.model import audit, message, notifying, order
 from tokimori.model.calendar import decode_days_off
@@ -149,7 +149,7 @@ def _document_forms() -> _Documents:
     )
     return {each.word: each.decode for each in kinds} | {
         audit.KIND: audit.decode_entry,
-        steadiness.KIND: lambda text: [int(each) for each in text.split()],
+        rewind.KIND: lambda text: [int(each) for each in text.split()],
         unfinished.UNFINISHED.kind: str,
         notifying.KIND: lambda text: text == "" or notifying.decode_notifying(text),
         message.KIND: _read_entry,

@@ -9,17 +9,22 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import fields
 
-from tokimori.config.app import AppSettings, bad_patterns
-from tokimori.config.audit import AuditSettings
-from tokimori.config.channels import ChannelsSettings
-from tokimori.config.datasource import DatasourceSettings, StoreSettings, url_for
-from tokimori.config.file import find_file, flattened, read_content
+from tokimori.config.file import ENV, PREFIX, find_file, flattened, from_variables, read_content
 from tokimori.config.http import HttpSettings, http_faults
-from tokimori.config.log import LogSettings, log_faults
 from tokimori.config.machine import Machine, this_machine
 from tokimori.config.secrets import SecretsSettings
+from tokimori.config.sections import (
+    AppSettings,
+    AuditSettings,
+    ChannelsSettings,
+    DatasourceSettings,
+    LogSettings,
+    StoreSettings,
+    bad_patterns,
+    log_faults,
+    url_for,
+)
 from tokimori.config.value import URLS, read_value, redacted
-from tokimori.config.variables import ENV, PREFIX, from_variables
 from tokimori.errors import InvalidConfig, InvalidInput, StoreError
 from tokimori.model.policies import Seconds
 

@@ -1,10 +1,14 @@
 """Duty of a node: work that it repeats, a short step at a time."""
 
+from collections.abc import Callable
+from math import inf
 from typing import Protocol
 
-from tokimori.clock import Moment
+from tokimori.clock import DAY, HOUR, SECOND, Moment
 from tokimori.model.ids import NodeId
+from tokimori.model.retention import first_id_at
 from tokimori.ports.nodes import Pulse
+from tokimori.ports.store import OCCURRENCES, RunFilter, Runs
 
 
 class Duty(Protocol):
@@ -26,3 +30,48 @@ class Duty(Protocol):
         the step is taken again soon.
         """
         ...
+
+
+STEADY = HOUR / SECOND
+"""Seconds for which the store's time must have run steadily, unless runs were made within the day before."""
+BELIEVED = 60.0
+"""Seconds until it is asked again."""
+
+
+class SureTime(Duty):
+    """A duty that takes its steps as long as the time is sure. `steady` is that of `engine.rewind.Rewinder`."""
+
+    def __init__(self, duty: Duty, store: Runs, steady: Callable[[float], float]) -> None:
+        self._duty = duty
+        self._store = store
+        self._steady = steady
+        self._asked_again = self._not_before = -inf
+
+    @property
+    def next_at(self) -> float:
+        """See `Duty`."""
+        return max(self._duty.next_at, self._not_before)
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`."""
+        self._duty.hear(pulse)
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        if at < self.next_at:
+            return False
+        if at >= self._asked_again and await self._has_leapt(now, at):
+            self._not_before = at + BELIEVED
+            return False
+        self._asked_again = max(self._asked_again, at + BELIEVED if at >= self._asked_again else -inf)
+        return await self._duty.step(by, now, at)
+
+    async def _has_leapt(self, now: Moment, at: float) -> bool:
+        """Return whether time may have leapt. A node that starts with a clock that is ahead sees no leap, but no recent
+        runs.
+        """
+        if self._steady(at) >= STEADY:
+            return False
+        before = first_id_at(Moment(now - HOUR))
+        older = await self._store.list_runs(RunFilter(before=before, limit=1, longest=OCCURRENCES))
+        return bool(older) and older[0].id < first_id_at(Moment(now - HOUR - DAY))

@@ -5,22 +5,99 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from tokimori.clock import Moment, format_moment
-from tokimori.engine.appetite import Appetite
+from msgspec.structs import replace
+
+from tokimori.clock import SECOND, Moment, format_moment
+from tokimori.engine.pace import Appetite
 from tokimori.engine.parkings import Parkings, tell
-from tokimori.engine.promote import Promoter
-from tokimori.engine.refusals import blames_the_asked
-from tokimori.engine.replace import MOST_REPLACED, make_way
+from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
 from tokimori.errors import Conflict, NotFound
-from tokimori.model.decide import Due, Plan, decide
+from tokimori.model.decide import REPLACED, Due, Plan, decide
 from tokimori.model.ids import Incarnation, Lane, RandomBytes, RunId, uuid7
 from tokimori.model.job import Job, schedule_of
+from tokimori.model.run import Run
 from tokimori.model.settle import parked
+from tokimori.model.transitions import BEFORE_START
 from tokimori.ports.planning import ALL, Planning, Share
-from tokimori.ports.store import Jobs, Runs
+from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule
 
+MOST_REPLACED = 500
+"""So many active runs may a job have of which the newcomer's own transaction ends the scheduled ones."""
+PAGE = 1_000
+MOST_PAGES = 10
+"""So far behind the job's newest runs are scheduled ones looked for: requested ones stay, and may be as many. Those
+that are not found end with newcomers, `MOST_MAKING_WAY` with each."""
+AT_ONCE = 50
+LONGEST_REPLACING = 0.25
+"""Seconds, about, in which one call looks for some, and then ends some: a beat has to come between."""
+
+
+async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Callable[[], float]) -> bool:
+    """Return whether to write the plan. If it would end too many runs at once, some of them end now instead.
+
+    So after an edit from `queue` to `replace`, behind which a hundred thousand may wait: no store ends them in one
+    transaction without holding up all others. Then the job is decided again.
+    """
+    if not plan.replaces or due.active <= MOST_REPLACED:
+        return True
+    some, end = await _newest(store, due, monotonic), monotonic() + LONGEST_REPLACING
+    for start in range(0, len(some), AT_ONCE):
+        if monotonic() > end:
+            break
+        ended = (store.cancel_run(run.id, REPLACED, now) for run in some[start : start + AT_ONCE])
+        results = await asyncio.gather(*ended, return_exceptions=True)
+        raise_first([each for each in results if not isinstance(each, NotFound)])
+    return not some
+
+
+async def _newest(store: Runs, due: Due, monotonic: Callable[[], float]) -> list[Run]:
+    """Scheduled runs of the job that have not started: those among a page of its newest ones that has any."""
+    wanted = RunFilter(job_id=due.job.id, states=BEFORE_START, limit=PAGE, longest=OCCURRENCES)
+    end = monotonic() + LONGEST_REPLACING
+    for _ in range(MOST_PAGES):
+        page = await store.list_runs(wanted)
+        found = [run for run in page if _is_replaced(run, due.job.incarnation)]
+        if found or len(page) < PAGE or monotonic() > end:
+            return found
+        wanted = replace(wanted, before=page[-1].id)
+    return []
+
+
+def _is_replaced(run: Run, job: Incarnation) -> bool:
+    return run.incarnation == job and run.origin.startswith("s:")
+
+
 log = logging.getLogger(__name__)
+
+_DUE = (Lane("those that are due"),)
+"""They wait in one line for all lanes."""
+
+
+class Promoter:
+    """Makes runs ready, but for those that the store refuses: they wait."""
+
+    def __init__(self, store: Planning) -> None:
+        self._store = store
+        self._refused = RefusedRuns("to make a waiting run ready (see `tokimori run list --state waiting`)")
+
+    async def promote(self, now: Moment, limit: int) -> bool:
+        """Make up to `limit` runs ready. Whether there may be more: there were any, or some of them were refused."""
+        at = now / SECOND
+        asked = self._refused.next(_DUE, limit, at)
+        try:
+            promoted = await self._store.promote(now, asked.limit, asked.skip)
+        except Exception as fault:
+            if not blames_the_asked(fault):
+                raise
+            seems_ill = self._refused.all_refused
+            tell_refused(log, self._refused.refuse(asked, fault, at), fault)
+            if seems_ill:
+                raise
+            return True
+        self._refused.took(asked)
+        return promoted > 0
+
 
 BATCH = 500
 """How many jobs are decided, and how many waiting runs are made ready, in one transaction."""

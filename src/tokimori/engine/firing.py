@@ -1,19 +1,232 @@
 """Firing of a node, and its part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
 
-from collections.abc import Collection
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from dataclasses import dataclass
+from enum import Enum
 
-from tokimori.clock import Moment
-from tokimori.engine.appetite import Appetite
-from tokimori.engine.fire import BATCH, Fired, FiringStore, Monotonic, Schedules, fire
-from tokimori.engine.foresee import MOST, NOTHING, ahead_of, fire_foreseen, foresee
-from tokimori.engine.look import Lookout
-from tokimori.engine.promote import Promoter
-from tokimori.engine.refusals import blames_the_asked
-from tokimori.engine.refused_jobs import RefusedJobs
-from tokimori.engine.rhythm import Rhythm, newest_tick, next_look
-from tokimori.engine.share import Turn, next_turn, share_of, share_of_many
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tokimori.clock import MINUTE, SECOND, Moment
+from tokimori.engine.fire import (
+    BATCH,
+    Fired,
+    FiringStore,
+    Monotonic,
+    ParkingStore,
+    Planned,
+    Promoter,
+    Refusal,
+    Schedules,
+    apply,
+    beside_promotion,
+    decided_by,
+    fire,
+    park,
+    with_ids,
+)
+from tokimori.engine.look import Lookout, Rhythm, newest_tick, next_look
+from tokimori.engine.pace import Appetite
+from tokimori.engine.refusals import PATIENCE, blames_the_asked, pause_after, refuses_for_good, tell_refused
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.model.ids import NodeId, RandomBytes
+from tokimori.errors import StoreError, StoreTooSlow
+from tokimori.model.decide import Due, Plan
+from tokimori.model.ids import Incarnation, NodeId, RandomBytes
+from tokimori.model.job import Job
+from tokimori.ports.planning import ALL, Share
+from tokimori.schedules.schedule import Schedule
+
+AHEAD = SECOND // 10
+"""How long before its moment something is foreseen: a few times what reading and deciding take."""
+NEAR = SECOND // 50
+"""What is nearer than this is not foreseen: it would be written alone, a moment before others that are due by then."""
+FRESH = SECOND // 2
+"""How long after it that may be written: later, the policies for what is late have to be asked."""
+MOST = 2 * BATCH
+"""How many jobs are foreseen, at most."""
+
+
+class Foreseen(Struct, frozen=True):
+    """Plans to write at `moment`, each batch by itself; `rest`: there is more to decide than this."""
+
+    moment: Moment
+    batches: tuple[list[Planned], ...]
+    rest: bool
+
+    def serves(self, now: Moment) -> bool:
+        """Return whether something may be written now."""
+        return bool(self.batches) and self.moment <= now <= self.moment + FRESH
+
+    @property
+    def written(self) -> "Foreseen":
+        """Return the rest after a batch was written."""
+        return replace(self, batches=())
+
+
+NOTHING = Foreseen(Moment(0), (), rest=True)
+
+
+def ahead_of(moment: Moment, now: Moment) -> Moment:
+    """Return when to foresee what is due at this moment; the moment itself if that is too near."""
+    return Moment(moment - AHEAD) if now <= moment - NEAR else moment
+
+
+async def foresee(
+    store: FiringStore,
+    moment: Moment,
+    random: RandomBytes,
+    schedule_for: Callable[[Job], Schedule],
+    share_of_many: Share,
+    *,
+    appetite: Appetite | None = None,
+    monotonic: Monotonic = lambda: 0,
+) -> Foreseen:
+    """Decide now what will be due at this moment, where only an edit of the job itself could change the answer.
+
+    A plan is refused where its job was edited, paused or decided meanwhile. Of jobs with active runs, with missed
+    occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever. `appetite`: as
+    in `fire`.
+    """
+    found, most = await _read(store, moment, appetite)
+    many = len(found) >= min(BATCH, most)
+    plans: list[Plan] = []
+    for first in range(0, len(found), BATCH):
+        dues = [due for due in found[first : first + BATCH] if not many or share_of_many.has(due.job.incarnation)]
+        decided = decided_by(dues, moment, schedule_for, monotonic)
+        plans += [plan async for due, plan in decided if isinstance(plan, Plan) and _is_plain(due, plan)]
+        await asyncio.sleep(0)
+    rest = len(found) == most or len(plans) < len(found)
+    planned = with_ids(plans, moment, random)
+    batches = tuple(planned[first : first + BATCH] for first in range(0, len(planned), BATCH))
+    return Foreseen(moment, batches if batches or rest else ([],), rest)
+
+
+async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
+    """Return what is due then, and how many were asked for: more again if the first ones are small."""
+    most = MOST if appetite is None else appetite.limit
+    found = await store.due(moment, most)
+    if appetite is None:
+        return found, most
+    appetite.note(due.job for due in found)
+    return (found, most) if appetite.limit <= most else await _read(store, moment, appetite)
+
+
+def _is_plain(due: Due, plan: Plan) -> bool:
+    return due.active == 0 and len(plan.runs) == 1 and not plan.skips
+
+
+async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment, promoter: Promoter) -> Fired:
+    """Write what was foreseen, all batches at the same time, and make waiting runs ready, as `fire` does.
+
+    Where it fails some of them may have been written. Asked again, they are known.
+    """
+    applying = (apply(store, batch, now) for batch in foreseen.batches)
+    decided, _ = await beside_promotion(promoter, now, BATCH, *applying)
+    return Fired(decided.lanes, full=foreseen.rest, contended=decided.refused > 0)
+
+
+MOST_SHARES = 8
+"""Into so many parts the due jobs fall at most: the store walks over those of the others."""
+
+
+class Turn(Enum):
+    """A few due jobs are anybody's. Of many a node takes its share first, and then what the others have left.
+
+    That there are many is seen when anybody's are read: then no node decides more of those than its share, either.
+    """
+
+    ANYBODY = "anybody"
+    SHARE = "share"
+    REST = "rest"
+
+
+def next_turn(turn: Turn, fired: Fired | None) -> Turn:
+    """Return the next turn, after this one fired so much (None: there was nothing)."""
+    if turn is Turn.SHARE:
+        return Turn.SHARE if fired is not None and fired.full else Turn.REST
+    if fired is None or not (fired.full or fired.contended):
+        return Turn.ANYBODY
+    return Turn.REST if turn is Turn.REST and not fired.contended else Turn.SHARE
+
+
+def share_of_many(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
+    """Return the part of what is read in this turn that is this node's, where that turns out to be many."""
+    return share_of(Turn.SHARE, node, peers) if turn is Turn.ANYBODY else ALL
+
+
+def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
+    """Return the part of this node. Where nodes do not see the same peers some work is done in vain, and nothing is
+    left out: the rest is everybody's.
+    """
+    nodes = sorted([node, *peers])
+    if turn is not Turn.SHARE or len(nodes) == 1:
+        return ALL
+    parts = min(len(nodes), MOST_SHARES)
+    return Share(nodes.index(node) % parts, parts)
+
+
+log = logging.getLogger(__name__)
+
+KNOWN_FOR = 10 * MINUTE
+"""Microseconds for which it is known how often a job was refused."""
+
+
+@dataclass(slots=True)
+class _RefusedJob:
+    """Refusals of a job's own plans, and until when it waits."""
+
+    tries: int
+    until: Moment
+
+
+class RefusedJobs:
+    """Finds by halves the job whose plan is at fault. `limit`: how many jobs to decide in one transaction."""
+
+    def __init__(self, store: ParkingStore) -> None:
+        self._store = store
+        self._known: dict[Incarnation, _RefusedJob] = {}
+        self._took = True
+        self.limit = BATCH
+
+    def waiting(self, now: Moment) -> Set[Incarnation]:
+        """Return the jobs that are not to be decided yet."""
+        self._known = {job: refused for job, refused in self._known.items() if refused.until + KNOWN_FOR > now}
+        return {job for job, refused in self._known.items() if refused.until > now}
+
+    def took(self, fired: Fired | None) -> None:
+        """Note that the store took a batch, if there was one."""
+        if fired is not None:
+            self.limit, self._took = min(BATCH, 2 * self.limit), True
+
+    async def note(self, refusal: Refusal, now: Moment) -> None:
+        """Fewer jobs at once from now on, and one alone waits. Raises the fault where the store seems ill."""
+        jobs, fault = refusal
+        if len(jobs) == 1:
+            await self._set_aside(jobs[0], fault, now)
+            return
+        self.limit = len(jobs) // 2
+        told = f"the store refused what {len(jobs)} jobs bring; fewer are tried at once: {fault}"
+        tell_refused(log, told, fault)
+        if isinstance(fault, StoreTooSlow) or not self._took:
+            raise fault
+
+    async def _set_aside(self, job: Job, fault: Exception, now: Moment) -> None:
+        """Set a refused job aside. A slow store parks nobody, nor does one that is ill for a moment."""
+        self._took = False
+        tries = self._known[job.incarnation].tries + 1 if job.incarnation in self._known else 1
+        pause = pause_after(tries)
+        self._known[job.incarnation] = _RefusedJob(tries, Moment(now + round(pause * SECOND)))
+        if tries >= PATIENCE and refuses_for_good(fault):
+            try:
+                await park(self._store, job, f"the store refused what its schedule brings: {fault}")
+                log.error("the store refuses what job %s brings; it is parked: %s", job.id, fault)
+                return
+            except StoreError as other:
+                fault = other
+        told = f"the store refused what job {job.id} brings, which is tried again in {pause:g} s: {fault}"
+        tell_refused(log, told, fault)
 
 
 class Firing:

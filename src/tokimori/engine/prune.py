@@ -5,16 +5,55 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tokimori.clock import Moment
-from tokimori.engine.appetite import Appetite
-from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell
+from tokimori.clock import DAY, Moment
+from tokimori.engine.pace import Appetite
+from tokimori.engine.refusals import PATIENCE, blames_the_asked, tell_refused
 from tokimori.errors import Conflict, NotFound, StoreError, StoreTooSlow
+from tokimori.model.audit import KIND, older_than
 from tokimori.model.ids import Incarnation, JobId, NodeId
 from tokimori.model.retention import KEYS_KEPT, NODES_KEPT, Expiry, expiry_of, expiry_of_deleted
 from tokimori.model.rewind import without_passed
+from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import Jobs
+
+AUDIT_EVERY = 3600.0
+"""Seconds from one look to the next, give or take a half by chance: nodes do not look at the same time."""
+AUDIT_PAUSE = 0.5
+"""Seconds to the next step after one that found a whole batch."""
+AUDIT_BATCH = 20
+"""How many entries one step deletes, each in a transaction of its own."""
+
+
+class AuditPruner:
+    """Deletes entries that are older than `keep` days; 0: none ever. All other times are seconds."""
+
+    def __init__(self, store: Documents, at: float, chance: Callable[[], float], keep: int) -> None:
+        self._store = store
+        self._chance = chance
+        self._keep = keep
+        self.next_at = at + AUDIT_EVERY * chance() if keep else float("inf")
+
+    def hear(self, pulse: Pulse) -> None:
+        """See `Duty`. Nothing concerns it."""
+
+    async def step(self, by: NodeId, now: Moment, at: float) -> bool:
+        """See `Duty`."""
+        if at < self.next_at:
+            return False
+        self.next_at = at + AUDIT_EVERY * (0.5 + self._chance())
+        oldest = older_than(Moment(now - self._keep * DAY))
+        found = await self._store.list_documents(KIND, after=oldest, limit=AUDIT_BATCH)
+        for each in found:
+            try:
+                await self._store.delete_document(KIND, each.name, each.version)
+            except Conflict:  # nobody changes an entry; whoever does so keeps it
+                continue
+        if len(found) == AUDIT_BATCH:
+            self.next_at = at + AUDIT_PAUSE
+        return False
+
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +146,7 @@ async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterat
             if slow >= PATIENCE or not blames_the_asked(fault):
                 raise
             if not half:
-                tell(log, f"what is old of job {batch[0].job_id} stays until the next walk: {fault}", fault)
+                tell_refused(log, f"what is old of job {batch[0].job_id} stays until the next walk: {fault}", fault)
             else:
                 batches.append(batch[half:])
             rest = batch[:half]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tokimori.clock import Moment
 from tokimori.engine.parkings import Parkings, tell_parked
-from tokimori.engine.refusals import blames_the_asked, tell
+from tokimori.engine.refusals import blames_the_asked, tell_refused
 from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Unsettled
 from tokimori.model.ids import NodeId, RunId
@@ -90,7 +90,7 @@ class Reaper:
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise
-            tell(log, self._unsettled.refuse(changes, fault, at), fault)
+            tell_refused(log, self._unsettled.refuse(changes, fault, at), fault)
             if self._unsettled.ill(changes, fault):
                 raise
             return True

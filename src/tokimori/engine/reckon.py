@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence, Set
 from math import inf
 
 from tokimori.clock import Moment
-from tokimori.engine.appetite import Appetite
 from tokimori.engine.fire import FiringStore, Planned
-from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell
+from tokimori.engine.pace import Appetite
+from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, blames_the_asked, tell_refused
 from tokimori.model.decide import Plan, reckoned, unchanged
 from tokimori.model.ids import JobId, NodeId
 from tokimori.model.job import Job
@@ -58,13 +58,13 @@ class Reckoner:
         """Seconds until the next step."""
         if len(jobs) == 1:
             self._refused.add(jobs[0].id)
-            tell(
+            tell_refused(
                 log,
                 f"the store refuses next moment of job {jobs[0].id}; it is tried again later: {fault}",
                 fault,
             )
             return PAUSE
-        tell(log, f"the store refused next moments of jobs: {fault}", fault)
+        tell_refused(log, f"the store refused next moments of jobs: {fault}", fault)
         pause = LONGEST_PAUSE if self._limit == 1 else PAUSE
         self._limit = max(1, min(self._limit, len(jobs) or self._limit) // 2)
         return pause

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from logging import Logger
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from tokimori.errors import StoreError, StoreRefused, StoreTooSlow
+from tokimori.model.ids import Lane
 
 PATIENCE = 3
 """So often something is asked as it is, before it counts as refused: the store as a whole may have been ill."""
@@ -31,7 +35,7 @@ def pause_after(tries: int) -> float:
     return float(min(LONGEST_PAUSE, PAUSE * 2 ** (tries - 1)))
 
 
-def tell(log: Logger, text: str, fault: Exception) -> None:
+def tell_refused(log: Logger, text: str, fault: Exception) -> None:
     """Log what a refusal leads to. A store's words say enough, a bug of ours needs its traceback."""
     log.error(text, exc_info=None if isinstance(fault, StoreError) else fault)
 
@@ -41,3 +45,125 @@ def raise_first(results: Sequence[object]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
+
+
+MOST_AT_ONCE = 1000
+"""A lane of which so many were taken at once is well again."""
+
+
+class AskedClaim(NamedTuple):
+    """For what to ask: at most `limit` runs of these lanes; `skip`: of one lane, but for so many at its head."""
+
+    lanes: tuple[Lane, ...]
+    limit: int
+    skip: int = 0
+
+
+class _Ill(Struct):
+    """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try these.
+
+    `climbs`: nothing was taken since the head was refused. `moved`: the place does not fit any more. `looked`: so many
+    of those that are passed by were tried again; `looks`: it is the next one's turn.
+    """
+
+    many: int
+    at: float
+    skip: int = 0
+    tries: int = 0
+    climbs: bool = False
+    moved: bool = False
+    looked: int = 0
+    looks: bool = True
+
+
+class RefusedRuns:
+    """Finds by halves, first of lanes, then of the number of runs, at which place the run is that the store refuses.
+
+    Nobody says which run it is, so a place is what is found: it is passed by, and after a while all places that are
+    passed by are tried again, each alone: another run may have come there since, by its priority or because a refused
+    one has gone. `what` is refused, for people.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._ill: dict[Lane, _Ill] = {}
+        self._suspects: tuple[Lane, ...] = ()
+        self._ill_next = True
+        self._took = True
+
+    @property
+    def all_refused(self) -> bool:
+        """Return whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
+        return not self._took
+
+    def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> AskedClaim:
+        """For what to ask of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all others."""
+        if not self._ill and not self._suspects:
+            return AskedClaim(lanes, limit)
+        suspects = tuple(lane for lane in self._suspects if lane in lanes)
+        if suspects:
+            return AskedClaim(suspects[: max(1, len(suspects) // 2)], limit)
+        well = tuple(lane for lane in lanes if lane not in self._ill)
+        lane = next((lane for lane in self._ill if lane in lanes), None)
+        if lane is None or (well and not self._ill_next):
+            return AskedClaim(well, limit)
+        ill = self._ill[lane] = self._ill.pop(lane)  # the last one from now on
+        if ill.moved:
+            return AskedClaim((lane,), 1)
+        if ill.skip and ill.at <= at and ill.looks:
+            return AskedClaim((lane,), 1, ill.looked)
+        return AskedClaim((lane,), min(limit, ill.many), ill.skip)
+
+    def took(self, asked: AskedClaim) -> None:
+        """Note that the store has answered, whatever it gave."""
+        self._took = True
+        ill = self._note(asked)
+        self._suspects = tuple(lane for lane in self._suspects if lane not in asked.lanes)
+        if ill is None:
+            return
+        if asked.skip < ill.skip:
+            ill.looked = 0
+        ill.many, ill.skip, ill.climbs, ill.moved = 2 * ill.many, asked.skip, False, False
+        if not ill.skip and ill.many > MOST_AT_ONCE:
+            del self._ill[asked.lanes[0]]
+
+    def refuse(self, asked: AskedClaim, fault: Exception, at: float) -> str:
+        """Return the store refused this, and would again; what that leads to, for people."""
+        if len(asked.lanes) > 1:
+            self._suspects = asked.lanes
+            return f"the store refuses {self._what} of {len(asked.lanes)} lanes; fewer are tried at once: {fault}"
+        ill = self._note(asked) or _Ill(asked.limit, at)
+        (lane,), self._suspects = asked.lanes, ()
+        self._ill[lane] = ill
+        if asked.limit > 1:
+            ill.many = asked.limit // 2
+            return f"the store refuses {self._what} of {lane}; {ill.many} are tried at once: {fault}"
+        self._took = False
+        if asked.skip == ill.skip and asked.skip and not ill.climbs:
+            ill.moved = True
+            return f"the store refuses {self._what} of {lane}, and is asked for the first one again: {fault}"
+        _pass_by(ill, asked.skip, at)
+        pause = ill.at - at if ill.at > at else pause_after(ill.tries)
+        told = f"the store refuses {self._what}: number {asked.skip + 1} of {lane}"
+        return f"{told}; the others go on, and this one is tried again in {pause:.0f} s: {fault}"
+
+    def _note(self, asked: AskedClaim) -> _Ill | None:
+        ill = self._ill.get(asked.lanes[0]) if len(asked.lanes) == 1 else None
+        self._ill_next = ill is None
+        if ill is not None:
+            ill.looks = asked.skip == ill.skip
+        return ill
+
+
+def _pass_by(ill: _Ill, place: int, at: float) -> None:
+    """Pass by the run at this place, which was refused alone."""
+    if place == 0:
+        ill.climbs, ill.many = True, 1
+    if place == ill.skip:
+        ill.skip += 1
+    elif not ill.moved:
+        ill.looked = place + 1
+    if ill.tries == 0 or ill.looked >= ill.skip:
+        ill.tries, ill.looked = ill.tries + 1, 0
+        ill.at = at + pause_after(ill.tries)
+    ill.moved = False

@@ -7,24 +7,57 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
-from tokimori.clock import Moment, format_moment
-from tokimori.engine.appetite import Appetite
+from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.fire import Schedules
-from tokimori.engine.refusals import blames_the_asked, tell
-from tokimori.engine.steadiness import Steadiness
+from tokimori.engine.pace import Appetite
+from tokimori.engine.refusals import blames_the_asked, tell_refused
 from tokimori.errors import Conflict, NotFound, StoreError
+from tokimori.model.decide import decidable
+from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, NodeId, RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.retention import day_of, first_id_at
 from tokimori.model.rewind import MARGIN, MOST_FIRED, Ahead, hastened, is_ahead, rewound
 from tokimori.model.target import Unreadable
-from tokimori.model.timing import decidable
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule
+
+KIND, NAME = "clock", "steady"
+GAP, AHEAD = 60 * SECOND, SECOND
+"""A note so old still follows on from the present, and one from so far ahead. Smaller leaps put no cursor ahead."""
+
+
+class Steadiness:
+    """The steady time that this node has seen itself (`own`, seconds), and what it finds noted in the store."""
+
+    def __init__(self, store: Documents, own: Callable[[float], float], random: RandomBytes) -> None:
+        self._store = store
+        self._own = own
+        self._random = random
+
+    async def seconds(self, now: Moment, at: float) -> float:
+        """Return for how many seconds the store's time has run steadily, and note it for nodes that come after."""
+        since, version = now - round(self._own(at) * SECOND), None
+        try:
+            known = await self._store.get_document(KIND, NAME)
+            version = known.version
+            noted, seen = map(int, known.text.split())
+            if now - GAP <= seen <= now + AHEAD:
+                since = min(since, noted)
+        except (NotFound, ValueError):
+            pass
+        following = new_version(self._random) if version is None else version + 1
+        note = Document(kind=KIND, name=NAME, text=f"{since} {now}", version=following)
+        try:
+            await self._store.put_document(note, version)
+        except Conflict:
+            pass  # another node has noted it in the same moment
+        return (now - since) / SECOND
+
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +268,7 @@ class Rewinder:
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise
-            tell(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)
+            tell_refused(log, f"job {job.id} is ahead of the time and can't be put back: {fault}", fault)
 
 
 def _is_readable(job: Job) -> bool:

@@ -7,9 +7,8 @@ from tokimori.model.ids import NodeId
 from tokimori.model.notes import Notes, details_after, unbegun_once_more
 from tokimori.model.outcome import Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import OnExhausted, Retry
-from tokimori.model.retry import after_asking, asked_retry
 from tokimori.model.run import Attempt, Details, Output, Run
-from tokimori.model.settle import Settlement, settle
+from tokimori.model.settle import Settlement, after_asking, asked_retry, settle
 from tokimori.model.transitions import RunState
 from tokimori.ports.working import Change, Claimed
 

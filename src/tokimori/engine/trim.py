@@ -12,7 +12,7 @@ from msgspec import Struct
 from tokimori.clock import DAY, Moment
 from tokimori.engine.streams import Streams
 from tokimori.errors import Conflict
-from tokimori.model import keyed, message, order, subscriber
+from tokimori.model import message, order, request
 from tokimori.model.build import UPLOAD, UPLOAD_KEPT, UPLOADED
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes
@@ -134,10 +134,10 @@ class Trimmer:
         """Return whether a subscriber's position in the topic is known, who would miss something if its numbers began
         anew.
         """
-        return bool(await self._store.list_documents(subscriber.KIND, prefix=prefix_of(topic), limit=1))
+        return bool(await self._store.list_documents(message.SUBSCRIBER_KIND, prefix=prefix_of(topic), limit=1))
 
     async def _forget_some(self, after: str, now: Moment) -> str | None:
-        page = await self._store.list_documents(subscriber.KIND, after=after, limit=BATCH)
+        page = await self._store.list_documents(message.SUBSCRIBER_KIND, after=after, limit=BATCH)
         before = Moment(now - FORGOTTEN * DAY)
         await self._delete([each for each in page if (moment_in(each.text) or now) < before])
         return page[-1].name if len(page) == BATCH else None
@@ -154,8 +154,8 @@ class Trimmer:
 
     async def _drop_keys(self, after: str, now: Moment) -> str | None:
         """Forget requests that were sent with a key, some at a time."""
-        page = await self._store.list_documents(keyed.KIND, after=after, limit=BATCH)
-        await self._delete([each for each in page if (moment_in(each.text) or 0) < now - keyed.KEPT])
+        page = await self._store.list_documents(request.KIND, after=after, limit=BATCH)
+        await self._delete([each for each in page if (moment_in(each.text) or 0) < now - request.KEPT])
         return page[-1].name if len(page) == BATCH else None
 
     async def _open_behind(self, kept: KeptEntries, topic: str, opening: Document | None, number: int) -> bool:

@@ -1,18 +1,24 @@
 """Unsettled: ends of attempts that the store has not written yet, and what becomes of one that it refuses. No I/O."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tokimori.engine.refusals import MOST_WORDS, PATIENCE, pause_after
-from tokimori.engine.settle import storable
-from tokimori.errors import StoreTooSlow
-from tokimori.model.ids import RunId, Token
-from tokimori.model.run import encode_details
+from tokimori.clock import Moment
+from tokimori.engine.refusals import MOST_WORDS, PATIENCE, blames_the_asked, pause_after, tell_refused
+from tokimori.engine.settle import change_of, storable
+from tokimori.errors import NotFound, StoreTooSlow, StoreUnavailable
+from tokimori.model.ids import NodeId, RunId, Token
+from tokimori.model.outcome import Released
+from tokimori.model.run import Run, encode_details
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.working import LARGE, Change
+from tokimori.ports.work_source import WorkSource
+from tokimori.ports.working import LARGE, Change, Claimed
 
 Key = tuple[RunId, Token]
 
@@ -195,3 +201,44 @@ def size_of(change: Change) -> int:
 def key_of(change: Change) -> Key:
     """Return the attempt that the change ends."""
     return change.run_id, change.token
+
+
+log = logging.getLogger(__name__)
+
+NONE: Mapping[Key, Claimed] = MappingProxyType({})
+LOST_REPLY = Released("the reply to its claim was lost")
+
+
+async def hand_back(
+    source: WorkSource, keys: Sequence[Key], by: NodeId, now: Moment, begun: Mapping[Key, Claimed] = NONE
+) -> list[Change]:
+    """Return the changes that release runs of a claim whose reply was lost. Only those in `begun` have begun."""
+    runs = await asyncio.gather(*(_run(source, run_id) for run_id, _ in keys))
+    return [
+        change_of(
+            Claimed(run=run, definition=begun[key].definition if key in begun else None),
+            LOST_REPLY,
+            owner=by,
+            now=now,
+            chance=0,
+            started=now if key in begun else None,
+        )
+        for run, key in zip(runs, keys, strict=True)
+        if run is not None and (run.state, run.node_id, run.token) == (RunState.RUNNING, by, key[1])
+    ]
+
+
+async def _run(source: WorkSource, run_id: RunId) -> Run | None:
+    try:
+        return await source.get_run(run_id)
+    except (NotFound, StoreUnavailable):
+        return None  # the next tick tells of it again, if it is still there
+    except Exception as fault:
+        if not blames_the_asked(fault):
+            raise
+        tell_refused(
+            log,
+            f"run {run_id} can't be read; the others are handed back, and it is tried again: {fault}",
+            fault,
+        )
+        return None

@@ -12,9 +12,8 @@ from tokimori.engine.settle import change_of
 from tokimori.engine.unsettled import Key, Unsettled
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.job import kills_on_lost_lease
-from tokimori.model.notes import Notes, notes_row
+from tokimori.model.notes import Notes, given_to, is_inherited, notes_row, payload_for
 from tokimori.model.outcome import Released, RetryIn
-from tokimori.model.payload import given_to, is_inherited, payload_for
 from tokimori.model.run import Output, Run, shifted_times
 from tokimori.model.target import Http, Unreadable
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Noted, Report, Started

@@ -15,8 +15,7 @@ from tokimori.executors.noop import NoopExecutor
 from tokimori.model.email import Email
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target
-from tokimori.ports.builds import Builds
-from tokimori.ports.executor import AttemptTask, Executor, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Builds, Executor, Report, StopReason
 
 
 class Executors:

@@ -3,13 +3,86 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidFile, InvalidInput
+from tokimori.foreign.kala.moving import from_go, kept_job, parents_of
 from tokimori.formats.files import name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.service.asking import MOST_LISTED
+from tokimori.service.imports import Start
+from tokimori.translators.gob import read_gob
+from tokimori.translators.moving import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
+
+MOST_JOBS = 100_000
+Jobs = Sequence[Mapping[str, Any]]
+_FAULT = "\0fault"
+"""In place of a job: why it can't be read."""
+
+
+def jobs_in(text: str | bytes, name: str) -> Jobs:
+    """Return the jobs of an answer: `{"jobs": {id: job}}`, what is in that, or a list. Raises `InvalidFile`."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        raise InvalidFile(f"{name}: not JSON: {fault}", field="source", value=name, allowed="JSON") from None
+    if isinstance(found, dict) and isinstance(found.get("jobs"), dict | list):
+        found = found["jobs"]
+    jobs = list(found.values()) if isinstance(found, dict) else found
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        allowed = 'what GET /api/v1/job/ answers: {"jobs": {ID: {…}}}'
+        raise InvalidFile(f"{name}: it holds no jobs of Kala", field="source", value=name, allowed=allowed)
+    if len(jobs) > MOST_JOBS:
+        message = f"{name}: it has more than {MOST_JOBS} jobs"
+        raise InvalidFile(message, field="source", value=name, allowed=f"at most {MOST_JOBS}")
+    return jobs
+
+
+def job_of(job_id: str, value: bytes) -> Mapping[str, Any]:
+    """Return a job as Redis has it, a gob of Go or JSON, or as a table has it, where only the JSON knows its id."""
+    try:
+        found = _in_json(value) if value.lstrip().startswith(b"{") else from_go(read_gob(value))
+    except InvalidInput as fault:
+        return {"id": job_id, _FAULT: told(fault)}
+    if not isinstance(found, dict):
+        return {"id": job_id, _FAULT: "gob: it is no struct"}
+    return {**found, "id": job_id or found.get("id")}
+
+
+def _in_json(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        raise InvalidInput(f"it is not JSON: {fault}", field="job", allowed="a job as JSON") from None
+
+
+def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
+    """Yield the jobs with their ids, and why some can't come."""
+    parents = parents_of(jobs)
+    for number, job in enumerate(jobs):
+        job_id = str(job.get("id") or "")
+        place = f"job {job_id}" if job_id else f"jobs, number {number}"
+        if _FAULT in job:
+            yield Refused(place, job[_FAULT])
+            continue
+
+        def translate(job: Mapping[str, Any] = job, job_id: str = job_id, place: str = place) -> Iterator[Entry]:
+            kept = kept_job(job, parents.get(job_id, ()), now)
+            yield checked(
+                Moved(
+                    place=place,
+                    job_id=job_id,
+                    definition=kept.definition,
+                    start=Start(paused_because="disabled in Kala") if kept.disabled else AT_ONCE,
+                    runs_remaining=kept.runs_remaining,
+                    warnings=tuple(f"{member}: {shown(value)}: {what}" for member, value, what in kept.warnings),
+                )
+            )
+
+        yield from entries(place, translate)
+
 
 if TYPE_CHECKING:
     from tokimori.translators.moving import Entry
@@ -31,7 +104,7 @@ def _read(said: KalaRequest, now: Moment) -> "Iterator[Entry]":
 
 
 def _pages_of(jobs: _Jobs, now: Moment) -> "Iterator[Sequence[Entry]]":
-    from tokimori.formats.kala_jobs import entries_of
+    from tokimori.formats.kala import entries_of
     from tokimori.translators.families import in_pages
 
     return in_pages(entries_of(jobs, now))
@@ -49,7 +122,7 @@ def _source(given: Given) -> FormatSource:
 
 def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:
     """Return what reads the jobs, as often as it is asked. Raises `InvalidInput`, and `InvalidFile`."""
-    from tokimori.formats.kala_jobs import MOST_JOBS, job_of, jobs_in
+    from tokimori.formats.kala import MOST_JOBS, job_of, jobs_in
 
     async def at() -> _Jobs:
         from tokimori.sources.kala import told_at

@@ -52,7 +52,7 @@ def _source(given: Given) -> FormatSource:
 
 def _workspace(folder: Path) -> Workspace:
     """Read `settings.conf` and the folders of tasks. Raises `InvalidFile`."""
-    from tokimori.model.env_file import read_env
+    from tokimori.model.task import read_env
 
     file = str(folder / "settings.conf")
     settings = read_env(text_of(file).encode(errors="surrogateescape"), file)

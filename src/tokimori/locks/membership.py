@@ -16,9 +16,18 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreError
 from tokimori.locks.program import Program
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
-from tokimori.model.lease import LEASE, TICK_IDLE, Lease
-from tokimori.model.timeline import Timeline, follow
-from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
+from tokimori.model.lease import (
+    LATE_TICK,
+    LEASE,
+    TICK_IDLE,
+    Lease,
+    Timeline,
+    Watch,
+    follow,
+    next_overdue,
+    observe,
+    overdue,
+)
 from tokimori.ports.nodes import Beat, NodeRecord, Nodes, NodeState, Pulse
 from tokimori.ports.store import Schema
 

@@ -6,8 +6,8 @@ from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
 from tokimori.model.ids import check_job_id
 from tokimori.model.job import Definition, limit_of
+from tokimori.model.notes import check_payload
 from tokimori.model.notifier import check_notify, check_terms
-from tokimori.model.payload import check_payload
 from tokimori.model.policies import Overlap, retention_of
 from tokimori.model.semaphores import check_concurrency_key, wanted
 from tokimori.model.target import Build, Command, Function, kind_of

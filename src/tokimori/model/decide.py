@@ -1,6 +1,7 @@
 """Decision about a job's occurrences up to now: runs and skips, as one plan. Pure."""
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import assert_never
 
 from msgspec import Struct, field
@@ -11,10 +12,37 @@ from tokimori.model.job import Definition, Job, JobState, limit_of, most_active,
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Details, Skip, SkipReason, scheduled_origin
-from tokimori.model.timing import decidable, due_of, look_at
 from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import tzdata_version
+
+
+def decidable(definition: Definition, now: Moment) -> Moment:
+    """Return the newest nominal time whose delay is over."""
+    return Moment(now - round(definition.delay * SECOND))
+
+
+def look_at(definition: Definition, nominal: Moment) -> Moment:
+    """Return the moment at which to decide the occurrence: nominal + delay."""
+    return Moment(nominal + round(definition.delay * SECOND))
+
+
+def due_of(job: Job, nominal: Moment) -> Moment:
+    """Return the moment at which the run of the occurrence is due: nominal + delay + its part of the jitter."""
+    definition = job.definition
+    return Moment(look_at(definition, nominal) + spread(job.id, nominal, round(definition.jitter * SECOND)))
+
+
+def spread(job_id: JobId, nominal: Moment, width: int) -> int:
+    """Microseconds in [0, width), evenly spread over jobs and over occurrences.
+
+    A hash and no chance: every node, and every retry, has the same answer for an occurrence.
+    """
+    if not width:
+        return 0
+    digest = blake2b(f"{nominal} {job_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) * width >> 64
+
 
 MOST_OCCURRENCES = 10_000
 """How many occurrences one call decides; the next call goes on."""

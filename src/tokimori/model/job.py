@@ -49,7 +49,7 @@ class Terms(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
     ends. `mailto` is that of a crontab.
 
     Outside of `starts_at` … `ends_at` the schedule names nothing: RFC 3339, or without offset in the job's zone. A run
-    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.timing`). `calendars` name days
+    is due `delay` after its nominal time, and up to `jitter` later (`tokimori.model.decide`). `calendars` name days
     off, on which nothing runs; `shift` moves what falls on them to the same time on the next or previous business day.
 
     `expect_within` is how long after its last good end a next one may take before it is overdue (`model.expectation`).

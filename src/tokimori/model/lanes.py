@@ -1,12 +1,39 @@
 """Lanes: where ready runs wait, which nodes serve them, and in which order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
 
 from tokimori.clock import MINUTE, Moment
 from tokimori.model.handlers import Handler, handles
 from tokimori.model.ids import Lane
 from tokimori.model.job import Definition
 from tokimori.model.semaphores import wanted
+
+EVERYTHING = "*"
+"""In place of a queue: all of them. No queue has this name."""
+
+
+class Pause(Struct, frozen=True, kw_only=True):
+    """Stop of claims from a queue, or from all (`EVERYTHING`): since when, by whom and why."""
+
+    queue: str
+    since: Moment
+    reason: str | None = None
+    by: str | None = None
+
+
+def paused_queue(lane: Lane) -> str:
+    """Return the queue to which a lane belongs."""
+    return lane.partition("|")[0]
+
+
+def open_lanes(lanes: Collection[Lane], paused: Collection[str]) -> tuple[Lane, ...]:
+    """Return the lanes that are not paused by these queues."""
+    if EVERYTHING in paused:
+        return ()
+    return tuple(lane for lane in lanes if paused_queue(lane) not in paused) if paused else tuple(lanes)
+
 
 APART_LABEL = "tokimori:semaphores"
 """The label of nodes that can acquire units in another store. In a lane its value says which: `NAME:WEIGHT+…`."""

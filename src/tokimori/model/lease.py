@@ -4,7 +4,12 @@ A node's lease counts from when the last beat that the store answered was sent. 
 declare it dead: LEASE < LEASE_KILL < DEAD_AFTER (DESIGN §3).
 """
 
-from msgspec import Struct
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field
+
+from tokimori.clock import SECOND, Moment
+from tokimori.model.ids import NodeId
 
 TICK_IDLE = 2.0
 TICK_BUSY = 0.5
@@ -29,3 +34,81 @@ class Lease(Struct, frozen=True):
     def left(self, at: float) -> float:
         """For how many seconds from this moment on work may begin."""
         return max(0.0, self.sent + LEASE - at)
+
+
+DISAGREEMENT = 5 * SECOND
+AGREEING_TICKS = 3
+"""After a jump of the store's clock nothing fires until so many ticks in a row agree."""
+
+
+class Timeline(Struct, frozen=True):
+    """The store's time `base` at the monotonic second `at`; `doubtful` ticks are still to agree.
+
+    `since`: the monotonic second of the last disagreement.
+    """
+
+    base: Moment
+    at: float
+    doubtful: int = 0
+    since: float = 0
+
+    def now(self, monotonic: float) -> Moment:
+        """Return the corrected time."""
+        return Moment(self.base + round((monotonic - self.at) * SECOND))
+
+    @property
+    def trusted(self) -> bool:
+        """Return whether occurrences may be decided by this time."""
+        return self.doubtful == 0
+
+
+def follow(timeline: Timeline, store_now: Moment, sent: float, received: float) -> Timeline:
+    """Return the timeline after a tick, sent and answered at these monotonic seconds, at which the store said
+    `store_now`.
+
+    The store read its clock at some moment between the two. As long as that fits, the timeline stays as it is:
+    following every reply's delay would let time jitter, and go back. Otherwise it takes the earliest time that fits,
+    so that nothing starts early.
+    """
+    known = timeline.now(received)
+    latest = store_now + round((received - sent) * SECOND)
+    base, at = (timeline.base, timeline.at) if store_now <= known <= latest else (store_now, received)
+    if not store_now - DISAGREEMENT <= known <= latest + DISAGREEMENT:
+        return Timeline(base, at, AGREEING_TICKS, received)
+    return Timeline(base, at, max(0, timeline.doubtful - 1), timeline.since)
+
+
+LATE_TICK = 1.0
+"""Seconds by which an observer's own tick may be late before its windows start again."""
+
+
+class PeerSeen(Struct, frozen=True):
+    """A counter, and since when (the observer's monotonic seconds) it has been seen unchanged."""
+
+    beat: int
+    since: float
+
+
+class Watch(Struct, frozen=True):
+    """Observations of one node about the others."""
+
+    peers: Mapping[NodeId, PeerSeen] = field(default_factory=dict)
+
+
+def observe(watch: Watch, peers: Sequence[tuple[NodeId, int]], at: float, *, unbroken: bool) -> Watch:
+    """Note the counters that a tick answered at `at`. `unbroken`: no tick since the last one failed or came late."""
+    seen = {}
+    for node, beat in peers:
+        known = watch.peers.get(node)
+        seen[node] = known if known is not None and known.beat == beat and unbroken else PeerSeen(beat, at)
+    return Watch(seen)
+
+
+def overdue(watch: Watch, at: float) -> list[tuple[NodeId, int]]:
+    """Return the nodes to declare dead, each with the counter at which it stands."""
+    return [(node, seen.beat) for node, seen in watch.peers.items() if at >= seen.since + DEAD_AFTER]
+
+
+def next_overdue(watch: Watch) -> float | None:
+    """Return the time (monotonic seconds) at which the next node is overdue if it stays silent."""
+    return min((seen.since + DEAD_AFTER for seen in watch.peers.values()), default=None)

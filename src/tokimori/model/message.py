@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
-from tokimori.model.nesting import check_depth
+from tokimori.model.sizes import check_depth
 from tokimori.model.stream import Numbered
 from tokimori.model.words import check_text
 
@@ -53,3 +53,31 @@ def check_message(text: str) -> bytes:
         allowed = f"at most {LARGEST} bytes of JSON"
         raise InvalidInput(f"message: it is too large, {size} bytes", field="message", value=size, allowed=allowed)
     return body
+
+
+SUBSCRIBER_KIND = "subscriber"
+
+
+class Subscriber(Struct, frozen=True, kw_only=True):
+    """The number of the last message that it has acknowledged, and when it did so."""
+
+    number: int
+    at: Moment
+
+
+_decoder = msgspec.json.Decoder(Subscriber)
+
+
+def encode_subscriber(subscriber: Subscriber) -> str:
+    """Return the text that stores keep."""
+    return msgspec.json.encode(subscriber).decode()
+
+
+def decode_subscriber(text: str) -> Subscriber:
+    """Return the subscriber in a text of `encode_subscriber`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
+
+def subscriber_name(topic: str, name: str) -> str:
+    """Return the name of its document."""
+    return f"{topic}/{name}"

@@ -26,8 +26,7 @@ from tokimori.model.notification import (
     payload_of,
     shown_fewer,
 )
-from tokimori.model.notifier import Notifier, NotifyOn
-from tokimori.model.quiet import quiet_until
+from tokimori.model.notifier import Notifier, NotifyOn, quiet_until
 from tokimori.model.transitions import RunState
 
 KIND = "notifying"

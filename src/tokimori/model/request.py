@@ -1,13 +1,42 @@
 """Requests: how a run is asked for, and what becomes of it where another run of its key is there already. Pure."""
 
+from typing import Final
+
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import HOUR, MINUTE, Moment
+from tokimori.clock import DAY, HOUR, MINUTE, Moment
 from tokimori.model.ids import Lane, RunId
 from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunMove, move, sources
+
+KIND: Final = "keyed"
+KEPT: Final = DAY
+"""For so long a key is known."""
+
+
+class Keyed(Struct, frozen=True, kw_only=True):
+    """First request of a key: its time, a digest of its content, and the key of its run or job."""
+
+    at: Moment
+    digest: str
+    made: str
+
+
+_decoder = msgspec.json.Decoder(Keyed)
+
+
+def encode_keyed(keyed: Keyed) -> str:
+    """Return the text that stores keep."""
+    return msgspec.json.encode(keyed).decode()
+
+
+def decode_keyed(text: str) -> Keyed:
+    """Return the request in a text of `encode_keyed`. Raises `ValueError`."""
+    return _decoder.decode(text)
+
 
 REMEMBERED = HOUR
 """How long it is known which run took over what a request asked for, for whoever lost the reply and asks again."""

@@ -10,11 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import MINUTE, Moment
-from tokimori.model.decide import has_ended, next_look
+from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
 from tokimori.model.run import Skip
-from tokimori.model.timing import decidable
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 

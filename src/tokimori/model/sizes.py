@@ -5,6 +5,7 @@ no fault with what the job says already.
 """
 
 from collections.abc import Mapping
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +14,27 @@ import msgspec
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition
 from tokimori.model.words import check_text, texts_in
+
+MOST_DEPTH: Final = 100
+"""So many lists and objects may be within each other. Ten times as many would use up the stack of whoever works with
+them, far from where they came in.
+"""
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS: Final = tuple((byte in b"[{") - (byte in b"]}") for byte in range(256))
+
+
+def check_depth(text: bytes) -> None:
+    """Refuse JSON that is nested too deeply; what is no JSON may pass. Raises `InvalidInput`."""
+    if text.count(b"[") + text.count(b"{") > MOST_DEPTH and _is_too_deep(text):
+        allowed = f"at most {MOST_DEPTH} lists and objects within each other"
+        raise InvalidInput("the JSON is nested too deeply", allowed=allowed)
+
+
+def _is_too_deep(text: bytes) -> bool:
+    outside_of_texts = text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
+    brackets = b"".join(outside_of_texts).translate(None, _NO_BRACKETS)
+    return any(depth > MOST_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
+
 
 _LINE, _TEXT, _CONTENT = 1024, 16 * 1024, 64 * 1024
 MOST_REASON = 4 * 1024

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from random import Random
 
 from tokimori.clock import Moment
-from tokimori.engine.duty import Duty
+from tokimori.engine.duty import Duty, SureTime
 from tokimori.engine.fire import Schedules
-from tokimori.engine.prune import Pruner
-from tokimori.engine.prune_audit import AuditPruner
+from tokimori.engine.prune import AuditPruner, Pruner
 from tokimori.engine.reap import Reaper
 from tokimori.engine.reckon import Reckoner
 from tokimori.engine.rewind import Rewinder
-from tokimori.engine.sure_time import SureTime
 from tokimori.engine.trim import Trimmer
 from tokimori.model.ids import RandomBytes
 from tokimori.node.membership import Membership

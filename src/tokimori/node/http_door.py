@@ -1,8 +1,9 @@
 """The HTTP door of a node: who stands behind it, and how it opens. A node without one loads nothing of it."""
 
+import logging
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -12,21 +13,23 @@ from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
 from tokimori.api.connections import Limits, most_connections
+from tokimori.api.exchange import Formats, Named
 from tokimori.api.guards import Lenient
-from tokimori.api.server import HttpDoor
+from tokimori.api.server import HttpDoor, is_loopback
 from tokimori.api.tls import tls_context
 from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
 from tokimori.config.settings import Settings
+from tokimori.errors import Refused
 from tokimori.executors.environment import own_account
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS
+from tokimori.formats.door import ImportPaths
 from tokimori.metrics.metrics import Metrics
+from tokimori.model.job import Job
 from tokimori.model.rate import parse_rate
-from tokimori.node.formats import formats
 from tokimori.node.node import Node
-from tokimori.node.open_api import check_open
 from tokimori.node.open_doors import noted_door, told_at_start
 from tokimori.node.secret_file import make_secret
 from tokimori.node.vitals import vitals_of
@@ -37,6 +40,51 @@ from tokimori.service.claims import Claims
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
 from tokimori.web.page import Page
+
+
+def formats(clock: Clock) -> Formats:
+    """Return what reads and writes them; most of it is imported when it is first used."""
+    return Formats(_write_crontab, _write_toml, lambda service: ImportPaths(service, clock).operations())
+
+
+def _write_crontab(jobs: Sequence[Job], zone: str, system: bool) -> tuple[str, Mapping[str, str]]:
+    from tokimori.translators.crontab_export import write_crontab  # noqa: PLC0415  few nodes need it
+
+    exported = write_crontab(jobs, zone=zone, system=system)
+    return exported.text, exported.left_out
+
+
+def _write_toml(jobs: Sequence[Mapping[str, object]], set_name: str | None, resources: Named) -> str:
+    from tokimori.translators.toml_export import write_toml  # noqa: PLC0415
+
+    return write_toml(jobs, set_name, resources)
+
+
+log = logging.getLogger(__name__)
+
+
+def check_open(interface: str, user: int) -> None:
+    """Check that a door may be open: on the loopback alone, and no node of root. Raises `Refused`.
+
+    `user` is the number of the OS user as which the node runs.
+    """
+    if user == 0:
+        raise Refused(
+            "http.v1_open: this node runs as root, and every user of the machine would give orders to root: start it as"
+            " another user, or remove `v1_open` from the settings; programs then send the secret",
+            field="http.v1_open",
+            value=True,
+            allowed="false, or a node of a user that is not root",
+        )
+    if not is_loopback(interface):
+        raise Refused(
+            f"http.v1_open: other machines reach {interface}, and could run commands here: listen on 127.0.0.1, or"
+            " remove `v1_open` from the settings; programs then send the secret",
+            field="http.v1_open",
+            value=True,
+            allowed="false, or an interface of the loopback such as 127.0.0.1",
+        )
+    log.warning("http.v1_open: every user of this machine may run commands by /api/v1/ as the user of this node")
 
 
 class OpenDoor(NamedTuple):

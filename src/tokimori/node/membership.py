@@ -6,15 +6,102 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from tokimori.clock import Clock, Moment
-from tokimori.engine.refusals import refuses_for_good, tell
-from tokimori.model.ids import NodeId, RandomBytes, uuid7
-from tokimori.model.lease import TICK_BUSY, TICK_IDLE, Lease
-from tokimori.model.timeline import Timeline, follow
-from tokimori.model.watch import LATE_TICK, Watch, next_overdue, observe, overdue
-from tokimori.node.identity import Identity
-from tokimori.ports.nodes import Beat, Pulse, StartedRun
+from tokimori.engine.refusals import refuses_for_good, tell_refused
+from tokimori.engine.trim import KeptEntries
+from tokimori.model.handlers import Handler, handlers_text
+from tokimori.model.ids import Lane, NodeId, RandomBytes, uuid7
+from tokimori.model.lanes import (
+    DRAINING_LABEL,
+    HANDLERS_LABEL,
+    ONLY_LABEL,
+    SHORT_LABEL,
+    SILENT_LABEL,
+    UNABLE_LABEL,
+    handler_of,
+    serves,
+)
+from tokimori.model.lease import (
+    LATE_TICK,
+    TICK_BUSY,
+    TICK_IDLE,
+    Lease,
+    Timeline,
+    Watch,
+    follow,
+    next_overdue,
+    observe,
+    overdue,
+)
+from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, StartedRun
 from tokimori.ports.work_source import WorkSource
+
+MOST_WORDS = 200
+"""Characters of why a node can start no function, or no run, that others are shown."""
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Identity of a node. `handlers`: those that it has, by name or by a pattern of whole names.
+
+    `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
+    `short`: what its machine lacks to begin any run, empty: nothing. `draining`: which of its worker processes are
+    drained, because of which run, and until when; `silent`: which do not answer, because of which runs, and since when.
+    While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
+    entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
+    """
+
+    host: str
+    boot_id: str
+    pid: int
+    version: str
+    labels: dict[str, str] = field(default_factory=dict)
+    handlers: tuple[Handler, ...] = ()
+    only_handlers: bool = False
+    unable: str = ""
+    draining: str = ""
+    short: str = ""
+    silent: str = ""
+    concurrency: int = 32
+    max_load: float | None = None
+    stop_grace: float = 30.0
+    audit_kept: int = 0
+    messages: KeptEntries = KeptEntries()
+
+    @property
+    def blocking(self) -> list[str]:
+        """Return the runs that block each worker process which does not answer."""
+        return [told.split(" ")[1] for told in filter(None, self.silent.split("; "))]
+
+    def serves(self, lane: Lane) -> bool:
+        """Return whether this node may run what waits in the lane."""
+        return serves(self.labels, lane, self.handlers) and not (self.only_handlers and handler_of(lane) == "")
+
+    def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
+        """With what it joins the store."""
+        told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
+        told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
+        told |= {DRAINING_LABEL: self.draining} if self.draining else {}
+        told |= {SILENT_LABEL: self.silent} if self.silent else {}
+        told |= {UNABLE_LABEL: _first_line(self.unable)} if self.unable else {}
+        told |= {SHORT_LABEL: _first_line(self.short)} if self.short else {}
+        return NodeRecord(
+            id=node_id,
+            host=self.host,
+            boot_id=self.boot_id,
+            pid=self.pid,
+            labels={**self.labels, **told},
+            concurrency=self.concurrency,
+            version=self.version,
+            started=started,
+            state=NodeState.ALIVE,
+        )
+
+
+def _first_line(why: str) -> str:
+    return why.partition("\n")[0][:MOST_WORDS]
+
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +154,7 @@ class Membership:
             await self.register()
         except Exception as fault:
             if refuses_for_good(fault):
-                tell(log, f"the store refused to note what this node can run now: {fault}", fault)
+                tell_refused(log, f"the store refused to note what this node can run now: {fault}", fault)
             else:
                 self.next_at = at + TICK_IDLE
         return False
@@ -137,7 +224,7 @@ class Membership:
         except Exception as fault:
             if not started or not refuses_for_good(fault):
                 raise
-            tell(log, f"the store refused to note which of {len(started)} processes began: {fault}", fault)
+            tell_refused(log, f"the store refused to note which of {len(started)} processes began: {fault}", fault)
         return await self._source.tick(Beat(node=self.id), self.now)
 
     def tick_soon(self) -> None:

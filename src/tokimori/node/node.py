@@ -12,13 +12,12 @@ from tokimori.clock import SECOND, Clock, Moment
 from tokimori.engine.duty import Duty
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
-from tokimori.engine.look import Lookout
+from tokimori.engine.look import WHENEVER_DUE, Lookout, Rhythm
 from tokimori.engine.notify import Messenger
 from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.parkings import tell_parked
 from tokimori.engine.refusals import raise_first
-from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
 from tokimori.engine.save import Saver
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unfinished import refuse_unfinished
@@ -26,12 +25,10 @@ from tokimori.errors import StoreError, StoreRefused
 from tokimori.model.ids import NodeId, RandomBytes
 from tokimori.model.lease import TICK_IDLE
 from tokimori.model.run import Run
-from tokimori.node.alarm import Alarm
 from tokimori.node.duties import duties_of
-from tokimori.node.flow import LONGEST_FLOW
-from tokimori.node.identity import Identity
+from tokimori.node.flow import LONGEST_FLOW, Alarm
 from tokimori.node.load_cap import LoadCap, load_average
-from tokimori.node.membership import BeatAnswer, Membership
+from tokimori.node.membership import BeatAnswer, Identity, Membership
 from tokimori.node.obeying import Hearer, obey_heard, obey_missed
 from tokimori.node.patience import Patience
 from tokimori.node.stopping import Phase, Stopping

@@ -4,11 +4,16 @@ import fcntl
 import logging
 import os
 import secrets
+import ssl
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import DecodeError, Struct, json
 
 from tokimori.api.secret import COMMAND, PARAMETER
 from tokimori.executors.keeper.kernel import boot_identity, see
@@ -117,3 +122,28 @@ def _told(text: str) -> Door | None:
     if not pid.isdecimal() or boot != boot_identity():
         return Door(address, None)
     return Door(address, int(pid)) if see(int(pid)) is not None else None
+
+
+READY, SILENT = "ready", "its HTTP server does not answer"
+_PATIENCE = 5.0
+"""Seconds that a door has to answer."""
+
+
+class _Told(Struct):
+    status: str
+
+
+def readiness(address: str) -> str:
+    """`ready`, or why the node at that address is not, in words, which begin with `SILENT` where nobody answers."""
+    parts = urlsplit(address)
+    host, port = parts.hostname or "", parts.port
+    door = HTTPConnection(host, port, timeout=_PATIENCE)
+    if parts.scheme == "https":  # the certificate is for the names by which others come; nothing secret is sent
+        door = HTTPSConnection(host, port, timeout=_PATIENCE, context=ssl._create_unverified_context())  # noqa: S323
+    try:
+        door.request("GET", f"{parts.path.rstrip('/')}/readyz")
+        return json.decode(door.getresponse().read(4096), type=_Told).status
+    except (OSError, HTTPException, DecodeError) as fault:
+        return f"{SILENT}: {fault}"
+    finally:
+        door.close()

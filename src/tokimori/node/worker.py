@@ -1,32 +1,83 @@
 """The part of a node that works on runs: it claims them, has them carried out, and settles what became of them."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from math import inf
 
 from tokimori.clock import MILLISECOND, Clock
-from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
-from tokimori.engine.refusals import blames_the_asked, tell
-from tokimori.engine.refused_runs import AskedClaim, RefusedRuns
+from tokimori.engine.refusals import AskedClaim, RefusedRuns, blames_the_asked, tell_refused
 from tokimori.engine.stopwatch import Stopwatch
-from tokimori.engine.unsettled import Key
+from tokimori.engine.unsettled import Key, hand_back
 from tokimori.engine.work import Work
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import ClaimId, Lane, RandomBytes
 from tokimori.model.lanes import handler_of
+from tokimori.model.outcome import Released
 from tokimori.node.flow import Flow
-from tokimori.node.identity import Identity
 from tokimori.node.load_cap import LoadCap
-from tokimori.node.membership import Membership
-from tokimori.node.shortage import Shortage
+from tokimori.node.membership import Identity, Membership
 from tokimori.node.stopping import Stopping
-from tokimori.ports.executor import Executor, Report, StopReason
+from tokimori.ports.executor import Ended, Executor, Report, StopReason
 from tokimori.ports.meter import Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 
 log = logging.getLogger(__name__)
+
+FIRST, LONGEST = 0.5, 30.0
+"""Seconds of a pause: each is twice as long as the one before."""
+OVER = 60.0
+"""Seconds after a pause in which all could begin: then the next one is the first again."""
+
+
+class Shortage:
+    """Pauses of one node, in monotonic seconds. `why` says what was missing; it is empty while nothing is.
+
+    Within a pause no more runs are begun than have ended.
+    """
+
+    def __init__(self) -> None:
+        self.why = ""
+        self._until = -inf
+        self._pause = FIRST
+        self._freed = 0
+
+    def hear(self, reports: Iterable[Report], at: float) -> bool:
+        """Begin a pause if one of these attempts could not begin; return if that is so. One is under way at a time."""
+        found = ""
+        for report in reports:
+            if type(report) is Ended:
+                if type(report.outcome) is Released and report.outcome.short:
+                    found = report.outcome.reason
+                elif report.started is not None:
+                    self._freed += 1
+        if found:
+            self._freed = 0
+        if not found or at < self._until:
+            return False
+        self._pause = FIRST if at >= self._until + OVER else min(2 * self._pause, LONGEST)
+        self._until, self.why = at + self._pause, found
+        log.warning("for %g s no more runs are begun than end: %s", self._pause, found)
+        return True
+
+    def room(self, at: float) -> float:
+        """Return how many runs may be claimed now."""
+        return inf if at >= self._until else self._freed
+
+    def took(self, runs: int) -> None:
+        """So many were claimed."""
+        self._freed = max(0, self._freed - runs)
+
+    def over(self, at: float) -> bool:
+        """Return if the last pause has just ended; asked once more it has not."""
+        ended = bool(self.why) and at >= self._until
+        if ended:
+            self.why = ""
+            log.info("runs are claimed again")
+        return ended
+
 
 HARDLY = MILLISECOND // 10
 """By less than this a machine's clock is not behind: what it tells stays as it is. A start must not seem too early."""
@@ -92,7 +143,7 @@ class Worker:
         self.start_tasks()
 
     def take_reports(self) -> None:
-        """Executors go by this machine's clock; what they tell is kept in the store's time."""
+        """Executors go by this machine's clock; what they tell_refused is kept in the store's time."""
         reports, self._reports = self._reports, []
         node, shift = self._membership.id, self._membership.now - self._clock.now()
         shift = shift if abs(shift) >= HARDLY else 0
@@ -175,7 +226,7 @@ class Worker:
             if not blames_the_asked(fault):
                 raise
             seems_ill = self._refused.all_refused
-            tell(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            tell_refused(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
             if seems_ill:
                 raise
             return None
@@ -196,7 +247,7 @@ class Worker:
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise
-            tell(log, unsettled.refuse(changes, fault, self._clock.monotonic()), fault)
+            tell_refused(log, unsettled.refuse(changes, fault, self._clock.monotonic()), fault)
             if unsettled.ill(changes, fault):
                 raise
             return 0

@@ -19,10 +19,9 @@ from tokimori.errors import InvalidConfig as ConfigError
 from tokimori.errors import NotFound as NotFoundError
 from tokimori.errors import Refused as NotSupportedError
 from tokimori.errors import TokimoriError as Error
-from tokimori.perfectsched.collection import ScheduleCollection, open
+from tokimori.perfectsched.collection import Schedule, ScheduleCollection, ScheduleWithMetadata, Task, open
 from tokimori.perfectsched.config import Config
 from tokimori.perfectsched.slots import cron_time, next_time
-from tokimori.perfectsched.task import Schedule, ScheduleWithMetadata, Task
 
 IdempotentAlreadyExistsError, IdempotentNotFoundError = AlreadyExistsError, NotFoundError
 IdempotentAlreadyFinishedError = AlreadyFinishedError

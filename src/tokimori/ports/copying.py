@@ -10,7 +10,7 @@ from tokimori.clock import Moment
 from tokimori.model.document import Document
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 
 

@@ -14,6 +14,14 @@ from tokimori.model.run import Output
 from tokimori.model.target import Target
 
 
+class Builds(Protocol):
+    """Gives the pieces of builds, which nobody has checked: `tokimori.model.build.content_of` does."""
+
+    async def pieces(self, task: str, digest: str) -> Sequence[str]:
+        """Return all pieces of a build of a task, in order. Raises `NotFound` where there is none, and `StoreError`."""
+        ...
+
+
 class AttemptTask(Struct, frozen=True, gc=False):
     """One attempt to be made. `kill_on_lost_lease`: end it when the lease can't be renewed. Durations are seconds.
 

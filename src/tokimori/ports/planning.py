@@ -7,6 +7,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job
+from tokimori.model.lanes import Pause
 
 
 class Share(NamedTuple):
@@ -52,4 +53,23 @@ class Planning(Protocol):
 
     async def promote(self, now: Moment, limit: int, skip: int = 0) -> int:
         """Make waiting runs ready whose moment has come, the first ones first but for so many; returns how many."""
+        ...
+
+
+class Pausing(Protocol):
+    """Pauses of queues and of everything. Jobs and runs do not change: only claims look at pauses."""
+
+    async def add_pause(self, pause: Pause) -> Pause:
+        """Pause a queue, or everything. Returns the pause that is kept: the older one where it was paused already.
+
+        When this returns, nothing of the queue is claimed any more, and no survey names its lanes.
+        """
+        ...
+
+    async def delete_pause(self, queue: str) -> None:
+        """End the pause of this queue, or of everything; it is no error if there is none."""
+        ...
+
+    async def list_pauses(self) -> list[Pause]:
+        """Return all pauses, in order of their queues; the pause of everything comes first."""
         ...

@@ -26,8 +26,7 @@ from tokimori.ports.copying import Copying
 from tokimori.ports.documents import Documents
 from tokimori.ports.ends import Endings
 from tokimori.ports.nodes import Nodes
-from tokimori.ports.pausing import Pausing
-from tokimori.ports.planning import Planning
+from tokimori.ports.planning import Pausing, Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import SemaphoreTable
 from tokimori.ports.working import Working

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tokimori.model.ids import check_new_job_id
 from tokimori.model.job import set_of
-from tokimori.model.pause import EVERYTHING as ALL_QUEUES
+from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.service.access import AskedOperation
 from tokimori.service.given import mapping_of
 from tokimori.service.set_turns import no_set

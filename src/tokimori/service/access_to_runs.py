@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.errors import Refused
 from tokimori.model.ids import JobId, check_job_id, check_uuid
-from tokimori.model.payload import given_to
+from tokimori.model.notes import given_to
 from tokimori.model.retention import MOST_COUNTED, daily_counts, day_of
 from tokimori.model.run import Run
 from tokimori.model.statistics import statistics

@@ -91,7 +91,7 @@ class Builds:
             await self._documents.put(piece_name(task, digest, number), piece)
 
     async def pieces(self, task: str, digest: str) -> Sequence[str]:
-        """See `tokimori.ports.builds.Builds`."""
+        """See `tokimori.ports.executor.Builds`."""
         found = await self._documents.list(f"{build_name(check_task_name(task), check_digest(digest))}.")
         if not found:
             raise NotFound(

@@ -15,12 +15,11 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import Clock
-from tokimori.engine.hand_back import hand_back
 from tokimori.engine.look import Lookout
 from tokimori.engine.parkings import Parkings, tell_parked
-from tokimori.engine.refusals import blames_the_asked, raise_first, tell
-from tokimori.engine.refused_runs import RefusedRuns
+from tokimori.engine.refusals import RefusedRuns, blames_the_asked, raise_first, tell_refused
 from tokimori.engine.settle import change_of
+from tokimori.engine.unsettled import hand_back
 from tokimori.engine.work import UNREADABLE_WAIT
 from tokimori.errors import ClaimLost, Refused, StoreError, StoreUnavailable
 from tokimori.locks.membership import Membership, MemberStore, nap
@@ -223,7 +222,7 @@ class ClaimPlace:
         except Exception as fault:
             if not blames_the_asked(fault):
                 raise
-            tell(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
+            tell_refused(log, self._refused.refuse(asked, fault, self._clock.monotonic()), fault)
             return []
         self._refused.took(asked)
         if len(claimed) < asked.limit and not is_cut(claimed):
@@ -350,7 +349,7 @@ class ClaimPlace:
         except StoreUnavailable:
             raise
         except Exception as fault:
-            tell(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
+            tell_refused(log, f"run {held.key[0]} could not be taken away; it is tried again: {fault}", fault)
 
     def wake(self) -> None:
         """See `Holder`: something may have changed."""

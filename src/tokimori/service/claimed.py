@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import JobId, RunId, Token
-from tokimori.model.payload import payload_for
+from tokimori.model.notes import payload_for
 from tokimori.service.in_hand import InHand
 
 

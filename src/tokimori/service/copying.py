@@ -19,7 +19,7 @@ from tokimori.errors import Conflict, FamilyChanged, NotFound, Refused, StoreUna
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Copied, Key, Kind, key_of

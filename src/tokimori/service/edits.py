@@ -8,13 +8,12 @@ from msgspec.structs import replace
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput, InvalidSchedule, Outdated
 from tokimori.model.checks import check_definition
-from tokimori.model.decide import Due, has_ended, next_look, reckoned, skip_all
+from tokimori.model.decide import Due, decidable, has_ended, look_at, next_look, reckoned, skip_all
 from tokimori.model.ids import Incarnation, JobId
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.notifier import check_notifier
 from tokimori.model.run import Skip, SkipReason
 from tokimori.model.sizes import check_sizes
-from tokimori.model.timing import decidable, look_at
 from tokimori.schedules.schedule import OnDemand, Schedule
 from tokimori.schedules.zones import tzdata_version
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput
 from tokimori.model.ids import uuid7
-from tokimori.model.keyed import KEPT, KIND, Keyed, decode_keyed, encode_keyed
+from tokimori.model.request import KEPT, KIND, Keyed, decode_keyed, encode_keyed
 from tokimori.service.asking import retried
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.service import Service

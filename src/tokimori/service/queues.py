@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tokimori.clock import format_moment
 from tokimori.errors import NotFound, Refused, StoreUnavailable
 from tokimori.model.access_token import Role
-from tokimori.model.pause import EVERYTHING, Pause, queue_of
+from tokimori.model.lanes import EVERYTHING, Pause, paused_queue
 from tokimori.model.run import Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import RunState
 from tokimori.model.words import DOTS, check_word
-from tokimori.ports.pausing import Pausing
+from tokimori.ports.planning import Pausing
 from tokimori.ports.store import Jobs, RunFilter, Runs
 from tokimori.service.asking import MOST_LISTED, cancel_all, checked, retried
 from tokimori.service.given import flag_of
@@ -140,7 +140,7 @@ class Queues(Part[M]):
     async def _queue(self, run: Run) -> str | None:
         """Return the queue of a run. The run of a paused job has no lane any more, so the job is asked."""
         if run.lane is not None:
-            return queue_of(run.lane)
+            return paused_queue(run.lane)
         try:
             return (await self._store.get_job(run.job_id)).definition.queue
         except NotFound:

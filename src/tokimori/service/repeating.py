@@ -11,7 +11,7 @@ from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId, check_job_id, check_new_job_id, check_uuid
 from tokimori.model.job import Job, JobState
-from tokimori.model.payload import given_to, is_inherited
+from tokimori.model.notes import given_to, is_inherited
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import RequestArguments

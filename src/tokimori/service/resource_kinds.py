@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.calendar import Calendar
-from tokimori.model.pause import EVERYTHING
+from tokimori.model.lanes import EVERYTHING
 from tokimori.model.semaphores import DEFAULT_LIMIT, MOST_UNITS
 from tokimori.model.sizes import check_reason
 from tokimori.model.words import check_word

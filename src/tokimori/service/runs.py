@@ -12,8 +12,7 @@ from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable, T
 from tokimori.model.backfill import Backfill
 from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
 from tokimori.model.job import Job
-from tokimori.model.notes import NUMBER, notes_in, shown_of
-from tokimori.model.payload import payload_for
+from tokimori.model.notes import NUMBER, notes_in, payload_for, shown_of
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState

@@ -20,8 +20,8 @@ from tokimori.model.dependents import Edge
 from tokimori.model.expectation import Alarm, Expectation
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState, edges_of
+from tokimori.model.lanes import Pause
 from tokimori.model.ledger import known_since
-from tokimori.model.pause import Pause
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Skip
 from tokimori.model.statistics import Statistics, statistics

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tokimori.clock import Moment
 from tokimori.model.dependents import Edge
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 
 MOST_KEPT = 1_000
 """Jobs whose last answer is remembered."""

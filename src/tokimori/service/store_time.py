@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from tokimori.clock import Clock, Moment
 from tokimori.errors import StoreUnavailable
-from tokimori.model.timeline import Timeline, follow
+from tokimori.model.lease import Timeline, follow
 
 FRESH = 10.0
 """Seconds for which an answer of the store is carried on by this machine's monotonic clock."""

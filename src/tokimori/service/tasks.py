@@ -17,6 +17,7 @@ from tokimori.model.run import LONGEST_ERROR, Attempt, Run
 from tokimori.model.target import Build
 from tokimori.model.task import (
     BuildRecord,
+    LogLine,
     TaskEvent,
     TaskRecord,
     What,
@@ -24,11 +25,12 @@ from tokimori.model.task import (
     decode_task,
     earlier_build,
     encode_task,
+    log_lines,
+    picked_up,
     with_build,
     with_current,
     with_event,
 )
-from tokimori.model.task_log import LogLine, log_lines, picked_up
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
 from tokimori.ports.store import RunFilter, Store

@@ -6,10 +6,9 @@ from typing import Protocol
 from tokimori.clock import Clock
 from tokimori.engine.fire import FiringStore, Schedules
 from tokimori.engine.firing import Firing
-from tokimori.engine.look import Lookout
+from tokimori.engine.look import WHENEVER_DUE, Lookout
 from tokimori.engine.reap import Reaper, Reaping
 from tokimori.engine.rewind import Rewinder
-from tokimori.engine.rhythm import WHENEVER_DUE
 from tokimori.engine.stopwatch import Stopwatch
 from tokimori.engine.unfinished import refuse_unfinished
 from tokimori.locks.membership import Membership

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from tokimori.clock import DAY, Moment
 from tokimori.model.decide import Due
 from tokimori.model.document import LONGEST_NAME, Document
-from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.retention import FIRST_ID, MOST_COUNTED, DailyCount, daily_counts
-from tokimori.model.run import Attempt, Output, Run, Skip
+from tokimori.model.run import Attempt, Output, Run, Skip, may_hold, may_resume
 from tokimori.ports.copying import Copied, Key, Kind
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.nodes import NodeRecord

@@ -9,7 +9,7 @@ from tokimori.clock import Moment
 from tokimori.model.document import Document
 from tokimori.model.encoding import definition_of
 from tokimori.model.job import Definition
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import LONG, NO_DETAILS, Attempt, Output, Run, Skip, SkipReason, decode_details, encode_details
 from tokimori.model.transitions import RunState
 from tokimori.ports.copying import Arrival

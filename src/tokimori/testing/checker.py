@@ -4,17 +4,68 @@ It believes nobody alone: the store's ledger and attempts are held against what 
 and ended, and what was due against the clock of whoever checks. Pure.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from tokimori.clock import MINUTE, SECOND, Moment, format_moment
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.run import Attempt, Run, Skip
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.testing.matching import match
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Targets without a start, and starts without a target."""
+
+    missed: tuple[Moment, ...]
+    extra: tuple[Moment, ...]
+
+
+def match(targets: Iterable[Moment], starts: Iterable[Moment], window: int) -> Match:
+    """Match targets with starts no earlier than they are, and at most `window` microseconds later."""
+    waiting, missed, extra = deque(sorted(targets)), [], []
+    for start in sorted(starts):
+        while waiting and waiting[0] + window < start:
+            missed.append(waiting.popleft())
+        if waiting and waiting[0] <= start:
+            waiting.popleft()
+        else:
+            extra.append(start)
+    return Match((*missed, *waiting), tuple(extra))
+
+
+class Interval(NamedTuple):
+    """Something that held so many units from `began` up to, but not including, `ended`; the unit of time is free."""
+
+    began: float
+    ended: float
+    weight: int = 1
+
+
+class Most(NamedTuple):
+    """The most that was held at any moment, and the first such moment."""
+
+    units: int
+    at: float
+
+
+def most_held(intervals: Iterable[Interval]) -> Most:
+    """Return the most that was held. At one moment what ends gives back before what begins takes."""
+    changes = []
+    for each in intervals:
+        if each.began < each.ended:
+            changes += [(each.began, each.weight), (each.ended, -each.weight)]
+    held, most = 0, Most(0, 0)
+    for at, change in sorted(changes):
+        held += change
+        if held > most.units:
+            most = Most(held, at)
+    return most
+
 
 TAKE_OVER = 10 * SECOND
 WINDOW = 2 * MINUTE

@@ -4,19 +4,46 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tokimori.clock import SECOND, Clock, Moment
+from tokimori.clock import SECOND, Clock, Moment, parse_moment
 from tokimori.errors import Bug
 from tokimori.model.handlers import Handler
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Outcome, Succeeded
 from tokimori.model.run import Output, Run
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
 from tokimori.service.service import Service
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import NEW_YEAR, VirtualClock
+
+NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
+
+
+class VirtualClock:
+    """A clock that goes on only when it is told to."""
+
+    def __init__(self, moment: Moment = NEW_YEAR) -> None:
+        self.moment = moment
+        self.seconds = 1000.0
+
+    def now(self) -> Moment:
+        """Return the wall clock."""
+        return self.moment
+
+    def monotonic(self) -> float:
+        """Return the monotonic clock."""
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+        self.moment = Moment(self.moment + round(seconds * SECOND))
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or back."""
+        self.moment = Moment(self.moment + round(seconds * SECOND))
+
 
 MOST_CYCLES = 10_000
 """Of a node in one moment; one that finds no rest in so many never will."""

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from tokimori.errors import InvalidInput
 from tokimori.translators.cron_sets import Times, as_there, schedule_of
-from tokimori.translators.inert_datetimes import ZonedTime, read_datetime, read_timedelta, read_zone
-from tokimori.translators.inert_pickle import Record
+from tokimori.translators.inert_pickle import Record, ZonedTime, read_datetime, read_timedelta, read_zone
 from tokimori.translators.moving import refusal
 
 _BEGIN = "apscheduler.triggers."

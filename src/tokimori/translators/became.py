@@ -26,7 +26,7 @@ class Became(Struct, frozen=True, kw_only=True):
     env: str | None = None
 
 
-def shown(value: object) -> str:
+def cited(value: object) -> str:
     """Return the value in a line; of a long one the beginning."""
     match value:
         case str():

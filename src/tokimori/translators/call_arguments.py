@@ -7,8 +7,7 @@ from math import isfinite
 import msgspec
 
 from tokimori.errors import InvalidInput
-from tokimori.translators.inert_datetimes import read_datetime, read_timedelta
-from tokimori.translators.inert_pickle import Record
+from tokimori.translators.inert_pickle import Record, read_datetime, read_timedelta
 from tokimori.translators.moving import Warnings, refusal, shown
 
 Parameters = Mapping[str, Sequence[str]]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.model.env_file import read_env
+from tokimori.model.task import read_env
 from tokimori.schedules.cron_fields import WEEKDAY
 from tokimori.service.imports import Start
 from tokimori.translators.cron_sets import ranges_of

@@ -10,11 +10,11 @@ from tokimori.config.settings import Setting
 from tokimori.config.value import MASK, URLS, read_value
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.logs.controls import visible
-from tokimori.translators.became import Became, shown
-from tokimori.translators.keiji_settings import KEYS as KEIJI_KEYS
-from tokimori.translators.keiji_settings import read_keiji
-from tokimori.translators.koyomi_settings import read_koyomi
-from tokimori.translators.perfectsched_settings import read_perfectsched
+from tokimori.translators.became import Became, cited
+from tokimori.translators.keiji import KEYS as KEIJI_KEYS
+from tokimori.translators.keiji import read_keiji_settings
+from tokimori.translators.koyomi import read_koyomi_settings
+from tokimori.translators.perfectsched import read_perfectsched_settings
 from tokimori.translators.store_urls import store_url
 from tokimori.translators.toml_export import write_fields, write_key
 
@@ -29,7 +29,12 @@ def _read_url(text: str, base: PurePath) -> Iterator[Became]:
 
 
 SYSTEMS: Mapping[str, Callable[[str, PurePath], Iterator[Became]]] = MappingProxyType(
-    {"koyomi": read_koyomi, "keiji": read_keiji, "perfectsched": read_perfectsched, "url": _read_url}
+    {
+        "koyomi": read_koyomi_settings,
+        "keiji": read_keiji_settings,
+        "perfectsched": read_perfectsched_settings,
+        "url": _read_url,
+    }
 )
 _HEAD = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?\Z")
 _SIGNS = (
@@ -173,8 +178,8 @@ def _write_line(lines: list[str], path: Sequence[str], value: object) -> None:
 
 
 def became_text(each: Became) -> str:
-    """Our settings in one line; no password is shown."""
-    return ", ".join(f"{name} = {MASK if name in URLS else shown(value)}" for name, value in each.settings.items())
+    """Our settings in one line; no password is cited."""
+    return ", ".join(f"{name} = {MASK if name in URLS else cited(value)}" for name, value in each.settings.items())
 
 
 def _tables(settings: Mapping[str, object], prefix: str, *, always: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ from tokimori.clock import Clock, Moment
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
 from tokimori.model.ids import RunId, check_job_id, check_uuid
 from tokimori.model.job import Job, JobState
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import RunFilter
 from tokimori.service.graph import tree

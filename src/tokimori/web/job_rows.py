@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tokimori.clock import Moment, format_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import Definition, Job, JobState, edges_of, schedule_of
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import Run
 from tokimori.schedules.explain import Explanation
 from tokimori.schedules.schedule import next_moments

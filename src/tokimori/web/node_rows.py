@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tokimori.clock import Moment
-from tokimori.model.pause import EVERYTHING, Pause
+from tokimori.model.lanes import EVERYTHING, Pause
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.web.times import Time, time_of

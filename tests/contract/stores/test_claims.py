@@ -14,7 +14,7 @@ from tokimori.service.claims import Claims
 from tokimori.service.operation import Async
 from tokimori.service.service import Service
 from tokimori.service.timekeeping import Timekeeper
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 def place_on(store: Store, clock: Clock, pid: int) -> ClaimPlace:

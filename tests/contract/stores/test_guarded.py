@@ -11,7 +11,7 @@ from tests.contract.stores.test_documents import a_document
 from tokimori.engine.unfinished import UNFINISHED, unfinished
 from tokimori.errors import Overtaken, StoreError
 from tokimori.model.ids import JobId, NodeId, PermitId
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import Store
 

@@ -13,7 +13,7 @@ from tests.servers import mariadb, postgres, redis
 from tests.unit.node.world import ScriptedExecutor
 from tokimori.clock import SystemClock
 from tokimori.model.transitions import RunState
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import StopReason
 from tokimori.ports.store import Store

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, add_job, add_runs, fire, later, state_of
 from tokimori.model.ids import JobId
-from tokimori.model.lanes import lane_of
+from tokimori.model.lanes import EVERYTHING, Pause, lane_of
 from tokimori.model.outcome import Lost
-from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_claim, a_request, add_job, later
 from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
-from tokimori.engine.promote import Promoter
-from tokimori.engine.refusals import LONGEST_PAUSE, blames_the_asked
-from tokimori.engine.refused_runs import RefusedRuns
+from tokimori.engine.fire import Promoter
+from tokimori.engine.refusals import LONGEST_PAUSE, RefusedRuns, blames_the_asked
 from tokimori.model.job import Job
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState

@@ -12,9 +12,8 @@ from tests.contract.stores.refusing import DATABASES, WORDS, Database, opened
 from tests.contract.stores.test_refusals import states
 from tests.laws import one_in
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.fire import Schedules, fire
-from tokimori.engine.promote import Promoter
-from tokimori.engine.refused_jobs import RefusedJobs
+from tokimori.engine.fire import Promoter, Schedules, fire
+from tokimori.engine.firing import RefusedJobs
 from tokimori.errors import StoreError
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState

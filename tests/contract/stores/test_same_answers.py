@@ -28,8 +28,8 @@ from tokimori.model.dependents import Join, On, Parent
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId, NodeId, RunId
 from tokimori.model.job import schedule_of
+from tokimori.model.lanes import EVERYTHING, Pause
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, RetryAt, Succeeded, TimedOut
-from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.policies import Misfire, OnExhausted, Overlap, Retry
 from tokimori.model.request import Manner, shared_origin
 from tokimori.model.run import Output

@@ -22,8 +22,8 @@ from tokimori.clock import Moment
 from tokimori.errors import NotFound, Refused
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import EVERYTHING, Pause
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt
-from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted

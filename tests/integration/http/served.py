@@ -16,7 +16,7 @@ from tokimori.clock import SystemClock
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
 from tokimori.locks.program import Program
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.ports.store import Store
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims

@@ -24,8 +24,8 @@ from tokimori.api.app import operations
 from tokimori.api.calls import PATH as CALLS
 from tokimori.api.claims import ClaimPaths
 from tokimori.clock import SystemClock
-from tokimori.model.nesting import MOST_DEPTH
-from tokimori.node.formats import formats
+from tokimori.model.sizes import MOST_DEPTH
+from tokimori.node.http_door import formats
 from tokimori.service.calls import offered
 from tokimori.stores.open import open_store
 

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 from tests.integration.http.served import BEARER, Served
 from tokimori.api.docs import OPENAPI
 from tokimori.clock import SystemClock
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.stores.memory.store import MemoryStore
 
 Operation: TypeAlias = APIOperation[Any, Any, Any, Any]

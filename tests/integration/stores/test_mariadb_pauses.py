@@ -4,7 +4,7 @@ import asyncio
 
 from tests.contract.stores.actors import NOW, add_job, add_runs
 from tests.integration.stores.test_mariadb_locks import WAITS, Scene, claimed_in, scene, waits
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 
 __all__ = ["scene"]
 

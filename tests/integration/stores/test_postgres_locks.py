@@ -28,9 +28,8 @@ from tests.contract.stores.test_joins import settle, two_rounds
 from tokimori.errors import Conflict
 from tokimori.model.ids import NodeId, PermitId
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import lane_of
+from tokimori.model.lanes import Pause, lane_of
 from tokimori.model.outcome import Released, RetryIn
-from tokimori.model.pause import Pause
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import Grant, InLine, NodeGone, UnitWish

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from tests.unit.api.asgi import SECRET, Asker
 from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.service.allowed import Allowed
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")

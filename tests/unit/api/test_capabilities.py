@@ -15,7 +15,7 @@ from tokimori.cli.command import Group
 from tokimori.cli.main import program
 from tokimori.clock import SystemClock
 from tokimori.formats.registry import FORMATS
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.service.finding import JobSearch, RunSearch
 
 SAME: Mapping[str, str] = MappingProxyType(

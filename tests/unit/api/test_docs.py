@@ -22,7 +22,7 @@ from tokimori.api.operation import Operation
 from tokimori.clock import SystemClock
 from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
 from tokimori.model.task import BuildRecord
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 
 NOT_HERE = ("job_resolve", "job_rewind", "run_attempt", "task_resolve")
 """They need a run that has failed, or a job that a clock has put ahead."""

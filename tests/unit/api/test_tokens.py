@@ -19,7 +19,7 @@ from tokimori.api.guards import Lenient
 from tokimori.clock import format_moment
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.web.page import Page
 

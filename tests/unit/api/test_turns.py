@@ -13,7 +13,7 @@ from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.api.turns import LONGEST_STEP, VIEWS_AT_ONCE, Turns, in_steps
 from tokimori.clock import MILLISECOND, Moment, SystemClock
-from tokimori.node.formats import formats
+from tokimori.node.http_door import formats
 from tokimori.web.page import Page
 
 EACH = 5 * MILLISECOND

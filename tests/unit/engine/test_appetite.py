@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from tests.unit.engine.world import World
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
-from tokimori.engine.appetite import FIRST, Appetite
 from tokimori.engine.fire import fire
-from tokimori.engine.foresee import foresee
+from tokimori.engine.firing import foresee
+from tokimori.engine.pace import FIRST, Appetite
 from tokimori.engine.prune import walk
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job

@@ -12,6 +12,7 @@ from tokimori.clock import SECOND
 from tokimori.engine.fire import (
     LONGEST,
     LONGEST_TOGETHER,
+    MOST_REPLACED,
     MOST_RUNS,
     MOST_WALKED,
     Decided,
@@ -19,7 +20,6 @@ from tokimori.engine.fire import (
     decide_and_apply,
     fire,
 )
-from tokimori.engine.replace import MOST_REPLACED
 from tokimori.errors import Conflict, NotFound, StoreUnavailable
 from tokimori.model.decide import Due
 from tokimori.model.ids import JobId, Lane, RunId

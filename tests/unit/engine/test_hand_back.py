@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.unit.engine.test_reap import a_node
 from tests.unit.engine.world import World
-from tokimori.engine.hand_back import hand_back
+from tokimori.engine.unsettled import hand_back
 from tokimori.errors import StoreRefused
 from tokimori.model.ids import ClaimId, Lane, NodeId, RunId, Token
 from tokimori.model.policies import Retry

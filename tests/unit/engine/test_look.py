@@ -9,7 +9,7 @@ from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import Lane
 from tokimori.ports.nodes import Survey
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 A, B, C = Lane("a||"), Lane("b||"), Lane("c||")
 

@@ -13,8 +13,7 @@ from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
 from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
-from tokimori.engine.notify_reading import PAGE, KnownJobs
-from tokimori.engine.notify_standing import EVERY
+from tokimori.engine.notify_reading import EVERY, PAGE, KnownJobs
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alarm
@@ -28,7 +27,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Change, Claim
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 WORKER, ONE, OTHER = NodeId("worker"), NodeId("one"), NodeId("other")
 ALL = dict.fromkeys(NotifyOn, ("ops",))

@@ -13,7 +13,7 @@ from tokimori.model.order import KIND, TOPIC, SignalRun, encode_order
 from tokimori.model.stream import Entry
 from tokimori.ports.nodes import Pulse, Survey
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 PULSE = Pulse(
     now=NEW_YEAR, owned=frozenset(), cancels=(), peers=(), orphans=False, survey=Survey(next_due=None, lanes=())

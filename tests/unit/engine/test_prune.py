@@ -13,7 +13,7 @@ from tokimori.model.retention import Expiry
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NODE = NodeId("node")
 

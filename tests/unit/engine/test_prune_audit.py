@@ -5,12 +5,12 @@ from math import inf
 
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, Moment
-from tokimori.engine.prune_audit import BATCH, EVERY, PAUSE, AuditPruner
+from tokimori.engine.prune import AUDIT_BATCH, AUDIT_EVERY, AUDIT_PAUSE, AuditPruner
 from tokimori.model.audit import KIND, Entry, encode_entry, name_of
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NODE = NodeId("node")
 
@@ -30,22 +30,22 @@ async def test_what_is_older_is_deleted_and_nothing_else() -> None:
     """To the moment; a node looks once an hour, not all at the same time."""
     store = await a_log(0, 6.99, 7.01, 400)
     pruner = AuditPruner(store, 0, lambda: 0.5, 7)
-    assert pruner.next_at == EVERY / 2
+    assert pruner.next_at == AUDIT_EVERY / 2
     await pruner.step(NODE, NEW_YEAR, pruner.next_at - 1)
     assert len(await store.list_documents(KIND)) == 4
     await pruner.step(NODE, NEW_YEAR, at := pruner.next_at)
     left = [document.text for document in await store.list_documents(KIND)]
     assert ['"of":"0"' in left[0], '"of":"6.99"' in left[1], len(left)] == [True, True, 2]
-    assert pruner.next_at == at + EVERY
+    assert pruner.next_at == at + AUDIT_EVERY
 
 
 async def test_a_step_deletes_few() -> None:
     """The beat behind it is not late; the rest follows soon."""
-    store = await a_log(*range(10, 10 + BATCH + 3))
+    store = await a_log(*range(10, 10 + AUDIT_BATCH + 3))
     pruner = AuditPruner(store, 0, lambda: 0, 7)
     await pruner.step(NODE, NEW_YEAR, 0)
-    assert (len(await store.list_documents(KIND)), pruner.next_at) == (3, PAUSE)
-    await pruner.step(NODE, NEW_YEAR, PAUSE)
+    assert (len(await store.list_documents(KIND)), pruner.next_at) == (3, AUDIT_PAUSE)
+    await pruner.step(NODE, NEW_YEAR, AUDIT_PAUSE)
     assert await store.list_documents(KIND) == []
 
 

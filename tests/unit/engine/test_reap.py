@@ -24,7 +24,7 @@ from tokimori.ports.meter import Unmetered
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, StartedRun
 from tokimori.ports.working import LARGE, Change, Claim, Claimed, Verdict
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 DEAD, ALIVE = NodeId("dead"), NodeId("alive")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.engine.world import World
 from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import Moment
-from tokimori.engine import replace
+from tokimori.engine import fire
 from tokimori.errors import NotFound
 from tokimori.model.decide import REPLACED, Plan, decide
 from tokimori.model.ids import RunId
@@ -26,9 +26,9 @@ READY = RunState.READY
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """One in which three runs are many."""
-    monkeypatch.setattr(replace, "MOST_REPLACED", MOST)
-    monkeypatch.setattr(replace, "PAGE", 4)
-    monkeypatch.setattr(replace, "AT_ONCE", 2)
+    monkeypatch.setattr(fire, "MOST_REPLACED", MOST)
+    monkeypatch.setattr(fire, "PAGE", 4)
+    monkeypatch.setattr(fire, "AT_ONCE", 2)
     return World()
 
 
@@ -96,8 +96,8 @@ async def test_beats_come_between(world: World, monkeypatch: pytest.MonkeyPatch)
     job = await queued(world)
     due, now, passed = await world.store.get_due(job.id), seconds(21), count(step=0.2)
     plan = decide(due, world.schedule_for(due.job), now)
-    monkeypatch.setattr(replace, "PAGE", 100)
-    assert not await replace.make_way(world.store, due, plan, now, lambda: next(passed))
+    monkeypatch.setattr(fire, "PAGE", 100)
+    assert not await fire.make_way(world.store, due, plan, now, lambda: next(passed))
     assert len(left(await world.runs("a"))) == 20 - 2
 
 
@@ -115,7 +115,7 @@ async def test_looking_ends_in_time(world: World, monkeypatch: pytest.MonkeyPatc
         return await list_runs(wanted)
 
     monkeypatch.setattr(world.store, "list_runs", noted)
-    assert await replace.make_way(world.store, due, plan, now, lambda: next(passed))
+    assert await fire.make_way(world.store, due, plan, now, lambda: next(passed))
     assert len(pages) == 2
 
 

@@ -12,7 +12,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.executor import Grew
 from tokimori.ports.working import Claimed
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NODE = NodeId("node")
 

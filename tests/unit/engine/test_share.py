@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.engine.fire import Fired
-from tokimori.engine.share import MOST_SHARES, Turn, next_turn, share_of, share_of_many
+from tokimori.engine.firing import MOST_SHARES, Turn, next_turn, share_of, share_of_many
 from tokimori.model.ids import NodeId
 from tokimori.ports.planning import ALL, Share
 

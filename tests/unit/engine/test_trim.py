@@ -12,14 +12,13 @@ from tokimori.engine.trim import BATCH, EVERY, FORGOTTEN, PAUSE, KeptEntries, Tr
 from tokimori.model.build import UPLOAD, UPLOADED, Upload, encode_upload, upload_name
 from tokimori.model.document import Document
 from tokimori.model.ids import NodeId
-from tokimori.model.keyed import KIND as KEYED
-from tokimori.model.keyed import Keyed, encode_keyed
-from tokimori.model.message import KIND
+from tokimori.model.message import KIND, Subscriber, encode_subscriber
+from tokimori.model.message import SUBSCRIBER_KIND as SUBSCRIBER
+from tokimori.model.request import KIND as KEYED
+from tokimori.model.request import Keyed, encode_keyed
 from tokimori.model.stream import Entry, encoded_body, entry_name, moment_in
-from tokimori.model.subscriber import KIND as SUBSCRIBER
-from tokimori.model.subscriber import Subscriber, encode_subscriber
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NODE = NodeId("node")
 

@@ -13,7 +13,7 @@ from tokimori.model.run import Run
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Schedule
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 def entropy() -> Iterator[bytes]:

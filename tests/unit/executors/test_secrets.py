@@ -14,7 +14,7 @@ from tokimori.model.outcome import Failed, Outcome, Released, Succeeded
 from tokimori.model.target import Command, Noop, Target
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.secrets import OpenSecret
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 class Inner:

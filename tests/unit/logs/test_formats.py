@@ -4,7 +4,7 @@ import sys
 
 from msgspec import json
 
-from tokimori.logs.formats import JsonFormatter, TextFormatter
+from tokimori.logs.setup import JsonFormatter, TextFormatter
 
 
 def record(message: str, *arguments: object, failed: bool = False) -> logging.LogRecord:

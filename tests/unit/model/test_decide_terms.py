@@ -11,12 +11,11 @@ from tests.laws import examples
 from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, seconds
 from tests.unit.model.test_decide_laws import DEFINITIONS, SCHEDULES, decided
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
-from tokimori.model.decide import Due, Plan, decide, reckoned, skip_all
+from tokimori.model.decide import Due, Plan, decide, due_of, reckoned, skip_all
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.lanes import lane_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Details, SkipReason
-from tokimori.model.timing import due_of
 from tokimori.schedules.schedule import Schedule, next_moments
 from tokimori.schedules.zones import tzdata_version
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidFile
-from tokimori.model.env_file import LARGEST, read_env
+from tokimori.model.task import LARGEST_ENV, read_env
 
 
 def test_each_line_says_a_variable() -> None:
@@ -26,7 +26,7 @@ def test_a_file_may_begin_with_a_mark() -> None:
     assert read_env(b"\xef\xbb\xbfA=1", ".env") == {"A": "1"}
 
 
-@pytest.mark.parametrize("content", [b"A=\xff", b"A=1\n" * LARGEST])
+@pytest.mark.parametrize("content", [b"A=\xff", b"A=1\n" * LARGEST_ENV])
 def test_what_can_not_be_read_whole_is_refused(content: bytes) -> None:
     """No task runs with some of its variables, or with half of one."""
     with pytest.raises(InvalidFile, match=r"^\.env: "):

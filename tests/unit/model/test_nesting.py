@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidInput
-from tokimori.model.nesting import MOST_DEPTH, check_depth
+from tokimori.model.sizes import MOST_DEPTH, check_depth
 
 MORE = MOST_DEPTH + 1
 

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from tokimori.model.ids import Lane
 from tokimori.model.job import Definition
-from tokimori.model.lanes import lane_of
-from tokimori.model.pause import EVERYTHING, open_lanes, queue_of
+from tokimori.model.lanes import EVERYTHING, lane_of, open_lanes, paused_queue
 from tokimori.model.target import Noop
 
 queues = st.sampled_from(["default", "mail", "mail.fast", "ma"])
@@ -15,7 +14,7 @@ queues = st.sampled_from(["default", "mail", "mail.fast", "ma"])
 @given(queues, st.sampled_from([{}, {"os": "linux"}]))
 def test_a_lane_tells_its_queue(queue: str, labels: dict[str, str]) -> None:
     """Whatever labels its jobs demand."""
-    assert queue_of(lane_of(Definition(target=Noop(), queue=queue, labels=labels))) == queue
+    assert paused_queue(lane_of(Definition(target=Noop(), queue=queue, labels=labels))) == queue
 
 
 @given(st.lists(queues, unique=True), st.sets(st.one_of(queues, st.just(EVERYTHING))))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tokimori.clock import DAY, HOUR, MINUTE, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.model.quiet import check_quiet, quiet_until
+from tokimori.model.notifier import check_quiet, quiet_until
 
 MONDAY = parse_moment("2030-01-07T00:00:00Z")
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

@@ -8,8 +8,8 @@ from tests.unit.examples import NEW_YEAR, a_run, seconds
 from tokimori.clock import SECOND, to_datetime
 from tokimori.model.outcome import Failed, Hold, Outcome, RetryAt, RetryIn, Succeeded
 from tokimori.model.policies import LONGEST, Retry
-from tokimori.model.retry import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
 from tokimori.model.run import Details
+from tokimori.model.settle import LONGEST_DELAY, after_asking, asked_retry, next_try, retry_delay
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run
 from tokimori.clock import SECOND, Moment
 from tokimori.model.job import JobState
 from tokimori.model.run import Run
-from tokimori.model.task import TaskEvent, TaskRecord, What
-from tokimori.model.task_log import log_lines, picked_up, tried_lines
+from tokimori.model.task import TaskEvent, TaskRecord, What, log_lines, picked_up, tried_lines
 from tokimori.model.transitions import RunState
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tokimori.clock import SECOND
-from tokimori.model.timeline import AGREEING_TICKS, Timeline, follow
+from tokimori.model.lease import AGREEING_TICKS, Timeline, follow
 
 
 def test_time_goes_on_by_the_monotonic_clock() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tokimori.clock import DAY, SECOND, Moment
+from tokimori.model.decide import decidable, due_of, look_at, spread
 from tokimori.model.ids import JobId
-from tokimori.model.timing import decidable, due_of, look_at, spread
 
 NOMINALS = st.integers(0, 2**52).map(Moment)
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.model.ids import NodeId
-from tokimori.model.lease import DEAD_AFTER
-from tokimori.model.watch import Watch, next_overdue, observe, overdue
+from tokimori.model.lease import DEAD_AFTER, Watch, next_overdue, observe, overdue
 
 A, B = NodeId("a"), NodeId("b")
 

@@ -26,7 +26,7 @@ from tokimori.model.run import Run
 from tokimori.model.semaphores import wanted
 from tokimori.model.transitions import RunState
 from tokimori.node.apart import ApartExecutor, ApartSource
-from tokimori.node.identity import Identity
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.node.stopping import Stopping
 from tokimori.node.units import Stock

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tokimori.node.code_watch import changed_of, stamps_of
+from tokimori.node.functions import changed_of, stamps_of
 
 
 def test_python_files_are_looked_at_and_no_others(tmp_path: Path) -> None:

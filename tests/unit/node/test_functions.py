@@ -16,7 +16,7 @@ from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
 from tokimori.node.functions import CodeChanges, Functions, environ_of
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tokimori.node.heap import YOUNG, spare_the_collector
+from tokimori.node.wiring import YOUNG, spare_the_collector
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tokimori.model.ids import Lane
 from tokimori.model.lanes import HANDLERS_LABEL, UNABLE_LABEL, serves
 from tokimori.model.target import Function, Noop
 from tokimori.model.transitions import RunState
-from tokimori.node import identity
+from tokimori.node import membership
 from tokimori.node.functions import Functions
 from tokimori.node.wiring import _take
 
@@ -46,7 +46,7 @@ async def test_whether_a_lane_is_served_is_asked_once(monkeypatch: pytest.Monkey
         asked.append(lane)
         return serves(labels, lane, handlers)
 
-    monkeypatch.setattr(identity, "serves", counted)
+    monkeypatch.setattr(membership, "serves", counted)
     world = World()
     await world.join(handlers=("f0",))
     for n in range(10):

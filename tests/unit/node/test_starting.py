@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tests.unit.node.test_patience import AWAY, Away
 from tokimori.errors import StoreRefused
-from tokimori.node.starting import asked_beside
+from tokimori.node.wiring import asked_beside
 
 
 def test_a_node_works_while_it_is_asked_for() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.node.stopping import Phase, Stopping
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 def test_each_order_goes_one_phase_further() -> None:

@@ -18,7 +18,7 @@ from tokimori.node.vitals import BROKEN, EVERY, SILENT, Question, Vitals, write_
 from tokimori.service.doctor.finding import Finding, failure
 from tokimori.service.doctor.rules import INVARIANTS
 from tokimori.service.doctor.scanner import Scanner
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 class Patient:

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tests.unit.virtual import Link, OffsetClock
 from tokimori.clock import Clock, Moment
-from tokimori.engine.rhythm import WHENEVER_DUE, Rhythm
+from tokimori.engine.look import WHENEVER_DUE, Rhythm
 from tokimori.errors import StoreError
 from tokimori.model.ids import Incarnation, JobId, NodeId, RunId, Token, uuid7
 from tokimori.model.job import Job, schedule_of
 from tokimori.model.outcome import Cancelled, Outcome, Released, Succeeded
 from tokimori.model.run import Output, Run, manual_origin
 from tokimori.model.transitions import RunState
-from tokimori.node.identity import Identity
 from tokimori.node.load_cap import load_average
+from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Grew, Report, Started, StopReason
 from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.store import RunFilter
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 @dataclass(frozen=True, slots=True)

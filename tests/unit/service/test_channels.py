@@ -9,7 +9,7 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import InvalidInput
 from tokimori.model.message import LARGEST
-from tokimori.model.nesting import MOST_DEPTH
+from tokimori.model.sizes import MOST_DEPTH
 from tokimori.service.service import Service
 
 

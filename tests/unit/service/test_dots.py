@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import InvalidInput, NotFound
 from tokimori.model.ids import JobId
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 
 DOTS = [".", ".."]
 pytestmark = pytest.mark.parametrize("name", DOTS)

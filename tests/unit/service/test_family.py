@@ -12,7 +12,7 @@ from tokimori.model import dependents
 from tokimori.model.dependents import Edge, check_acyclic
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
-from tokimori.model.payload import MOST_INHERITED
+from tokimori.model.notes import MOST_INHERITED
 from tokimori.service import family
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World
 from tokimori.errors import InvalidInput, Refused
+from tokimori.model.lanes import EVERYTHING, Pause
 from tokimori.model.outcome import Succeeded
-from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.transitions import RunState
 from tokimori.service import queues
 from tokimori.service.queues import Queue, sentence

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.service.shown import Foreseen
 
 

@@ -11,7 +11,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.service.service import Service
 from tokimori.service.store_time import FRESH, StoreTime
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 class World:

@@ -9,8 +9,7 @@ from tokimori.model.policies import Retry
 from tokimori.model.transitions import RunState
 from tokimori.ports.executor import AttemptTask
 from tokimori.service.definitions import fields_of
-from tokimori.testing.clock import NEW_YEAR
-from tokimori.testing.manual import ManualNode
+from tokimori.testing.manual import NEW_YEAR, ManualNode
 
 
 async def test_a_year_of_a_daily_job() -> None:

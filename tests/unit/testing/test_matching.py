@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokimori.clock import Moment
-from tokimori.testing.matching import match
+from tokimori.testing.checker import match
 
 WINDOW = 5
 moments = st.lists(st.integers(0, 20).map(Moment), max_size=5)

@@ -13,7 +13,7 @@ from tokimori.config.machine import Machine
 from tokimori.config.settings import load_settings, settings_table
 from tokimori.config.value import read_value
 from tokimori.errors import InvalidInput
-from tokimori.translators import keiji_settings, koyomi_settings, perfectsched_settings
+from tokimori.translators import keiji, koyomi, perfectsched
 from tokimori.translators.became import Became
 from tokimori.translators.foreign_settings import (
     SYSTEMS,
@@ -115,7 +115,7 @@ def test_the_page_of_koyomi() -> None:
         "datasource.semaphore.url": "postgresql://db2/locks",
     }
     found = became(KOYOMI)
-    assert {each.key for each in found} == set(koyomi_settings.KEYS) - {
+    assert {each.key for each in found} == set(koyomi.KEYS) - {
         f"datasource.connector.semaphore.{name}" for name in ("user", "password")
     }
     assert [each.key for each in found if not each.settings and not each.why] == []
@@ -172,7 +172,7 @@ def test_keijis_settings() -> None:
         "log.rotate": True,
         "log.max_size": 2048,
     }
-    assert {each.key for each in became(KEIJI)} == set(keiji_settings.KEYS)
+    assert {each.key for each in became(KEIJI)} == set(keiji.KEYS)
     assert said("DB_URL=default\nLOG_MAX_SIZE=10\nROTATE_LOGS=0") == {"log.max_size": 1024, "log.rotate": False}
     told = why("DB_URL=default\nLOG_MAX_SIZE=10\nPORT=1")
     assert ("default" in told["DB_URL"], "least" in told["LOG_MAX_SIZE"], "no such key" in told["PORT"]) == (True,) * 3
@@ -190,7 +190,7 @@ def test_perfectscheds_sections_are_ours() -> None:
         "store": "mariadb://u:secret@db1/prod?ssl_ca=%2Fetc%2Fca.pem",
         "log.file": "/srv/app/log/ps.log",
     }
-    assert {each.key for each in became(PERFECTSCHED)} == set(perfectsched_settings.KEYS)
+    assert {each.key for each in became(PERFECTSCHED)} == set(perfectsched.KEYS)
     assert said("type: rdb_compat\nurl: sqlite://a.db\n") == {"store": "sqlite:///srv/app/a.db"}
     for text, field in (
         ("a:\n  url: <%= ENV['X'] %>", "url"),
@@ -238,7 +238,7 @@ def test_the_settings_that_are_written_are_read(text: str, tmp_path: Path) -> No
     assert [word for word in ("xxx", "secret", ":p@") if word in comments + "".join(map(became_text, found))] == []
 
 
-_keys = st.sampled_from([*koyomi_settings.KEYS, *keiji_settings.KEYS, *perfectsched_settings.KEYS, "x\ud7ffy", "é"])
+_keys = st.sampled_from([*koyomi.KEYS, *keiji.KEYS, *perfectsched.KEYS, "x\ud7ffy", "é"])
 _values = st.sampled_from(
     [
         "true",
@@ -285,5 +285,5 @@ def test_any_text_is_translated_or_refused(lines: list[str], system: str) -> Non
 def test_every_key_stands_on_the_page() -> None:
     """With its meaning here."""
     page = (ROOT / "docs" / "settings-of-others.md").read_text()
-    keys = [*koyomi_settings.KEYS, *keiji_settings.KEYS, *perfectsched_settings.KEYS]
+    keys = [*koyomi.KEYS, *keiji.KEYS, *perfectsched.KEYS]
     assert [key for key in keys if f"`{key}`" not in page] == []

@@ -7,8 +7,7 @@ import pytest
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.service.definitions import JobFields
-from tokimori.translators.job_document import changes, document, marked, read_document, unmarked
-from tokimori.translators.job_hints import HINTS
+from tokimori.translators.job_document import HINTS, changes, document, marked, read_document, unmarked
 
 FIELDS = {
     "schedule": "0 3 * * *",

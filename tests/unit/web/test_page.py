@@ -10,8 +10,8 @@ from tests.unit.service.world import World
 from tokimori.api.app import Health, create_app
 from tokimori.model.expectation import looked_at
 from tokimori.model.ids import Incarnation, JobId, RunId
+from tokimori.model.lanes import Pause
 from tokimori.model.outcome import Failed, RetryIn, Succeeded
-from tokimori.model.pause import Pause
 from tokimori.model.run import Output
 from tokimori.ports.store import RunFilter
 from tokimori.service import runs

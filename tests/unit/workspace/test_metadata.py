@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidFile
-from tokimori.workspace.metadata import read_metadata
+from tokimori.workspace.source import read_metadata
 
 SCRIPT = """#!/usr/bin/env python3
 # /// script

@@ -7,7 +7,7 @@ import pytest
 
 from tokimori.errors import InvalidFile
 from tokimori.workspace.evaluate import main
-from tokimori.workspace.scheduling import terms_of
+from tokimori.workspace.freezing import terms_of
 from tokimori.workspace.source import read_source
 
 FUNCTION = "def function(): ...\n"

@@ -16,13 +16,12 @@ from tokimori.executors.builds.cache import BuildCache
 from tokimori.executors.keeper.kernel import is_short
 from tokimori.executors.outcomes import short_of, stopped
 from tokimori.model.build import check_task_name, content_of
-from tokimori.model.env_file import LARGEST, env_files_of, read_env
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Failed, Outcome, Released
 from tokimori.model.target import Build, Command
+from tokimori.model.task import LARGEST_ENV, env_files_of, read_env
 from tokimori.ownership import others_reach
-from tokimori.ports.builds import Builds
-from tokimori.ports.executor import AttemptTask, Ended, Executor, Report, StopReason
+from tokimori.ports.executor import AttemptTask, Builds, Ended, Executor, Report, StopReason
 
 PAUSE = 0.5
 """Seconds after which a run goes back whose build the store does not give now: it may come again at once."""
@@ -162,7 +161,7 @@ def env_of(tasks_dir: Path, name: str) -> dict[str, str]:
             with open(file, "rb", opener=_without_waiting) as opened:
                 if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
                     raise Refused(f"env: {file} is not a regular file", field="env", value=str(file))
-                content = opened.read(LARGEST + 1)
+                content = opened.read(LARGEST_ENV + 1)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as fault:

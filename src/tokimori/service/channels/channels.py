@@ -12,15 +12,17 @@ from msgspec import Struct
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes, uuid7
-from tokimori.model.message import Message, check_message, message_of
-from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
-from tokimori.model.subscriber import (
-    KIND,
+from tokimori.model.message import (
+    SUBSCRIBER_KIND,
+    Message,
     Subscriber,
+    check_message,
     decode_subscriber,
     encode_subscriber,
+    message_of,
     subscriber_name,
 )
+from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import checked
@@ -33,7 +35,7 @@ from tokimori.service.store_time import Now
 
 log = logging.getLogger(__name__)
 
-SUBSCRIBERS = DocumentKind(KIND, encode_subscriber, decode_subscriber)
+SUBSCRIBERS = DocumentKind(SUBSCRIBER_KIND, encode_subscriber, decode_subscriber)
 LONGEST_WAIT = 60.0
 """Seconds for which one call waits at most."""
 MOST_READ = 50

@@ -13,8 +13,7 @@ from tokimori.model.ids import JobId, RunId
 from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, Nodes
-from tokimori.ports.pausing import Pausing
-from tokimori.ports.planning import Planning
+from tokimori.ports.planning import Pausing, Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs, Schema, SchemaStatus

@@ -8,7 +8,7 @@ from tokimori.model.access_token import AccessToken
 from tokimori.model.expectation import Alarm
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import Run
 from tokimori.ports.nodes import NodeRecord
 from tokimori.ports.semaphores import Semaphore

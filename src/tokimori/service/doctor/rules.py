@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tokimori.clock import DAY, MINUTE, SECOND, Moment, format_moment
-from tokimori.model.lanes import handler_of, queue_of
+from tokimori.model.lanes import EVERYTHING, handler_of, queue_of
 from tokimori.model.notifier import name_of
-from tokimori.model.pause import EVERYTHING
 from tokimori.model.semaphores import LIMIT_LINE
 from tokimori.ports.nodes import NodeState
 from tokimori.service.doctor.finding import Finding, failure, fine, warning

@@ -11,7 +11,7 @@ from tokimori.errors import Forbidden, InvalidInput, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, Role, Scope
 from tokimori.model.changed import Changed
 from tokimori.model.ids import RandomBytes
-from tokimori.model.pause import EVERYTHING as ALL_QUEUES
+from tokimori.model.lanes import EVERYTHING as ALL_QUEUES
 from tokimori.ports.ends import EndedRun
 from tokimori.ports.store import Store
 from tokimori.service.asking import chosen

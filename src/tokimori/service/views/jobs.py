@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from tokimori.clock import Moment, format_moment, to_datetime
 from tokimori.model.dependents import Edge
 from tokimori.model.job import Definition, Job, Terms
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.policies import Retry
 from tokimori.model.retention import DailyCount
 from tokimori.model.run import Run, Skip

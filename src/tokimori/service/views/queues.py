@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from tokimori.clock import format_moment
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.service.queues import Queue
 
 

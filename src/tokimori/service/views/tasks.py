@@ -3,8 +3,7 @@
 from msgspec import Struct
 
 from tokimori.clock import format_moment
-from tokimori.model.task import BuildRecord
-from tokimori.model.task_log import LogLine
+from tokimori.model.task import BuildRecord, LogLine
 from tokimori.service.tasks import TaskDetails, TaskState
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView, run_view

@@ -18,7 +18,7 @@ from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
 from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import NodeRecord, Nodes
-from tokimori.ports.pausing import Pausing
+from tokimori.ports.planning import Pausing
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.semaphores import Permit, Semaphore, SemaphoreTable
 from tokimori.ports.store import Jobs, RunFilter, Runs

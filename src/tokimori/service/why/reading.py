@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.job import Job
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import Run, Skip
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.why.reasons import HeldBy

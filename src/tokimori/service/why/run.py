@@ -7,9 +7,9 @@ from tokimori.clock import Moment
 from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState, limit_of
 from tokimori.model.lanes import DRAINING_LABEL, lane_of, units_apart
-from tokimori.model.retry import next_try
 from tokimori.model.run import Run
 from tokimori.model.semaphores import KEY_LINE, semaphore_of, wanted
+from tokimori.model.settle import next_try
 from tokimori.model.transitions import BEFORE_START, ENDS, RunState
 from tokimori.ports.nodes import NodeRecord
 from tokimori.schedules.zones import clock_text

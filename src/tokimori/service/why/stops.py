@@ -9,15 +9,16 @@ from tokimori.model.ids import Lane
 from tokimori.model.job import Job, JobState
 from tokimori.model.lanes import (
     APART_LABEL,
+    EVERYTHING,
     HANDLERS_LABEL,
     ONLY_LABEL,
     SHORT_LABEL,
     SILENT_LABEL,
     UNABLE_LABEL,
+    Pause,
     handler_of,
     lacking,
 )
-from tokimori.model.pause import EVERYTHING, Pause
 from tokimori.model.target import Unreadable
 from tokimori.ports.nodes import NodeRecord
 from tokimori.service.queues import binding, sentence

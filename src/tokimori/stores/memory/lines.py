@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import Job, limit_of, units_here
-from tokimori.model.pause import Pause, open_lanes
+from tokimori.model.lanes import Pause, open_lanes
 from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.transitions import RunMove, RunState, move
 from tokimori.ports.semaphores import Permit

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId
 from tokimori.model.job import JobState
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed

@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import NotFound
-from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
-from tokimori.model.run import Attempt, Output, Run, brief
+from tokimori.model.run import Attempt, Output, Run, brief, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunMove, move
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter

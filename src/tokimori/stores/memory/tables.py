@@ -11,7 +11,7 @@ from tokimori.model.dependents import Edge
 from tokimori.model.document import Document
 from tokimori.model.ids import ClaimId, Incarnation, JobId, Lane, NodeId, PermitId, RunId, Token
 from tokimori.model.job import Job, most_active
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.model.run import Attempt, Output, Run, Skip
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ACTIVE, ENDS, RunState

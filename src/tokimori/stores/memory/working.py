@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.model.run import Output
 from tokimori.model.semaphores import KEY_LINE, line_of
 from tokimori.model.settle import parked

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, PermitId, RunId
-from tokimori.model.pause import Pause, open_lanes
+from tokimori.model.lanes import Pause, open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, KEY_LINE, line_of
 from tokimori.stores.mysql.faults import FAULTS, is_refusal
 from tokimori.stores.mysql.limits import Places, wake

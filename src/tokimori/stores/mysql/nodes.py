@@ -7,7 +7,7 @@ from secrets import randbits
 from tokimori.clock import Moment
 from tokimori.errors import StoreError
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.model.semaphores import line_of
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed

@@ -6,7 +6,6 @@ from math import inf
 from msgspec.structs import replace
 
 from tokimori.clock import Moment
-from tokimori.model.holding import may_hold
 from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.request import (
     PLAIN,
@@ -19,7 +18,7 @@ from tokimori.model.request import (
     put_off,
     spans_of_key,
 )
-from tokimori.model.run import Run
+from tokimori.model.run import Run, may_hold
 from tokimori.model.transitions import STANDING_STILL
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.listing import STATE_LIVE, listed

@@ -2,7 +2,7 @@
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.model.semaphores import DEFAULT_LIMIT, line_of
 from tokimori.ports import semaphores as port
 from tokimori.ports.semaphores import MOST_COUNTED, MOST_HOLDERS, Grant, InLine, NodeGone, Semaphore, UnitWish

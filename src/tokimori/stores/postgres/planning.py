@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.job_rows import JOB, due_of, job_of
 from tokimori.stores.listing import readable

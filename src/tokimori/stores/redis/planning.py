@@ -8,7 +8,7 @@ from tokimori.clock import Moment
 from tokimori.model.decide import REPLACED, Due, Plan
 from tokimori.model.ids import RunId
 from tokimori.model.job import Job, JobState
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.ports.planning import ALL, Share
 from tokimori.stores.listing import readable
 from tokimori.stores.redis.connections import RedisConnections

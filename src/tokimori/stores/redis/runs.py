@@ -7,10 +7,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tokimori.clock import MILLISECOND, Moment
-from tokimori.model.holding import may_hold, may_resume
 from tokimori.model.ids import Incarnation, JobId, RunId
 from tokimori.model.request import AHEAD, PLAIN, REMEMBERED, Manner, shared_prefix
-from tokimori.model.run import Attempt, Output, Run
+from tokimori.model.run import Attempt, Output, Run, may_hold, may_resume
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.ends import EndedRun, EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter

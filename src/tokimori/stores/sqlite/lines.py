@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
-from tokimori.model.pause import Pause, open_lanes
+from tokimori.model.lanes import Pause, open_lanes
 from tokimori.stores.rows import PAUSE, marks, pause_of, pause_row
 from tokimori.stores.rules.lines import (
     MOST_SERVED,

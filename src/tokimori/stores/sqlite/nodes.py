@@ -4,7 +4,7 @@ import sqlite3
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, Survey
 from tokimori.ports.working import Claimed
 from tokimori.stores.rows import CLAIMED, NODE, all_claimed, marks, node_row, pulse_of

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, NodeId, RunId
-from tokimori.model.pause import open_lanes
+from tokimori.model.lanes import open_lanes
 from tokimori.model.run import Output, encode_details
 from tokimori.model.semaphores import DEFAULT_LIMIT
 from tokimori.model.transitions import ENDS, RunState

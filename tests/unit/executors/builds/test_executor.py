@@ -21,7 +21,7 @@ from tokimori.model.ids import JobId, RunId, Token
 from tokimori.model.outcome import Failed, Released
 from tokimori.model.target import Build, Command
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 CONTENT = frozen({"__main__.py": b"print('hello')"}, Manifest(task="ping"))
 DIGEST = digest_of(CONTENT)

@@ -19,7 +19,7 @@ from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Released
 from tokimori.model.target import Function
 from tokimori.ports.executor import Ended, Noted, Report, Signal, Started
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from tokimori.executors.http import session
 from tokimori.executors.http.executor import HttpExecutor
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 async def test_a_session_that_could_not_be_made_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

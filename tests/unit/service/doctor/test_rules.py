@@ -10,9 +10,8 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, a_run, seconds
 from tokimori.clock import DAY, Moment
 from tokimori.model.ids import JobId, Lane, NodeId, PermitId, RunId
 from tokimori.model.job import JobState
-from tokimori.model.lanes import SILENT_LABEL
+from tokimori.model.lanes import SILENT_LABEL, Pause
 from tokimori.model.notifier import NotifyOn, notifier_id
-from tokimori.model.pause import Pause
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Permit, Semaphore

@@ -13,7 +13,7 @@ from tokimori.ports.ends import LATEST, EndedRun, EndPlace, Ends
 from tokimori.service.events import feed as module
 from tokimori.service.events.feed import Feed
 from tokimori.service.events.position import Position, position_from, position_of
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 
 class Written:

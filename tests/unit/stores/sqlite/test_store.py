@@ -9,7 +9,7 @@ import pytest
 from tests.contract.stores.actors import Worker, add_job, add_runs
 from tokimori.clock import Moment, SystemClock
 from tokimori.errors import SchemaMismatch
-from tokimori.model.pause import Pause
+from tokimori.model.lanes import Pause
 from tokimori.ports.store import SchemaStatus
 from tokimori.stores.sqlite import working
 from tokimori.stores.sqlite.schema import known_migrations

@@ -7,9 +7,8 @@ from tests.unit.engine.world import Broken, World
 from tests.unit.examples import NEW_YEAR, Every, a_run, seconds
 from tests.unit.virtual import Link
 from tokimori.clock import SECOND
-from tokimori.engine.fire import BATCH, Fired
-from tokimori.engine.foresee import FRESH, MOST, NOTHING, Foreseen, fire_foreseen, foresee
-from tokimori.engine.promote import Promoter
+from tokimori.engine.fire import BATCH, Fired, Promoter
+from tokimori.engine.firing import FRESH, MOST, NOTHING, Foreseen, fire_foreseen, foresee
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import JobId, Lane, RunId
 from tokimori.model.job import JobState

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.translators.moving import only, why_refused
 from tokimori.clock import parse_moment
-from tokimori.formats.kala_jobs import entries_of, job_of
+from tokimori.formats.kala import entries_of, job_of
 
 NOW = parse_moment("2026-06-01T00:00:00Z")
 JSON = b'{"id": "a", "name": "n", "command": "true"}'

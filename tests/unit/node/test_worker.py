@@ -10,7 +10,7 @@ from tokimori.model.ids import RunId, Token
 from tokimori.model.lanes import SHORT_LABEL
 from tokimori.model.outcome import Failed, Outcome, Released, Succeeded
 from tokimori.model.transitions import RunState
-from tokimori.node.shortage import FIRST, LONGEST, OVER, Shortage
+from tokimori.node.worker import FIRST, LONGEST, OVER, Shortage
 from tokimori.ports.executor import Ended
 
 SHORT = Released("no more processes", short=True)

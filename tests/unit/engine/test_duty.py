@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, a_run
 from tokimori.clock import DAY, HOUR, MINUTE, Moment
-from tokimori.engine.sure_time import BELIEVED, STEADY, SureTime
+from tokimori.engine.duty import BELIEVED, STEADY, SureTime
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.transitions import RunState
 from tokimori.ports.nodes import Pulse
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NODE = NodeId("n")
 

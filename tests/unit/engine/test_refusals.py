@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE
-from tokimori.engine.refused_runs import AskedClaim, RefusedRuns
+from tokimori.engine.refusals import LONGEST_PAUSE, PAUSE, AskedClaim, RefusedRuns
 from tokimori.errors import StoreRefused
 from tokimori.model.ids import Lane
 

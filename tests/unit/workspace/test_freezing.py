@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidFile, InvalidInput
-from tokimori.workspace.locking import locked
+from tokimori.workspace.freezing import locked
 
 
 def test_what_depends_on_nothing_needs_no_pip() -> None:

@@ -3,9 +3,9 @@
 import random
 
 from tokimori.clock import HOUR, SECOND, Moment
-from tokimori.engine.steadiness import Steadiness
+from tokimori.engine.rewind import Steadiness
 from tokimori.stores.memory.store import MemoryStore
-from tokimori.testing.clock import VirtualClock
+from tokimori.testing.manual import VirtualClock
 
 NOON = Moment(1_800_000_000 * SECOND)
 

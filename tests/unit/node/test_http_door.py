@@ -1,7 +1,7 @@
 import pytest
 
 from tokimori.errors import Refused
-from tokimori.node.open_api import check_open
+from tokimori.node.http_door import check_open
 
 
 @pytest.mark.parametrize("interface", ["127.0.0.1", "127.1.2.3", "localhost", "::1"])
