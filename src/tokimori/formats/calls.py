@@ -6,8 +6,8 @@ from tokimori.errors import InvalidInput
 from tokimori.formats.format import Option
 
 JUMPS = (
-    "as there, times that clocks show twice run twice; those that they skip run when the clocks jump: what is at 02:30 "
-    "comes at 03:00 on that day, and not at 03:30 as there"
+    "times that clocks skip run as much later, as there (gap = later: what is at 02:30 comes at 03:30 on that day); "
+    "those that they show twice run twice (fold = both)"
 )
 PARAMETERS = Option(
     "parameters",

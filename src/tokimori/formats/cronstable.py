@@ -17,7 +17,6 @@ _NOTES = (
     "cronstable or yacron still runs these jobs: stop it, or they run twice",
     "there a run that writes to stderr fails (failsWhen.producesStderr), here its exit code alone decides",
     "commands get a small environment here (PATH, HOME, USER …), and not that of the program: `--env` adds to it",
-    "times that clocks skip run when the clocks jump: what is at 02:30 comes at 03:00 on that day, and not at 03:30",
 )
 
 

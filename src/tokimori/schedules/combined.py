@@ -327,7 +327,7 @@ def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
         if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
             all_free = Zoned(Pieces(free), zone, shift=False, once=False)
             for pieces in _alike(minus(part.times.pieces, clocks), others):
-                rest = Zoned(Pieces(pieces), zone, part.shift, part.once)
+                rest = structs.replace(part, times=Pieces(pieces))
                 known = _covering(rest, others, zone)
                 kept.append(Difference(rest, union(others), all_free, False, known) if others else rest)
         else:
@@ -384,13 +384,14 @@ def _clock_in(schedule: Schedule, zone: str) -> WallClock | None:
 
 def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
     """Return the same moments in fewer parts: wall-clock times under the same rules become one."""
-    kinds: dict[tuple[str, bool, bool], list[WallClock]] = {}
+    kinds: dict[tuple[str, bool, bool, bool], list[WallClock]] = {}
     parts: list[Schedule] = []
     for member in members:
         moments = member.moments if isinstance(member, ZonedSchedule) else member
         if isinstance(moments, Zoned) and isinstance(moments.times, WallClock):
-            kinds.setdefault((moments.zone, moments.shift, moments.once), []).append(moments.times)
+            kind = (moments.zone, moments.shift, moments.once, moments.later)
+            kinds.setdefault(kind, []).append(moments.times)
         else:
             parts.append(moments)
-    merged = [Zoned(times_of(clocks), zone, shift, once) for (zone, shift, once), clocks in kinds.items()]
+    merged = [Zoned(times_of(clocks), *kind) for kind, clocks in kinds.items()]
     return (*merged, *parts)

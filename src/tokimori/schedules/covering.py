@@ -151,6 +151,8 @@ class Covering:
 
 def covering(base: Zoned, excluded: Sequence[Zoned], zone: str) -> Covering | None:
     """Return what is known of a part without these; None if nothing can be."""
+    if base.later:
+        return None
     own = None
     if isinstance(base.times, Grid):
         own = row_of(base, zone)

@@ -75,7 +75,8 @@ class Cron(ZonedSchedule):
     """A cron expression in a zone.
 
     A time is fixed, and so subject to the rules for gaps and folds, where neither its minute nor its hour begins with
-    `*`: the rule of Debian's cron. Others mean every moment at which the wall clock of the zone matches.
+    `*`: the rule of Debian's cron. Others mean every moment at which the wall clock of the zone matches, and those to
+    which gap = later moves what it skips.
     """
 
     fields: CronFields

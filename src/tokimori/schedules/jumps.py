@@ -70,11 +70,12 @@ def _at_gap(part: _ClockPart, stretch: Stretch) -> str | None:
     if not lost:
         return None
     verb = "does" if len(lost) == 1 else "do"
-    if not part.moments.shift:
+    if not (part.moments.shift or part.moments.later):
         return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; nothing runs then"
-    once = " once" if len(lost) > 1 or part.moments.times.at_or_after(end) == end else ""
-    day = "" if _date(end) == _date(lost[0]) else f" on {_date(end)}"
-    return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {clock_time(end)}{day}"
+    shown = [time + end - start for time in lost] if part.moments.later else [end]
+    once = " once" if len(lost) > len(shown) or any(map(part.moments.times.has, shown)) else ""
+    day = "" if _date(shown[-1]) == _date(lost[0]) else f" on {_date(shown[-1])}"
+    return f"{_named(lost)} {verb} not exist on {_date(lost[0])}; runs{once} at {_named(shown)}{day}"
 
 
 def _at_fold(part: _ClockPart, stretch: Stretch) -> str | None:

@@ -28,7 +28,7 @@ from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.second_masks import Term, clocks_of, count_drifting
 from tokimori.schedules.wall_sets import EVERY_SECOND, Overlapping, Pieces, minus
 from tokimori.schedules.wallclock import WallClock
-from tokimori.schedules.zoned import Zoned, ZonedSchedule
+from tokimori.schedules.zoned import Zoned, ZonedSchedule, overtaken
 from tokimori.schedules.zones import OVERLAP, Stretch, fixed_offset, rule_from, stretch_at, stretches_between
 
 _WEEK = 7 * DAY
@@ -143,10 +143,10 @@ class Unlikely(Struct, frozen=True):
     def may_go_on(self, stretch: Stretch) -> bool:
         """Return whether one of them may be among those that clocks skip there before a midnight."""
         first, end = stretch.start + stretch.before, stretch.start + stretch.offset
-        if first // DAY >= end // DAY or not self.minutes >> first % DAY // MINUTE:
+        if first // DAY >= (2 * end - first) // DAY or not self.minutes >> first % DAY // MINUTE:
             return False
-        return any(clock.shifts(stretch) for clock in self.clocks) or any(
-            _is_like(row, at) for row in self.rows for at in range(first // DAY, end // DAY)
+        return any(clock.skips(stretch) for clock in self.clocks) or any(
+            _is_like(row, at) for row in self.rows for at in range(first // DAY, (end - 1) // DAY + 1)
         )
 
 
@@ -228,18 +228,19 @@ class Kept(Struct, frozen=True):
         if self.unlikely is None:
             return found
         quiet = max(moment, self.unlikely.regular) + _ALL_KINDS
-        at = stretch_at(self.days.zone, moment).end
+        stretch = stretch_at(self.days.zone, moment)
+        at = stretch.end if moment >= overtaken(stretch) else stretch.start
         while at <= min(quiet, LAST_MOMENT) and (found is None or at < found):
             stretch = stretch_at(self.days.zone, at)
             at = stretch.end
             if not self._may_go_on(stretch):
                 continue
             quiet = max(quiet, stretch.start + _ALL_KINDS)
-            following = self.base.next_after(Moment(stretch.start - 1))
-            if following is None or following == stretch.start:
+            following = self.base.next_after(Moment(max(stretch.start - 1, moment)))
+            if following is None or following < overtaken(stretch):
                 return following
             there = stretch_at(self.days.zone, following)
-            at = there.start if there.start == following else there.end
+            at = there.start if following == there.start or following < overtaken(there) else there.end
         return found
 
     def _last_likely(self, moment: Moment) -> Moment | None:
@@ -248,12 +249,12 @@ class Kept(Struct, frozen=True):
             return found
         low, regular = FIRST_MOMENT if found is None else found, self.unlikely.regular
         quiet, stretch = moment - _ALL_KINDS, stretch_at(self.days.zone, moment - 1)
-        while stretch.start > low:
+        while max(stretch.start, overtaken(stretch) - 1) > low:
             at: int = stretch.start
             if self._may_go_on(stretch):
                 quiet = min(quiet, at - _ALL_KINDS)
-                before = self.base.last_before(Moment(at + 1))
-                if before is None or before == at:
+                before = self.base.last_before(Moment(min(overtaken(stretch), moment)))
+                if before is None or before >= at:
                     return before
                 at = before + 1
             elif at <= quiet:
@@ -264,14 +265,15 @@ class Kept(Struct, frozen=True):
     def _may_go_on(self, stretch: Stretch) -> bool:
         """Return whether a time of the base may be among those that clocks skip there just before a business day."""
         assert self.unlikely is not None  # noqa: S101
-        return self.unlikely.may_go_on(stretch) and not self.days.is_off((stretch.start + stretch.offset) // DAY)
+        days = range((stretch.start + stretch.offset) // DAY, (overtaken(stretch) + stretch.offset) // DAY + 1)
+        return self.unlikely.may_go_on(stretch) and not all(map(self.days.is_off, days))
 
 
 def kept_of(base: Schedule, days: LocalDays) -> Kept:
     """Return what is left of the schedule on business days."""
     if not days.days_off.weekdays and not days.days_off.yearly:
         return Kept(base, base, None, days)
-    parts = [term.part for term in terms_of(base) if term.part.shift and term.part.zone == days.zone]
+    parts = [part for each in terms_of(base) if ((part := each.part).shift or part.later) and part.zone == days.zone]
     clocks = tuple(part for part in parts if clocks_of(part))
     rows = tuple(part for part in parts if isinstance(part.times, Grid) and _is_never_on(part, days))
     minutes = reduce(or_, (clock.minutes for part in clocks for clock in clocks_of(part)), 0)
@@ -313,7 +315,7 @@ def _likely(schedule: Schedule, days: LocalDays) -> Iterator[Schedule]:
         case Zoned(times=times, zone=zone) if zone == days.zone and (clocks := clocks_of(schedule)):
             if left := tuple(rest for clock in clocks for rest in _without_days(clock, days.days_off)):
                 kind = Overlapping if isinstance(times, Overlapping) else Pieces
-                yield Zoned(kind(left), zone, schedule.shift, schedule.once)
+                yield replace(schedule, times=kind(left))
         case Zoned() if (is_never := _never_on(schedule, days)) is not None:
             yield from _times_on(schedule, is_never, days.zone)
         case _:

@@ -26,5 +26,6 @@ def parse_once(text: str, rules: ZoneRules) -> Once:
     moments = rules.moments(single(at.wall), at.zone_in(rules.zone))
     if moments.next_after(Moment(at.wall - 10**12)) is None:
         message = f"at: {at} does not exist in {rules.zone}"
-        raise InvalidSchedule(message, field="at", value=str(at), allowed="a time that the clocks show, or gap = shift")
+        allowed = "a time that the clocks show, or gap = shift or later"
+        raise InvalidSchedule(message, field="at", value=str(at), allowed=allowed)
     return Once(at, rules, moments=moments)

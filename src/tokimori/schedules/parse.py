@@ -64,20 +64,20 @@ def parse_schedule(
     """
     if isinstance(text, str) and not last_run:
         # Words are compared here because hashing a member of an enumeration takes as long as all the rest.
-        shared = _shared(text, zone, gap == Gap.SHIFT, fold == Fold.FIRST, month_end == MonthEnd.CLAMP)
+        shared = _shared(text, zone, gap.value, fold == Fold.FIRST, month_end == MonthEnd.CLAMP)
         if shared is not None:
             return shared
     return _parse(text, _Reading(ZoneRules(check_zone(zone), gap, fold), anchor, month_end, job_id, last_run))
 
 
 @lru_cache(maxsize=4096)
-def _shared(text: str, zone: str, shift: bool, first: bool, clamp: bool) -> Schedule | None:
+def _shared(text: str, zone: str, gap: str, first: bool, clamp: bool) -> Schedule | None:
     """Return the schedule of a text that many jobs share; None for `every …` and `H`, which mean something else in
     each.
     """
     if _SPREAD.search(text) or "every" in text.lower():
         return None
-    rules = ZoneRules(check_zone(zone), Gap.SHIFT if shift else Gap.SKIP, Fold.FIRST if first else Fold.BOTH)
+    rules = ZoneRules(check_zone(zone), Gap(gap), Fold.FIRST if first else Fold.BOTH)
     month_end = MonthEnd.CLAMP if clamp else MonthEnd.NORMALISE
     return _parse(text, _Reading(rules, _EPOCH, month_end, "", last_run=False))
 

@@ -12,10 +12,15 @@ from tokimori.clock import Moment
 
 
 class Gap(StrEnum):
-    """Rules for a fixed time that wall clocks skip: it runs right after the gap, once, or not on that day."""
+    """Rules for a time that wall clocks skip: right after the gap, once; not on that day; or the gap's length later.
+
+    The first two are about fixed times. The third one is about all: where clocks jump from 02:00 to 03:00, 02:30 runs
+    at 03:30 (as in iCalendar, and in `zoneinfo` with fold = 0), and what is there already runs once.
+    """
 
     SHIFT = "shift"
     SKIP = "skip"
+    LATER = "later"
 
 
 class Fold(StrEnum):

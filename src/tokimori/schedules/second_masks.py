@@ -312,7 +312,7 @@ def _clock_mask(zoned: Zoned, unit: int, fraction: int) -> Mask:
 
     def mask(low: int, high: int) -> int:
         start, end, offset, before = stretch_at(zoned.zone, low * unit)
-        if high * unit <= end and start + max(before - offset, 0) < low * unit:
+        if high * unit <= end and start + abs(before - offset) < low * unit:
             return masks.shown(low + offset // unit, high + offset // unit)
         return _clock_mask_at_change(zoned, masks, low, high, unit, fraction)
 
@@ -332,6 +332,8 @@ def _clock_mask_at_change(  # noqa: PLR0917
         low = max(at, start + before - offset) if before > offset and zoned.once else at
         if low < upper:
             bits |= masks.shown(low + offset, upper + offset) << low - first
+        if zoned.later and at < (later := min(start + offset - before, upper)):
+            bits |= masks.shown(at + before, later + before) << at - first
         at = upper
     return bits
 

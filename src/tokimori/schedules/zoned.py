@@ -46,14 +46,16 @@ class WallTimes(Protocol):
 class Zoned(Struct, frozen=True):
     """The moments at which the wall clocks of `zone` show one of `times`.
 
-    `shift`: where clocks skip a time, the end of the gap is a moment. `once`: where they show a time twice, only the
-    first counts. With neither, the moments are exactly those at which the clock shows the time.
+    `shift`: where clocks skip a time, the end of the gap is a moment. `later`: the moment is later than that by as much
+    as the time is behind the start of the gap, as if clocks jumped only after it. `once`: where they show a time twice,
+    only the first counts. With none of them, the moments are exactly those at which the clock shows the time.
     """
 
     times: WallTimes
     zone: str
     shift: bool
     once: bool
+    later: bool = False
 
     def next_after(self, moment: Moment) -> Moment | None:
         """Return the first moment strictly after the given one."""
@@ -85,10 +87,11 @@ class Zoned(Struct, frozen=True):
             shown = at + offset
             if wall is None or not low <= shown <= wall:
                 low, wall = shown, self.times.at_or_after(shown)
+            found = self._skipped_from(stretch, at)
             if wall is not None and wall - offset < end:
-                return Moment(wall - offset)
-            if end >= FOREVER:
-                return None
+                return Moment(wall - offset if found is None else min(found, wall - offset))
+            if found is not None or end >= FOREVER:
+                return found
             if end - at < DAY:
                 at = end  # a fold may follow that shows again what came before
                 continue
@@ -116,8 +119,11 @@ class Zoned(Struct, frozen=True):
             shown = at + offset
             if wall is None or not wall <= shown <= high:
                 high, wall = shown, self.times.at_or_before(shown)
+            found = self._skipped_until(stretch, at)
             if wall is not None and wall - offset >= floor:
-                return Moment(wall - offset)
+                return Moment(wall - offset if found is None else max(found, wall - offset))
+            if found is not None:
+                return found
             if self.shifts(stretch):
                 return Moment(start)
             if start <= -FOREVER:
@@ -138,7 +144,7 @@ class Zoned(Struct, frozen=True):
             return True
         if self.once and moment < start + before - offset:
             return False
-        return self.times.has(moment + offset)
+        return self.times.has(moment + offset) or self._skipped_from(stretch, moment) == moment
 
     def count(self, after: Moment, through: Moment) -> int:
         """Count the moments t with after < t <= through."""
@@ -155,14 +161,48 @@ class Zoned(Struct, frozen=True):
             upper = min(end, stop)
             if low < upper:
                 total += self.times.count(low + offset, upper + offset)
+            total += self._count_skipped(stretch, max(start, first), min(upper, overtaken(stretch)))
         return total
 
     def shifts(self, stretch: Stretch) -> bool:
         """Return whether the stretch begins with a gap that skipped a time, so that its start is a moment."""
-        if not self.shift or stretch.before >= stretch.offset:
+        return self.shift and self.skips(stretch)
+
+    def skips(self, stretch: Stretch) -> bool:
+        """Return whether the stretch begins with a gap that skipped a time."""
+        if stretch.before >= stretch.offset:
             return False
         wall = self.times.at_or_after(stretch.start + stretch.before)
         return wall is not None and wall < stretch.start + stretch.offset
+
+    # Skipped times that run later, all of them before the moment that `overtaken` gives
+
+    def _skipped_from(self, stretch: Stretch, at: int) -> Moment | None:
+        """Return the first moment at or after the given one in the stretch that stands for a skipped time."""
+        if not self.later or at >= (stop := overtaken(stretch)):
+            return None
+        wall = self.times.at_or_after(at + stretch.before)
+        return None if wall is None or wall - stretch.before >= stop else Moment(wall - stretch.before)
+
+    def _skipped_until(self, stretch: Stretch, at: int) -> Moment | None:
+        """Return the last moment at or before the given one in the stretch that stands for a skipped time."""
+        if not self.later or stretch.before >= stretch.offset:
+            return None
+        wall = self.times.at_or_before(min(at, overtaken(stretch) - 1) + stretch.before)
+        return None if wall is None or wall - stretch.before < stretch.start else Moment(wall - stretch.before)
+
+    def _count_skipped(self, stretch: Stretch, low: int, high: int) -> int:
+        """Count the moments low <= t < high that stand for skipped times, but for those that the clock names, too."""
+        total, at = 0, self._skipped_from(stretch, low) if low < high else None
+        while at is not None and at < high:
+            total += not self.times.has(at + stretch.offset)
+            at = self._skipped_from(stretch, at + 1)
+        return total
+
+
+def overtaken(stretch: Stretch) -> int:
+    """Return the moment from which on none stands for a time that was skipped at the start of the stretch."""
+    return stretch.start + max(stretch.offset - stretch.before, 0)
 
 
 @lru_cache(maxsize=256)
@@ -203,7 +243,11 @@ class ZoneRules(Struct, frozen=True):
     fold: Fold = Fold.FIRST
 
     def moments(self, times: WallTimes, zone: str | None = None, *, fixed: bool = True) -> Zoned:
-        """Return the moments of the times, in `zone` if the text names one; the rules apply to `fixed` times only."""
+        """Return the moments of the times, in `zone` if the text names one.
+
+        The rules apply to `fixed` times only, but for the one by which skipped times run later.
+        """
         zone = zone or self.zone
-        fixed = fixed and zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
-        return Zoned(times, zone, shift=fixed and self.gap is Gap.SHIFT, once=fixed and self.fold is Fold.FIRST)
+        jumps = zone != "UTC"  # where clocks never jump the rules are the same, and equal kinds can be merged
+        shift, once = self.gap is Gap.SHIFT, self.fold is Fold.FIRST
+        return Zoned(times, zone, jumps and fixed and shift, jumps and fixed and once, jumps and self.gap is Gap.LATER)

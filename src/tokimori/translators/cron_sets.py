@@ -47,8 +47,8 @@ def schedule_of(times: Times) -> str:
 
 
 def as_there(zone: str) -> dict[str, object]:
-    """Return the rule for times that the zone's clocks show twice: both systems run twice."""
-    return {} if zone == "UTC" else {"fold": "both"}
+    """Return the rules for times that the zone's clocks skip, or show twice: both systems run later, and twice."""
+    return {} if zone == "UTC" else {"gap": "later", "fold": "both"}
 
 
 def _line(times: Times, day: str, weekday: str) -> str:

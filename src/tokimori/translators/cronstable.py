@@ -154,6 +154,7 @@ def _job(place: str, job: Plain, said: Cronstable) -> Moved:
         "name": name if name != id_of(name) else None,
         "schedule": schedule,
         "time_zone": zone,
+        "gap": "later" if zone != "UTC" else None,
         "misfire": _choice(job, "onMissed", _MISSED, "skip"),
         "grace": _number(job, "startingDeadlineSeconds"),
         "max_running": running,

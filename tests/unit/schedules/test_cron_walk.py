@@ -5,16 +5,20 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.laws import one_in
+from tests.laws import examples, one_in
 from tests.unit.schedules import walk
+from tests.unit.schedules.texts import crons
 from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
+from tokimori.schedules.schedule import Fold, Gap, Schedule, each_moment, next_moments
 from tokimori.schedules.zones import zone_info
 
 MODES = [(gap, fold) for gap in Gap for fold in Fold]
+fives = crons.filter(lambda text: len(text.split()) == 5)
 
 
 def check_window(text: str, zone: str, window: list[walk.Wall], gap: Gap, fold: Fold) -> None:
@@ -70,6 +74,33 @@ def test_a_time_that_is_shown_twice_comes_once_or_twice_as_told(zone: str, one_o
         text = f"{shown.second} {shown.minute} {shown.hour} {shown.day} {shown.month} *"
         check_around(parse_schedule(text, zone=zone, fold=Fold.BOTH), [Moment(second - size), second], size)
         check_around(parse_schedule(text, zone=zone, fold=Fold.FIRST), [Moment(second - size)], size)
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(st.sampled_from(["Europe/Istanbul", *walk.ODD_ZONES]), fives, st.sampled_from(Fold), st.data())
+def test_with_gap_later_moments_are_those_that_python_reckons(
+    zone: str, text: str, fold: Fold, data: st.DataObject
+) -> None:
+    """Around any change since 1973: each matching time of the calendar as `zoneinfo` places it, in order and once."""
+    info = zone_info(zone)
+    start = data.draw(st.sampled_from([at for at in walk.transitions(zone) if at % 60 == 0]))
+    low, high = start - 3 * 3600, start + 26 * 3600
+    matches, fixed = walk.matcher(text)
+    first = datetime.fromtimestamp(low, info).replace(tzinfo=None, second=0) - timedelta(days=2)
+    walls = [wall for n in range(6 * 1440) if matches(wall := first + timedelta(minutes=n))]
+    placed = [(wall.replace(tzinfo=info).timestamp(), wall.replace(tzinfo=info, fold=1).timestamp()) for wall in walls]
+    again = [second for early, second in placed if second > early and not (fixed and fold is Fold.FIRST)]
+    expected = sorted(
+        {Moment(int(at) * SECOND) for at in (*(early for early, _ in placed), *again) if low < at <= high}
+    )
+    schedule = parse_schedule(text, zone=zone, gap=Gap.LATER, fold=fold)
+    begin, end = Moment(low * SECOND), Moment(high * SECOND)
+    assert list(each_moment(schedule, begin, end)) == expected
+    at = Moment(data.draw(st.integers(begin, end)))
+    before, behind = [each for each in expected if each < at], [each for each in expected if each > at]
+    assert (schedule.count(begin, at), schedule.count(at, end)) == (sum(each <= at for each in expected), len(behind))
+    assert schedule.next_after(at) == behind[0] if behind else True
+    assert schedule.last_before(at) == before[-1] if before else True
 
 
 def folds(zone: str) -> Iterator[tuple[int, int]]:

@@ -105,6 +105,13 @@ JUMPS: dict[tuple[str, Gap, Fold], tuple[str, ...]] = {
         "02:00 to 02:50 come twice on 2027-10-31; runs both times",
     ),
     ("*/10 * * * *", Gap.SHIFT, Fold.FIRST): (),
+    ("30 2 * * *", Gap.LATER, Fold.BOTH): (f"{GAP}; runs at 03:30", f"{FOLD}; runs both times"),
+    ("30 2,3 * * *", Gap.LATER, Fold.FIRST): (f"{GAP}; runs once at 03:30", f"{FOLD}; runs once, the first time"),
+    ("*/10 2 * * *", Gap.LATER, Fold.FIRST): (
+        "02:00 to 02:50 do not exist on 2027-03-28; runs at 03:00 to 03:50",
+        "02:00 to 02:50 come twice on 2027-10-31; runs both times",
+    ),
+    ("*/10 * * * *", Gap.LATER, Fold.BOTH): (),
     ("30 * * * *", Gap.SKIP, Fold.BOTH): (),
     ("30 2 * * 1-5", Gap.SHIFT, Fold.FIRST): (),
     ("on sunday at 02:30", Gap.SHIFT, Fold.FIRST): (f"{GAP}; runs at 03:00", f"{FOLD}; runs once, the first time"),
@@ -141,6 +148,8 @@ def test_a_whole_day_may_be_skipped() -> None:
     """In Samoa in 2011: the moment after it has another date, which is told."""
     found = explain("0 9 * * *", zone="Pacific/Apia", after=parse_moment("2011-12-29T00:00:00Z"), n=3)
     assert found.warnings == ("09:00 does not exist on 2011-12-30; runs at 00:00 on 2011-12-31",)
+    late = explain("0 9 30 12 *", zone="Pacific/Apia", after=parse_moment("2011-12-29T00:00:00Z"), n=1, gap=Gap.LATER)
+    assert late.warnings == ("09:00 does not exist on 2011-12-30; runs at 09:00 on 2011-12-31",)
 
 
 def test_the_horizon_is_that_of_the_moments() -> None:

@@ -35,6 +35,8 @@ def test_it_follows_the_rules_for_jumps() -> None:
     """A time that is skipped is an error at once; a doubled one has two moments if asked."""
     with pytest.raises(InvalidSchedule, match="does not exist"):
         parse_schedule("at 2026-03-29T02:30:00", zone="Europe/Paris", gap=Gap.SKIP)
+    late = parse_schedule("at 2026-03-29T02:30:00", zone="Europe/Paris", gap=Gap.LATER)
+    assert late.next_after(Moment(0)) == at("2026-03-29 03:30", "Europe/Paris")
     both = parse_schedule("at 2026-10-25T02:30:00", zone="Europe/Paris", fold=Fold.BOTH)
     assert next_moments(both, Moment(0), 3) == [at("2026-10-25 02:30+02:00"), at("2026-10-25 02:30+01:00")]
 

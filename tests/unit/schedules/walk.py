@@ -33,12 +33,16 @@ _BOUNDS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 
 class Wall(NamedTuple):
-    """What a clock shows at a second of UTC, and the times that it has just jumped over."""
+    """What a clock shows at a second of UTC, and the times that it has just jumped over.
+
+    `late` is one of these, if it comes now where each comes as much later as the clock jumped.
+    """
 
     utc: int
     shown: datetime
     second_pass: bool
     swallowed: tuple[datetime, ...]
+    late: datetime | None
 
 
 @cache
@@ -67,13 +71,15 @@ def walls(zone: str, start: int, stop: int, step: int) -> list[Wall]:
     """Every `step` seconds from start to stop (not included)."""
     info, size = zone_info(zone), timedelta(seconds=step)
     found: list[Wall] = []
+    late: list[datetime] = []
     for utc in range(start, stop, step):
         at = datetime.fromtimestamp(utc, info)
         shown = at.replace(tzinfo=None, fold=0)
         swallowed: tuple[datetime, ...] = ()
         if found and shown - found[-1].shown > size:
             swallowed = tuple(shown - n * size for n in range(1, (shown - found[-1].shown) // size))
-        found.append(Wall(utc, shown, at.fold == 1, swallowed))
+        late += reversed(swallowed)
+        found.append(Wall(utc, shown, at.fold == 1, swallowed, late.pop(0) if late else None))
     return found
 
 
@@ -84,12 +90,14 @@ def truth(text: str, window: list[Wall], gap: Gap, fold: Fold) -> list[int]:
 
 
 def named(matches: Matches, window: list[Wall], gap: Gap, fold: Fold, *, fixed: bool) -> list[int]:
-    """The same for any rule about what a clock shows; gap and fold concern a `fixed` one only."""
-    first, shift = fixed and fold is Fold.FIRST, fixed and gap is Gap.SHIFT
+    """The same for any rule about what a clock shows; fold and most of gap concern a `fixed` one only."""
+    first, shift, later = fixed and fold is Fold.FIRST, fixed and gap is Gap.SHIFT, gap is Gap.LATER
     return [
         utc
-        for utc, shown, second_pass, swallowed in window[1:]
-        if (matches(shown) and not (first and second_pass)) or (shift and swallowed and any(map(matches, swallowed)))
+        for utc, shown, second_pass, swallowed, late in window[1:]
+        if (matches(shown) and not (first and second_pass))
+        or (shift and any(map(matches, swallowed)))
+        or (later and late and matches(late))
     ]
 
 

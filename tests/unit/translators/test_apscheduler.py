@@ -122,13 +122,13 @@ def test_zones_of_each_library_and_protocol(kind: str, job_id: str, zone: str, s
     assert (fields["time_zone"], fields["schedule"]) == (zone, schedule)
 
 
-def test_times_that_clocks_show_twice_run_twice_as_there() -> None:
+def test_times_that_clocks_skip_run_later_as_there_and_those_shown_twice_run_twice() -> None:
     """In a zone whose clocks jump; in UTC nothing is said."""
-    folds = {
-        (kind, job_id): only(read_apscheduler([row(job_id, kind)], NOW)).definition.fold
+    found = [
+        only(read_apscheduler([row(job_id, kind)], NOW)).definition
         for kind, job_id in ((ZONEINFO, "zi-cron"), (OLD, "patch-tuesday"), (ZONEINFO, "zi-interval"))
-    }
-    assert list(folds.values()) == ["both", "first", "first"]
+    ]
+    assert [(each.gap, each.fold) for each in found] == [("later", "both"), ("shift", "first"), ("shift", "first")]
 
 
 def test_a_paused_job_comes_in_paused() -> None:

@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.translators.moving import only, said, why_left_out, why_refused
-from tokimori.clock import parse_moment
+from tokimori.clock import HOUR, SECOND, Moment, parse_moment
+from tokimori.model.job import schedule_of
+from tokimori.schedules.schedule import each_moment
+from tokimori.schedules.zones import on_clocks, zone_info
 from tokimori.translators.celery import beat_of, read_beat_schedule, read_celery
 from tokimori.translators.moving import Entry
 
@@ -67,6 +70,7 @@ def test_a_task_with_a_crontab() -> None:
         "payload": '{"to":"ann"}',
         "schedule": "*/15 8-18 * * 1-5",
         "time_zone": "Europe/Paris",
+        "gap": "later",
         "fold": "both",
         "max_running": 0,
     }
@@ -283,7 +287,36 @@ def test_the_zone_of_an_app_is_that_of_its_crontabs() -> None:
     assert job.definition.time_zone == "Europe/Berlin"
 
 
-def test_times_that_clocks_show_twice_run_twice_as_there() -> None:
-    """Also where no zone is named: the rules are those of the system."""
+def test_times_that_clocks_skip_run_later_as_there_and_those_shown_twice_run_twice() -> None:
+    """Also where no zone is named: the rules are those of the system, and UTC needs none."""
     definition = only(read_beat_schedule(ENTRY, "f", NOW, {}, "Europe/Berlin")).definition
-    assert (definition.gap, definition.fold) == ("shift", "both")
+    assert (definition.gap, definition.fold) == ("later", "both")
+    utc = only(read_beat_schedule(ENTRY, "f", NOW)).definition
+    assert (utc.gap, utc.fold) == ("shift", "first")
+
+
+@pytest.mark.parametrize(
+    ("zone", "minute", "hour", "day", "expected"),
+    [
+        ("Europe/Berlin", "30", "2", "2026-03-29", ["03:30"]),
+        ("Europe/Berlin", "30", "2,3", "2026-03-29", ["03:30"]),
+        ("Europe/Berlin", "30", "1,2", "2026-03-29", ["01:30", "03:30"]),
+        ("Europe/Berlin", "30", "*/2", "2026-03-29", ["00:30", "03:30", "04:30"]),
+        ("Europe/Berlin", "30", "2", "2026-10-25", ["02:30", "02:30"]),
+        ("America/New_York", "5", "2", "2027-03-14", ["03:05"]),
+        ("Australia/Lord_Howe", "15", "2", "2026-10-04", ["02:45"]),
+        ("Asia/Beirut", "15", "0", "2026-03-29", ["01:15"]),
+        ("America/Santiago", "0", "0", "2026-09-06", ["01:00"]),
+        ("Pacific/Apia", "0", "4", "2011-12-31", ["04:00"]),
+    ],
+)
+def test_skipped_times_are_those_of_celery(zone: str, minute: str, hour: str, day: str, expected: list[str]) -> None:
+    """Celery 5.7 sends at these (but once in a fold): a skipped time as much later as clocks jump, and once with its
+    like.
+    """
+    entry = {"a": {"task": "x.y", "schedule": {"crontab": {"minute": minute, "hour": hour}}}}
+    job = only(read_beat_schedule(entry, "f", NOW, {}, zone))
+    schedule, midnight = schedule_of(job.definition, NOW), datetime.fromisoformat(day).replace(tzinfo=zone_info(zone))
+    start = Moment(int(midnight.timestamp()) * SECOND)
+    found = each_moment(schedule, Moment(start - 1), start + 5 * HOUR)
+    assert [f"{on_clocks(zone, each):%H:%M}" for each in found] == expected

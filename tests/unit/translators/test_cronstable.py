@@ -84,6 +84,7 @@ def test_a_whole_file() -> None:
         "cwd": "/srv",
         "schedule": "*/5 2 * * mon-fri",
         "time_zone": "Europe/Berlin",
+        "gap": "later",
         "grace": 600.0,
         "max_running": 1,
         "timeout": 60.5,
