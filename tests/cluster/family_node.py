@@ -12,7 +12,7 @@ from pathlib import Path
 from tokimori.cli.output import announce
 from tokimori.clock import SystemClock
 from tokimori.config.settings import load_settings
-from tokimori.executors.noop import NoopExecutor
+from tokimori.executors.executors import NoopExecutor
 from tokimori.logs.setup import start_logging
 from tokimori.model.outcome import Cancelled, Failed, Outcome, Released, Succeeded
 from tokimori.node.wiring import serve

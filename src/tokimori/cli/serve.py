@@ -107,7 +107,7 @@ def run_node(settings: "Settings", tell: Callable[[str], None], read: Callable[[
     from tokimori.executors.keeper.kernel import Title, name_myself
     from tokimori.logs.rotation import Rotation
     from tokimori.logs.setup import STANDARD_ERROR, start_logging
-    from tokimori.node.notify import starter_of
+    from tokimori.node.systemd import starter_of
     from tokimori.node.watchdog import TOO_LONG, warn, watched
     from tokimori.node.wiring import serve as serve_node
 

@@ -19,7 +19,7 @@ from tokimori.ownership import PRIVATE
 if TYPE_CHECKING:
     from tokimori.config.settings import Loaded
     from tokimori.node.background import Note
-    from tokimori.node.notify import Listener
+    from tokimori.node.systemd import Listener
 
 NOT_READY = 1
 """The exit code where the node runs, and is not ready yet, or has ended at once."""
@@ -50,7 +50,7 @@ def log_of(loaded: "Loaded") -> Path:
 def start_node(loaded: "Loaded", arguments: Sequence[str], timeout: float) -> int:
     """Start it, unless it runs; the exit code. To be called by one at a time."""
     from tokimori.node.background import Living, Stale, remove_note, standing
-    from tokimori.node.notify import Listener
+    from tokimori.node.systemd import Listener
 
     folder = loaded.settings.state_dir
     match standing(folder):

@@ -13,7 +13,7 @@ from tokimori.engine.duty import Duty
 from tokimori.engine.fire import Schedules
 from tokimori.engine.firing import Firing
 from tokimori.engine.look import WHENEVER_DUE, Lookout, Rhythm
-from tokimori.engine.notify import Messenger
+from tokimori.engine.notifications import Messenger
 from tokimori.engine.orders import OrderFeed
 from tokimori.engine.overdue import Overdue
 from tokimori.engine.parkings import tell_parked

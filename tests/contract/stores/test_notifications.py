@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import Worker, a_job, add_runs, later, random_bytes
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.notify import Messenger
+from tokimori.engine.notifications import Messenger
 from tokimori.errors import StoreUnavailable
 from tokimori.model.ids import NodeId, RunId
 from tokimori.model.notifier import Notifier, NotifyOn, notifier_id

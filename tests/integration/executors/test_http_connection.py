@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from tests.integration.http.test_tls import made
-from tokimori.executors.http.connection import TargetConnection
+from tokimori.executors.http.session import TargetConnection
 from tokimori.turns import TurnsOfReaders
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")

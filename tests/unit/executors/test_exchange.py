@@ -9,8 +9,7 @@ import pytest
 from tests.unit.examples import a_task
 from tokimori.errors import Refused
 from tokimori.executors.environment import Account, own_account
-from tokimori.executors.exchange import MOST_IN_ENVIRONMENT, Exchanges
-from tokimori.executors.others_folder import FOLDER, remove_at, remove_dead
+from tokimori.executors.exchange import FOLDER, MOST_IN_ENVIRONMENT, Exchanges, remove_at, remove_dead
 from tokimori.model.ids import RunId
 from tokimori.model.target import Noop
 

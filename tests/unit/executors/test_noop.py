@@ -2,7 +2,7 @@
 
 from tests.unit.examples import a_task, seconds
 from tokimori.clock import Moment
-from tokimori.executors.noop import NoopExecutor
+from tokimori.executors.executors import NoopExecutor
 from tokimori.model.ids import RunId, Token
 from tokimori.model.outcome import Succeeded
 from tokimori.model.target import Noop

@@ -6,7 +6,7 @@ import pytest
 
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.foreign.kala.moving import KeptJob, from_go, kept_job, parents_of
+from tokimori.foreign.kala.stored_jobs import KeptJob, from_go, kept_job, parents_of
 from tokimori.service.definitions import fields_of
 
 NOW = parse_moment("2026-06-01T00:00:00Z")

@@ -79,7 +79,7 @@ class EmailExecutor(LoopExecutor[EmailAttempt]):
 
     async def _on_its_way(self, attempt: EmailAttempt, timeout: float) -> "Delivery":
         """Return a delivery that begins. A node that sends no e-mails does not load what they need."""
-        letters = await asyncio.to_thread(import_module, "tokimori.executors.email.letter")
+        letters = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
         sending = await asyncio.to_thread(import_module, "tokimori.executors.email.sending")
         letter = await asyncio.to_thread(letters.letter_of, attempt.task, attempt.target, self._clock.now())
         delivery: Delivery = sending.Delivery(letter, self._networks, timeout)

@@ -11,10 +11,9 @@ from tokimori.clock import Clock
 from tokimori.errors import Bug, InvalidInput, Refused
 from tokimori.executors.hiding import hidden_in
 from tokimori.executors.http.addresses import Network
-from tokimori.executors.http.body import Body
+from tokimori.executors.http.body import Body, Later, meaning_of
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.executors.http.request import request_of
-from tokimori.executors.http.response import Later, meaning_of
 from tokimori.executors.on_loop import LoopAttempt, LoopExecutor
 from tokimori.model.outcome import Failed, Outcome, TimedOut
 from tokimori.model.run import Output

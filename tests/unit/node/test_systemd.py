@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tokimori.node.notify import VARIABLE, Listener, starter_of
+from tokimori.node.systemd import VARIABLE, Listener, starter_of
 
 
 def test_who_started_it_is_told_once() -> None:

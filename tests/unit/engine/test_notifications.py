@@ -12,8 +12,8 @@ from tests.unit.engine.test_reap import a_node
 from tests.unit.engine.world import entropy
 from tests.unit.examples import a_definition, a_job, a_run
 from tokimori.clock import Moment
-from tokimori.engine.notify import ASIDE, IDLE, SOON, Messenger
-from tokimori.engine.notify_reading import EVERY, PAGE, KnownJobs
+from tokimori.engine.notification_sources import EVERY, PAGE, KnownJobs
+from tokimori.engine.notifications import ASIDE, IDLE, SOON, Messenger
 from tokimori.errors import StoreUnavailable
 from tokimori.model.document import Document
 from tokimori.model.expectation import ALARM_KIND, Alarm, AlarmKind, encode_alarm

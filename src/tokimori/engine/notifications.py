@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Moment
-from tokimori.engine.notify_reading import KnownJobs, LastingTrouble, NotifyReader, NotifyReading
+from tokimori.engine.notification_sources import KnownJobs, LastingTrouble, NotifyReader, NotifyReading
 from tokimori.errors import Conflict, NotFound, Refused, StoreError
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import NodeId, RandomBytes, uuid7
