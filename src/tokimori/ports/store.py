@@ -147,11 +147,12 @@ class Jobs(Protocol):
         ready runs that are due after `new.updated` wait again, but for children. What waits for another attempt, and
         began the last one after `new.updated`, is due then.
 
-        When this returns, nothing of the old definition is claimed any more, though where the job has many runs some
-        of them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their
-        lane; runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are
-        woken as far as there is room; those in the line of a key or a semaphore become ready again, and find their line
-        when they are claimed. The lines that they left are served. After an edit of a stopped job its forced runs,
+        When this returns, nothing of the old definition is claimed any more, though where the job has many runs some of
+        them follow later, a bounded number with each beat of a node. Runs of a paused or parked job lose their lane;
+        runs of an enabled or finished one get the lane of the new definition. Runs blocked by the job's limit are woken
+        as far as there is room; those in the line of a key or a semaphore become ready again, and find their line when
+        they are claimed. The lines that they left are served. Runs that have not begun and have the old priority take
+        the new one; those that were asked for with another one keep it. After an edit of a stopped job its forced runs,
         which have a lane, get the new one. Raises `Conflict` (the job changed meanwhile) and `NotFound`.
         """
         ...

@@ -83,6 +83,8 @@ def file_of(url: str) -> str:
     if parts.fragment or parts.query.partition("=")[0] not in {"", "namespace"}:
         raise _invalid(url, "no setting but namespace can follow the path of an SQLite file")
     path = f"/{unquote(parts.path).lstrip('/')}"
+    if any("\ud800" <= each <= "\udfff" for each in path):
+        raise _invalid(url, "a path is in UTF-8")
     if "\0" in path or len(path) > 4_000 or max(map(len, path.encode().split(b"/"))) > 240:
         raise _invalid(url, "a path holds no NUL, and each name in it has at most 240 bytes")
     return os.path.realpath(path) if ".." in path.split("/") else path  # as SQLite does, also where a folder is missing

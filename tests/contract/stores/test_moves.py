@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import NOW, Worker, a_request, add_job, add_runs, later, state_of
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.refusing import DATABASES, opened
+from tokimori.clock import MINUTE
 from tokimori.errors import StoreError
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
-from tokimori.model.lanes import lane_of
+from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted
 from tokimori.model.request import Manner
@@ -24,6 +25,7 @@ from tokimori.ports.copying import Kind
 from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import LARGE
 from tokimori.service.copying import copy_store
+from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.reading import TableReader
 
 MANY = 1_100
@@ -283,3 +285,55 @@ async def test_a_copy_takes_runs_along_as_their_job_is_now(store: Store, worker:
     assert {run.lane for run in await live(target, paused)} == {None}
     assert await state_of(target, waiting) is RunState.CANCELLED
     await target.close()
+
+
+def priorities(runs: list[Run]) -> dict[str, tuple[int, int]]:
+    """The priority of each, and its rank as seen from its moment."""
+    return {run.id: (run.priority, run.due - run.rank) for run in runs}
+
+
+async def test_runs_that_wait_take_the_new_priority_of_their_job(store: Store, worker: Worker) -> None:
+    """Wherever they wait; one that was asked for with a priority of its own keeps it, and so does one that runs."""
+    job = await add_job(store, max_running=1)
+    running, *line = [await store.add_run(a_request(job, f"n{n}", due=later(n - 10)), NOW) for n in range(3)]
+    assert [each.run.id for each in await worker.claim(5)] == [running.id]
+    own = await store.add_run(a_request(job, "own", due=later(-1), priority=3, rank=rank_of(later(-1), 3)), NOW)
+    ahead = await store.add_run(a_request(job, "ahead", due=later(60)), NOW)
+    held = await store.hold_run((await store.add_run(a_request(job, "held", due=later(-1)), NOW)).id, "why")
+    for was, new in ((0, 5), (5, -100), (-100, 0), (0, 3), (3, 7)):
+        assert job.definition.priority == was
+        job = await changed(store, job, definition=replace(job.definition, priority=new))
+        found = priorities(await live(store, job))
+        assert {found[run.id] for run in (*line, ahead, held)} == {(new, new * MINUTE)}
+        assert found[running.id] == (0, 0)
+        assert found[own.id] == ((7, 7 * MINUTE) if new == 7 else (3, 3 * MINUTE))
+
+
+async def test_the_order_of_a_lane_follows_the_priority(store: Store, worker: Worker) -> None:
+    """A run that waited behind those of another job is claimed before them once its job comes first; a key's, too."""
+    plain, keyed = await add_job(store, "plain"), await add_job(store, "keyed", concurrency_key="k")
+    last = [await store.add_run(a_request(keyed, f"n{n}", due=later(n - 10)), NOW) for n in range(2)]
+    first = await add_runs(store, plain, 2)
+    keyed = await changed(store, keyed, definition=replace(keyed.definition, priority=-100))
+    assert [each.run.id for each in await worker.claim(2)] == [run.id for run in first]
+    await store.add_run(a_request(plain, "more", due=later(-11)), NOW)
+    await changed(store, keyed, definition=replace(keyed.definition, priority=100))
+    (claimed,) = await worker.claim(1)
+    assert claimed.run.id == last[0].id
+
+
+async def test_many_runs_take_a_new_priority_in_steps(store: Store, worker: Worker) -> None:
+    """A bounded number with the edit and with each beat; another edit meanwhile loses none."""
+    job, runs = await with_many(store)
+    job = await changed(store, job, definition=replace(job.definition, priority=1))
+    at_once = [run for run in await live(store, job) if run.priority == 1]
+    assert 0 < len(at_once) < MANY or isinstance(store, MemoryStore)
+    await changed(store, job, definition=replace(job.definition, priority=1, timeout=5.0))
+    await ticked(worker)
+    assert set(priorities(await live(store, job)).values()) == {(1, MINUTE)}
+    job = await store.get_job(job.id)
+    job = await changed(store, job, definition=replace(job.definition, priority=2))
+    await changed(store, job, definition=replace(job.definition, priority=3))
+    await ticked(worker)
+    assert set(priorities(await live(store, job)).values()) == {(3, 3 * MINUTE)}
+    assert [each.run.id for each in await worker.claim(MANY)][:10] == [run.id for run in runs][:10]

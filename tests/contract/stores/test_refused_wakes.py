@@ -102,7 +102,7 @@ async def test_a_beat_moves_all_others(database: Database) -> None:
     for job in jobs:
         database.sql(f"""
             UPDATE tokimori_jobs SET lane = 'other||' WHERE incarnation = {job.incarnation};
-            INSERT INTO tokimori_moves VALUES ({job.incarnation}, '', 0, NULL, '{empty}', NULL, 0);""")
+            INSERT INTO tokimori_moves VALUES ({job.incarnation}, '', 0, NULL, '{empty}', NULL, 0, NULL);""")
     database.refuse("UPDATE", "runs", f"NEW.id = '{bad.id}'")
     for _ in range(BEATS):
         await worker.tick()

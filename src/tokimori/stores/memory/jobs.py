@@ -11,6 +11,7 @@ from tokimori.model.decide import Due
 from tokimori.model.encoding import encode_definition
 from tokimori.model.ids import JobId
 from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import head_start
 from tokimori.model.run import Skip
 from tokimori.model.transitions import ACTIVE, RunMove, RunState, move
 from tokimori.ports.store import Family
@@ -19,7 +20,7 @@ from tokimori.stores.memory.lines import cancel, names_of, rejoin, serve
 from tokimori.stores.memory.tables import Tables
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job
-from tokimori.stores.rules.lines import Freed, lane_for, lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_for, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
@@ -60,11 +61,15 @@ def replace_job(tables: Tables, old: Job, new: Job, skips: Sequence[Skip] = (), 
     if new.fired_through < stored.fired_through:
         _rewind(tables, new)
     tables.keep_skips(new.incarnation, skips)
-    lane, forced_lane = lane_for(new), lane_of_forced(old, new)
+    lane, forced_lane, was = lane_for(new), lane_of_forced(old, new), priority_before(old, new)
     runs = tables.by_job.get(new.incarnation, set())
     for run_id in runs:
         row = tables.live[run_id]
-        tables.put(row, replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane))
+        run = replace(row.run, lane=lane if row.run.lane is None or forced_lane is None else forced_lane)
+        if run.priority == was and run.state is not RunState.RUNNING:
+            rank = run.rank + head_start(was) - head_start(new.definition.priority)
+            run = replace(run, priority=new.definition.priority, rank=rank)
+        tables.put(row, run)
     rejoin(tables, new)
     freed = Freed(semaphores=set(names_of(stored)))
     freed.places[new.incarnation] = len(runs)

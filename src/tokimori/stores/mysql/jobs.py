@@ -16,7 +16,7 @@ from tokimori.stores.mysql.statements import insert, sql
 from tokimori.stores.rows import SKIP, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, was_replaced
 from tokimori.stores.rules.errors import is_parent, no_job, taken
-from tokimori.stores.rules.lines import Freed, lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _ACTIVE = """FROM tokimori_runs
@@ -73,10 +73,10 @@ async def replace_job(
     found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, [old.incarnation]))
     if not found.rows:
         raise no_job(old.id)
-    stored, forced = job_of(found.rows[0][:JOB_COLUMNS]), lane_of_forced(old, new)
+    stored, forced, was = job_of(found.rows[0][:JOB_COLUMNS]), lane_of_forced(old, new), priority_before(old, new)
     if was_replaced(stored, old, new):
         return
-    if forced is not None:
+    if forced is not None or was is not None:
         await moves.check_moved(transaction, old.incarnation)
     await change_edges(transaction, edges_by_job(stored), edges_by_job(new), family)
     row = dict(zip(_COLUMNS.split(", "), job_row(new), strict=True))
@@ -84,7 +84,7 @@ async def replace_job(
     named = (found.rows[0][-1], row["semaphores"], *(names for (names,) in moved.rows))
     await transaction.ask(
         *lines.locks(Freed(semaphores={name for each in named for name in lines.names_in(each)})),
-        moves.begin(old.incarnation, forced),
+        moves.begin(old.incarnation, forced, was=was),
         sql(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = %s", *row.values(), old.incarnation),
         *(_rewind(new) if new.fired_through < stored.fired_through else ()),
         *keep_skips([(new.incarnation, skip) for skip in skips]),

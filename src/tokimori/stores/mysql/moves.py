@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Incarnation, Lane, RunId
+from tokimori.model.lanes import head_start
 from tokimori.ports.working import LARGE
 from tokimori.stores.mysql import ending, limits, lines
 from tokimori.stores.mysql.sessions import Transaction
@@ -13,14 +14,17 @@ from tokimori.stores.rows import RUN, Row, names_of
 from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving
 
 _BEGIN = """
-INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since)
-SELECT incarnation, '', {}, %s, COALESCE(semaphores, '[]'), %s, %s
+INSERT INTO tokimori_moves (incarnation, origin, woken, forced_lane, names, reason, since, priority_was)
+SELECT incarnation, '', {}, %s, COALESCE(semaphores, '[]'), %s, %s, %s
 FROM tokimori_jobs j WHERE incarnation = %s {}
 ON DUPLICATE KEY UPDATE origin = '', woken = VALUES(woken), forced_lane = VALUES(forced_lane), reason = VALUES(reason),
-    since = VALUES(since), names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))"""
+    since = VALUES(since), priority_was = COALESCE(VALUES(priority_was), priority_was),
+    names = JSON_MERGE_PRESERVE(tokimori_moves.names, VALUES(names))"""
 _RUNNING = "(SELECT COUNT(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running')"
-_GATE = f"SELECT lane, max_running, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
-_MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = %s FOR UPDATE"
+_GATE = f"SELECT lane, max_running, priority, semaphores FROM tokimori_jobs {BY_KEY} WHERE incarnation = %s FOR UPDATE"
+_MOVE = """
+SELECT origin, woken, forced_lane, names, reason, since, priority_was FROM tokimori_moves WHERE incarnation = %s
+FOR UPDATE"""
 _END = "DELETE FROM tokimori_moves WHERE incarnation = %s"
 _SOME = """
 SELECT id, origin FROM tokimori_runs FORCE INDEX (tokimori_runs_origin) WHERE incarnation = %s AND origin > %s
@@ -30,19 +34,24 @@ _RELANE = f"""
 UPDATE tokimori_runs {BY_KEY} SET lane = CASE WHEN lane IS NULL THEN %s ELSE %s END,
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
 WHERE id IN (%s)"""
+_RERANK = f"""
+UPDATE tokimori_runs {BY_KEY} SET "rank" = "rank" + %s, priority = %s
+WHERE id IN (%s) AND state <> 'running' AND priority = %s"""
 _PAYLOAD = names_of(RUN).index("payload")
 NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
 """Semaphores in whose lines runs of jobs may stand besides those that they state."""
 
 
-def begin(job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0) -> str:
+def begin(
+    job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0, was: int | None = None
+) -> str:
     """Let the runs of the job follow its change, which comes after this; an earlier move begins anew."""
-    return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, job)
+    return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, was, job)
 
 
 def begin_parking(job: Incarnation) -> str:
     """Begin a move for a job that a failure parks, unless it was stopped before. The settle wakes others."""
-    return sql(_BEGIN.format("max_running", "AND state IN ('enabled', 'finished')"), None, None, 0, job)
+    return sql(_BEGIN.format("max_running", "AND state IN ('enabled', 'finished')"), None, None, 0, None, job)
 
 
 def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
@@ -72,7 +81,7 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
     gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
     if not move.rows:
         return True
-    ((origin, woken, forced, names, reason, since),) = move.rows
+    ((origin, woken, forced, names, reason, since, was),) = move.rows
     if not gate.rows and reason is None:
         await transaction.ask(sql(_END, job))
         return True
@@ -85,9 +94,9 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
         left = Freed(semaphores=ending.left_by(rows, {job: names}).semaphores)
         await transaction.ask(*await lines.serve(transaction, left, ending.cancel(rows, reason, Moment(since))))
     else:
-        ((lane, limit, _),) = gate.rows
+        ((lane, limit, priority, _),) = gate.rows
         locked = ending.locked("id IN (%s)", sorted(ids), columns="id")
-        moves = (f"{locked} {how}", sql(_RELANE, lane, forced or lane, ids))
+        moves = (f"{locked} {how}", sql(_RELANE, lane, forced or lane, ids), *_rerank(was, priority, ids))
         wakes = limits.wake(Counter({job: MOST_MOVED}), {job: limits.Places(limit, woken, has_line=True)})
         waked = sum(answer.changed for answer in (await transaction.ask(*moves, *wakes))[len(moves) :])
     if seen < len(ids) or MOST_MOVED in {seen, waked}:
@@ -98,6 +107,11 @@ async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: st
     freed.semaphores.update(lines.names_in(names))
     await transaction.ask(sql(_END, job))
     return True
+
+
+def _rerank(was: int | None, priority: int, ids: Sequence[RunId]) -> Iterator[str]:
+    if was is not None:
+        yield sql(_RERANK, head_start(was) - head_start(priority), priority, ids, was)
 
 
 async def _few(transaction: Transaction, ids: Sequence[RunId], how: str) -> tuple[list[Row], int]:

@@ -19,7 +19,7 @@ from tokimori.stores.postgres.connections import PostgresConnections
 from tokimori.stores.rows import SKIP, prefixed
 from tokimori.stores.rules.edits import Edges, edges_by_job, not_there_yet, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job
-from tokimori.stores.rules.lines import MOST_STEPS, lane_of_forced
+from tokimori.stores.rules.lines import MOST_STEPS, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
 DUE = f"""
@@ -48,7 +48,7 @@ _ADD_FAMILY = f"""
 WITH declared AS (SELECT tokimori_declare(${len(_TYPES) + 1}, ${len(_TYPES) + 2}, ${len(_TYPES) + 3}) AS done),
 added AS ({_ADD.replace("ORDER BY", "WHERE (SELECT done FROM declared) ORDER BY")})
 SELECT done FROM declared"""
-_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 32))})"
+_REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 33))})"
 
 
 async def add_jobs(db: PostgresConnections, jobs: Sequence[Job], family: int | None = None) -> None:
@@ -103,9 +103,11 @@ async def replace_job(
     skips_of_job = skips_json([(new.incarnation, skip) for skip in skips])
     terms = old.version, old.state, old.fired_through, *job_row(new), skips_of_job, lane_of_forced(old, new)
 
+    was = priority_before(old, new)
+
     async def write(edges: Edges | None) -> str:
         declared = None if edges is None else _declared(edges, [new.id])[1]
-        return str(await db.value(_REPLACE, *terms, declared, family if edges else None))
+        return str(await db.value(_REPLACE, *terms, declared, family if edges else None, was))
 
     move = partial(move_runs, db, old.incarnation)
     await replace(old, new, family, read=lambda job_id: get_job(db, job_id), write=write, move=move)

@@ -17,7 +17,7 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import due_of, job_hash, job_of, skip_pairs, skips_of
 from tokimori.stores.rules.edits import Edges, edges_by_job, replace
 from tokimori.stores.rules.errors import FAMILY_CHANGED, existing, is_parent, no_job, taken
-from tokimori.stores.rules.lines import MOST_STEPS, lane_for, lane_of_forced
+from tokimori.stores.rules.lines import MOST_STEPS, lane_for, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 
 
@@ -92,6 +92,7 @@ async def replace_job(
             queue=new.definition.queue,
             lane=lane_for(new),
             forced_lane=lane_of_forced(old, new),
+            priority_was=priority_before(old, new),
             row=job_hash(new),
             put_off=new.updated if new.fired_through < old.fired_through else None,
             fired_through=new.fired_through,

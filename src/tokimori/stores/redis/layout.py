@@ -12,8 +12,8 @@ job:<inc>               hash    a job: the columns of a row, and of its definiti
                                 number), semaphores (JSON, {name, weight} each by name), max_per_key (absent: 1),
                                 priority, head_start (how much it takes from the rank of a run), concurrency_key,
                                 queue, and lane unless its runs wait nowhere
-                                in: add_jobs, add_run, apply, births, delete_job, get_job, lines, list_jobs, outdated,
-                                    prelude, replace_job, settle
+                                in: add_jobs, add_run, apply, births, delete_job, get_job, lines, list_jobs, moves,
+                                    outdated, prelude, replace_job, settle
 job_ids                 hash    id -> incarnation
                                 in: add_jobs, births, counts, delete_job, export_rows, get_due, get_job, list_jobs,
                                     prune, skips
@@ -79,7 +79,7 @@ waiting                 zset    by due; in: lines, list_runs, prelude, promote, 
 ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
 lanes                   set     lanes that may have ready runs; in: lines, prelude
 blocked                 zset    ids of blocked runs: by name; in: lines, list_runs
-blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines
+blocked:<inc>           zset    the line of a full job, by rank, then id; in: lines, moves
 blocked:<inc>:<key>     zset    the line of a full key, by rank, then id; in: lines
 running:<inc>           set     running runs of a job; in: claim, delete_job, lines, moves, settle
 running:<inc>:<key>     set     those of a key; in: claim, lines, settle

@@ -41,6 +41,12 @@ def lane_of_forced(old: Job, new: Job) -> Lane | None:
     return lane_of(new.definition) if not {old.state, new.state} & CLAIMABLE else None
 
 
+def priority_before(old: Job, new: Job) -> int | None:
+    """Return the priority of which waiting runs of the job are to take the new one; None where it stays."""
+    was = old.definition.priority
+    return None if was == new.definition.priority else was
+
+
 Key = tuple[Incarnation, str]
 """A concurrency key: each job has keys of its own."""
 

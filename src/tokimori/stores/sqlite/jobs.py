@@ -15,7 +15,7 @@ from tokimori.stores.job_rows import JOB, JOB_STAMPS, TOMBSTONE, job_of, job_row
 from tokimori.stores.rows import SKIP, marks, prefixed, skip_row
 from tokimori.stores.rules.edits import edges_by_job, not_there_yet, was_replaced
 from tokimori.stores.rules.errors import existing, no_job
-from tokimori.stores.rules.lines import Freed, lane_of_forced
+from tokimori.stores.rules.lines import Freed, lane_of_forced, priority_before
 from tokimori.stores.rules.settling import JOB_DELETED
 from tokimori.stores.sqlite.family import change_edges, leave_family
 from tokimori.stores.sqlite.moves import WAKE_NOBODY, begin_move, check_moved, move_runs, step, willing
@@ -61,12 +61,13 @@ def replace_job(
     stored = get_job(db, old.id)
     if was_replaced(stored, old, new):
         return
-    if lane_of_forced(old, new) is not None:
+    forced, was = lane_of_forced(old, new), priority_before(old, new)
+    if forced is not None or was is not None:
         check_moved(db, old.incarnation)
     change_edges(db, edges_by_job(stored), edges_by_job(new), family)
     columns = f"{JOB}, {JOB_STAMPS}"
     values = ", ".join(f"{column} = ?" for column in columns.split(", "))
-    begin_move(db, new.incarnation, lane_of_forced(old, new))
+    begin_move(db, new.incarnation, forced, was=was)
     db.execute(f"UPDATE tokimori_jobs SET {values} WHERE incarnation = ?", (*job_row(new), old.incarnation))
     if new.fired_through < stored.fired_through:
         db.execute(

@@ -47,7 +47,8 @@ UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     ORDER BY "rank", id LIMIT ?)"""
 _WAKE_LATER = """
 INSERT INTO tokimori_moves SELECT incarnation, '', (
-    SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'), NULL, '[]', NULL, 0
+    SELECT count(*) FROM tokimori_runs WHERE incarnation = j.incarnation AND state = 'running'),
+    NULL, '[]', NULL, 0, NULL
 FROM tokimori_jobs j WHERE incarnation = ?
 ON CONFLICT (incarnation) DO UPDATE SET origin = '', woken = excluded.woken"""
 _OF_KEY = """

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from secrets import randbits
 
-from tokimori.clock import Moment
+from tokimori.clock import MINUTE, Moment
 from tokimori.model.ids import Incarnation, Lane
 from tokimori.ports.working import LARGE
 from tokimori.stores.job_rows import SOME_MOVE
@@ -15,9 +15,11 @@ from tokimori.stores.rules.lines import MOST_MOVED, Freed, StillMoving, room
 from tokimori.stores.sqlite.ending import cancel
 from tokimori.stores.sqlite.lines import serve, units_in
 
-_MOVE = "SELECT origin, woken, forced_lane, names, reason, since FROM tokimori_moves WHERE incarnation = ?"
+_MOVE = (
+    "SELECT origin, woken, forced_lane, names, reason, since, priority_was FROM tokimori_moves WHERE incarnation = ?"
+)
 _BEGIN = """
-INSERT OR REPLACE INTO tokimori_moves SELECT ?1, '', count(*), ?2, ?3, ?4, ?5 FROM tokimori_runs
+INSERT OR REPLACE INTO tokimori_moves SELECT ?1, '', count(*), ?2, ?3, ?4, ?5, ?6 FROM tokimori_runs
 WHERE incarnation = ?1 AND state = 'running'"""
 _SOME = "SELECT id, origin, length(payload) FROM tokimori_runs WHERE incarnation = ? AND origin > ? ORDER BY origin"
 _BLOCKED = """
@@ -28,6 +30,9 @@ UPDATE tokimori_runs SET lane = CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END, bloc
     state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END
 WHERE id IN (SELECT value FROM json_each(?3))
     AND (blocked_on IS NOT NULL OR lane IS NOT CASE WHEN lane IS NULL THEN ?1 ELSE ?2 END)"""
+_RERANK = """
+UPDATE tokimori_runs SET priority = ?1, "rank" = "rank" + ?3
+WHERE id IN (SELECT value FROM json_each(?4)) AND state <> 'running' AND priority = ?2"""
 WAKE_NOBODY = """
 UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
 WHERE incarnation = ?"""
@@ -40,12 +45,19 @@ WHERE id = ?"""
 
 
 def begin_move(
-    db: sqlite3.Connection, job: Incarnation, forced_lane: Lane | None, reason: str | None = None, since: int = 0
+    db: sqlite3.Connection,
+    job: Incarnation,
+    forced_lane: Lane | None,
+    reason: str | None = None,
+    since: int = 0,
+    *,
+    was: int | None = None,
 ) -> None:
     """Let the runs of the job follow its change, which comes after this; those of an earlier one begin anew."""
     before = db.execute(_MOVE, (job,)).fetchone()
     names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
-    db.execute(_BEGIN, (job, forced_lane, names, reason, since))
+    was = before[-1] if before and was is None else was
+    db.execute(_BEGIN, (job, forced_lane, names, reason, since, was))
 
 
 def some_move(db: sqlite3.Connection) -> Incarnation | None:
@@ -90,10 +102,11 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
     move = db.execute(_MOVE, (job,)).fetchone()
     if move is None:
         return True
-    origin, woken, forced_lane, names, reason, since = move
+    origin, woken, forced_lane, names, reason, since, was = move
     some, more = few(db, _SOME, (job, origin), MOST_MOVED)
     ids, waked, more_blocked = json.dumps([run_id for run_id, *_ in some]), 0, False
     if reason is None:
+        _rerank(db, job, ids, was)
         waked, more_blocked = _relane(db, job, ids, forced_lane, woken)
     else:
         which = "id IN (SELECT value FROM json_each(?)) AND state <> 'running'"
@@ -115,6 +128,13 @@ def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int)
             rows.append(row)
             large += row[-1] or 0
     return rows, len(rows) == most or large >= LARGE
+
+
+def _rerank(db: sqlite3.Connection, job: Incarnation, ids: str, was: int | None) -> None:
+    """Give runs the priority of their job, if they have the one that it had."""
+    of_job = "SELECT priority FROM tokimori_jobs WHERE incarnation = ?"
+    for (priority,) in db.execute(of_job, (job,)).fetchall() if was is not None else ():
+        db.execute(_RERANK, (priority, was, (was - priority) * MINUTE, ids))
 
 
 def _relane(db: sqlite3.Connection, job: Incarnation, ids: str, forced: Lane | None, woken: int) -> tuple[int, bool]:

@@ -115,7 +115,7 @@ def promote(db: sqlite3.Connection, now: Moment, limit: int, skip: int = 0) -> i
             SELECT lane FROM tokimori_jobs j WHERE j.incarnation = r.incarnation))
         WHERE id IN (SELECT value FROM json_each(?)) RETURNING lane, incarnation"""
     promoted = db.execute(promote, (ids,)).fetchall()
-    orphan = """INSERT INTO tokimori_moves SELECT ?1, '', 0, NULL, '[]', ?2, ?3
+    orphan = """INSERT INTO tokimori_moves SELECT ?1, '', 0, NULL, '[]', ?2, ?3, NULL
         WHERE NOT EXISTS (SELECT 1 FROM tokimori_jobs WHERE incarnation = ?1) ON CONFLICT DO NOTHING"""
     db.executemany(orphan, {(job, JOB_DELETED, now) for lane, job in promoted if lane is None})
     return len(promoted)

@@ -31,7 +31,8 @@ CREATE TABLE tokimori_moves (
     forced_lane VARCHAR(2048),    -- of the runs that have a lane, where the job was stopped and still is
     names LONGTEXT NOT NULL,      -- JSON: semaphores and their weights
     reason TEXT,                  -- why the runs end: the job is deleted
-    since BIGINT NOT NULL
+    since BIGINT NOT NULL,
+    priority_was INTEGER          -- runs with this priority get that of the job; NULL: they have it
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC CHARACTER SET utf8mb4 COLLATE /*M!100600 utf8mb4_nopad_bin */ /*!80000 utf8mb4_0900_bin */;
 
 -- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.

@@ -33,6 +33,9 @@ BEGIN
             state = CASE WHEN blocked_on IS NULL THEN state ELSE 'ready' END, blocked_on = NULL
         WHERE id = ANY (_ids) AND (blocked_on IS NOT NULL
             OR lane IS DISTINCT FROM CASE WHEN lane IS NULL THEN _job.lane ELSE coalesce(_move.forced_lane, _job.lane) END);
+        UPDATE tokimori_runs SET
+            priority = _job.priority, "rank" = "rank" + (_move.priority_was - _job.priority)::bigint * 60000000
+        WHERE id = ANY (_ids) AND state <> 'running' AND priority = _move.priority_was;
         UPDATE tokimori_runs SET state = 'ready' WHERE id = ANY (ARRAY(
             SELECT id FROM tokimori_runs WHERE incarnation = _incarnation AND state = 'blocked' AND blocked_on IS NULL
             ORDER BY "rank", id

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION tokimori_replace_job(
     _fired_through bigint, _next_due bigint, _runs_remaining integer, _tzdata text, _days_off text,
     _max_running integer, _lane text, _most_active integer, _semaphores text, _max_per_key integer, _priority integer,
     _head_start bigint, _concurrency_key text, _queue text, _skips jsonb, _forced_lane text, _edges jsonb,
-    _family bigint
+    _family bigint, _priority_was integer
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -22,13 +22,13 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'other job';
     END IF;
-    IF _forced_lane IS NOT NULL AND EXISTS (SELECT FROM tokimori_moves WHERE incarnation = _incarnation) THEN
-        RETURN 'moving';  -- not all that have a lane are forced
+    IF coalesce(_forced_lane, _priority_was::text) IS NOT NULL AND EXISTS (SELECT FROM tokimori_moves WHERE incarnation = _incarnation) THEN
+        RETURN 'moving';  -- not all that have a lane are forced, or have the old priority
     END IF;
     IF _edges IS NOT NULL THEN
         PERFORM tokimori_declare(ARRAY[_id], _edges, _family);
     END IF;
-    PERFORM tokimori_begin_move(_incarnation, _forced_lane, NULL, _updated);
+    PERFORM tokimori_begin_move(_incarnation, _forced_lane, NULL, _updated, _priority_was);
     PERFORM tokimori_lock_semaphores(ARRAY(
         SELECT unnest(tokimori_lined(ARRAY[_incarnation]))
         UNION SELECT (w ->> 0) COLLATE "C" FROM jsonb_array_elements(_semaphores::jsonb) w));

@@ -48,7 +48,8 @@ CREATE TABLE tokimori_moves (
     forced_lane text COLLATE "C",     -- of the runs that have a lane, where the job was stopped and still is
     names text[] NOT NULL,
     reason text,                      -- why the runs end: the job is deleted
-    since bigint NOT NULL
+    since bigint NOT NULL,
+    priority_was integer              -- runs with this priority get that of the job; NULL: they have it
 );
 
 -- Live runs: few, but each goes through three versions, so that dead ones are swept early and by count. Half of each

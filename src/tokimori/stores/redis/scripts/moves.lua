@@ -2,19 +2,27 @@
 
 -- Give a run the lane of its job, or none. What stands in the line of a key or a semaphore is ready again: its claim finds
 -- it the line of today.
-local function relane(id, inc, forced_lane)
+local function relane(id, inc, forced_lane, priority_was)
     local run = P .. 'run:' .. id
-    local was, state, rank, constraint, key =
-        unpack(call('HMGET', run, 'lane', 'state', 'rank', 'blocked_on', 'concurrency_key'))
+    local was, state, rank, constraint, key, priority =
+        unpack(call('HMGET', run, 'lane', 'state', 'rank', 'blocked_on', 'concurrency_key', 'priority'))
     local lane = was and forced_lane or terms_of(inc).lane
+    local is_moved = tonumber(priority) == priority_was and state ~= 'running'
+    if is_moved then
+        priority = call('HGET', P .. 'job:' .. inc, 'priority')
+        rank = string.format('%.0f', rank + (priority_was - priority) * 60000000)
+        call('HSET', run, 'priority', priority, 'rank', rank)
+    end
     if state == 'blocked' and constraint then
         exit(id, inc, state, was, constraint, key)
         call('HSET', run, 'state', 'ready')
         call('HDEL', run, 'blocked_on')
         enter(id, inc, 'ready', lane, nil, rank)
-    elseif state == 'ready' and was ~= lane then
+    elseif state == 'ready' and (is_moved or was ~= lane) then
         exit(id, inc, state, was)
         enter(id, inc, state, lane, nil, rank)
+    elseif state == 'blocked' and is_moved then
+        call('ZADD', P .. 'blocked:' .. inc, rank, id)
     end
     if lane and was ~= lane then
         call('HSET', run, 'lane', lane)
@@ -52,7 +60,7 @@ local function move_some(inc, move)
         cancel_idle(ids, move)
     else
         for _, id in ipairs(ids) do
-            relane(id, inc, move.forced_lane)
+            relane(id, inc, move.forced_lane, move.priority_was)
         end
     end
 end
@@ -82,12 +90,14 @@ end
 
 -- To be called before the change. `wakes`: the job may have room for more; `reason` and `now`: it is deleted, and so its
 -- runs end. What it wanted until now serves its line, as some of its ready runs may have been woken for that.
-local function begin_move(inc, wakes, reason, now, forced_lane)
+local function begin_move(inc, wakes, reason, now, forced_lane, priority_was)
     local move = {
         cursor = '0', woken = call('SCARD', P .. 'running:' .. inc), semaphores = terms_of(inc).semaphores,
         wakes = wakes, reason = reason, now = now, forced_lane = forced_lane}
     local unfinished = call('HGET', P .. 'moves', inc)
-    for _, wanted in ipairs(unfinished and cmsgpack.unpack(unfinished).semaphores or {}) do
+    local before = unfinished and cmsgpack.unpack(unfinished) or {semaphores = {}}
+    move.priority_was = priority_was or before.priority_was
+    for _, wanted in ipairs(before.semaphores) do
         move.semaphores[#move.semaphores + 1] = wanted
     end
     known_terms[inc] = nil

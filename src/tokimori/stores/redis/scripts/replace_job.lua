@@ -1,12 +1,13 @@
 -- Put a job in place of another, if it still is what the caller read: 'replaced' when all its runs have its lane, 'begun'
--- when some have, 'moving' where an earlier change has to be done first: not all that have a lane are forced.
+-- when some have, 'moving' where an earlier change has to be done first: not all that have a lane are forced,
+-- or have the old priority.
 local key = P .. 'job:' .. ask.inc
 local version, state, fired_through, tzdata = unpack(call('HMGET', key, 'version', 'state', 'fired_through', 'tzdata'))
 if tonumber(version) ~= ask.old_version or state ~= ask.old_state
     or tonumber(fired_through) ~= ask.old_fired_through then
     return 'other job'
 end
-if ask.forced_lane and call('HEXISTS', P .. 'moves', ask.inc) == 1 then
+if (ask.forced_lane or ask.priority_was) and call('HEXISTS', P .. 'moves', ask.inc) == 1 then
     return 'moving'
 end
 if ask.edges then
@@ -15,7 +16,7 @@ if ask.edges then
     end
     declare({ask.id}, ask.edges)
 end
-local move = begin_move(ask.inc, true, nil, nil, ask.forced_lane)
+local move = begin_move(ask.inc, true, nil, nil, ask.forced_lane, ask.priority_was)
 call('ZREM', P .. 'queues', (call('HGET', key, 'queue') or '') .. ' ' .. ask.id)
 call('ZADD', P .. 'queues', 0, ask.queue .. ' ' .. ask.id)
 call('DEL', key)

@@ -35,7 +35,8 @@ CREATE TABLE tokimori_moves (
     forced_lane TEXT,        -- of the runs that have a lane, where the job was stopped and still is
     names TEXT NOT NULL,     -- JSON
     reason TEXT,             -- why the runs end: the job is deleted
-    since INTEGER NOT NULL
+    since INTEGER NOT NULL,
+    priority_was INTEGER     -- runs with this priority get that of the job; NULL: they have it
 );
 
 -- Live runs. (settled_by, settled_token): who settled it last, for a settle whose reply was lost.
