@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from tokimori.errors import StoreUnavailable
@@ -69,7 +70,7 @@ class Link:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return method if name in ("watch", "faults") else self._over(name, method)
+        return self._over(name, method) if iscoroutinefunction(getattr(Store, name, None)) else method
 
     def _over(self, name: str, method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
         async def call(*args: Any, **kwargs: Any) -> object:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from tokimori.clock import SECOND, Moment
@@ -48,7 +49,7 @@ class Link:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return method if name in ("watch", "faults") else self._over(name, method)
+        return self._over(name, method) if iscoroutinefunction(getattr(Store, name, None)) else method
 
     def _over(self, name: str, method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
         async def call(*args: Any, **kwargs: Any) -> object:

@@ -211,7 +211,7 @@ def remove_database(file: Path) -> None:
 @contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection that changes nothing: whoever only reads makes no checkpoint when he leaves, either."""
-    place = f"file://{quote(str(file.absolute()))}?mode=ro"
+    place = f"file://{quote(os.fsencode(file.absolute()))}?mode=ro"
     with closing(sqlite3.connect(place, uri=True, isolation_level=None)) as db:
         db.execute("PRAGMA trusted_schema = OFF")
         yield db

@@ -42,6 +42,39 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return program
 
 
+ODD = {
+    "NaN": "is not JSON",
+    '{"a": Infinity}': "is not JSON",
+    '{"a": 1e999}': "is not JSON",
+    '{"a": 1, "a": 2}': "the key 'a' stands 2 times in one object",
+    '[{"b": {"a": 1, "b": 2, "a": null}}]': "the key 'a' stands 2 times in one object",
+    '"\\ud800"': "is not JSON",
+    '"\udcff"': "characters of Unicode",
+    "[" * 10_000 + "]" * 10_000: "is not JSON",
+    "": "is not JSON",
+    "plain": "is not JSON",
+}
+
+
+@pytest.mark.parametrize("payload", ODD, ids=lambda text: ascii(text[:20]))
+@pytest.mark.parametrize("line", ["job trigger taken", "job update taken", "job add x --noop"])
+def test_odd_payloads_are_refused_in_words(line: str, payload: str, unchanged: Program) -> None:
+    """What is no JSON, what another reader would read otherwise, and what no store can keep."""
+    before = unchanged.contents()
+    error = unchanged.error(*line.split(), "--payload", payload)
+    assert (error["code"], error["field"]) == ("invalid_input", "payload")
+    assert ODD[payload] in f"{error['message']} {error['allowed']}"
+    assert unchanged.contents() == before
+
+
+@pytest.mark.parametrize("line", ["restore", "db copy sqlite:///tmp/none.db", "job list --store"])
+def test_a_path_that_is_no_text_is_refused_in_words(line: str, unchanged: Program) -> None:
+    """A file of another encoding, as some old disks have."""
+    last = "a\udcff.db" if line == "restore" else "sqlite:///tmp/a\U0001f600\udcff.db"
+    (unchanged.home / "a\udcff.db").write_text("x" * 4096)
+    assert unchanged.error(*line.split(), last)["code"] in ("invalid_input", "refused", "store_error")
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_refused(case: str, unchanged: Program) -> None:
     """Exit code 2, with what is allowed; the store is as it was."""

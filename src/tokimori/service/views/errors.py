@@ -41,6 +41,11 @@ def problem_of(error: ErrorFault, status: int) -> Problem:
     return Problem(title=HTTPStatus(status).phrase, status=status, detail=error.message, error=error)
 
 
+def _whole(text: str) -> str:
+    """Return a text that JSON can hold: half of a surrogate pair, as of bytes that are no UTF-8, is written out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def error_view(error: TokimoriError) -> ErrorView:
     """Return the error as JSON shows it; a value that JSON can't express is shown as text, and of a long one the
     beginning.
@@ -49,5 +54,11 @@ def error_view(error: TokimoriError) -> ErrorView:
     if isinstance(value, str) and len(value) > MOST_VALUE:
         value = f"{value[:MOST_VALUE]}…"
     return ErrorView(
-        error=ErrorFault(code=error.code, message=error.message, field=error.field, value=value, allowed=error.allowed)
+        error=ErrorFault(
+            code=error.code,
+            message=_whole(error.message),
+            field=error.field,
+            value=_whole(value) if isinstance(value, str) else value,
+            allowed=error.allowed,
+        )
     )
