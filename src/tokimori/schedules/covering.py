@@ -21,7 +21,7 @@ from tokimori.schedules.second_masks import Term, clocks_of
 from tokimori.schedules.terms import Terms
 from tokimori.schedules.wall_sets import Pieces
 from tokimori.schedules.wallclock import WallClock
-from tokimori.schedules.zoned import Zoned
+from tokimori.schedules.zoned import Zoned, overtaken
 from tokimori.schedules.zones import Stretch, fixed_offset, rule_from, stretch_at, stretches_between
 
 _WEEK = 7 * DAY
@@ -116,13 +116,16 @@ class Covering:
         """
         if not self._may_shift(stretch):
             return self._prove(rows, stretch.offset, None)
+        if self.base.later:  # all other parts in the zone are, too: they go by the clock that did not jump for a while
+            return self._prove(rows, stretch.offset, None) and self._prove(rows, stretch.before, None)
         moved_too = tuple(row for row in rows if row.local and row.moments.shift)
         end = (stretch.start + stretch.offset) % DAY
         return self._prove(rows, stretch.offset, end) or self._prove(moved_too, stretch.offset, None)
 
     def _may_shift(self, stretch: Stretch) -> bool:
         """Return whether the part has times among those that clocks skip there, on some days."""
-        if not self.base.shift or self.base.zone != self.zone or stretch.before >= stretch.offset:
+        moves = self.base.shift or self.base.later
+        if not moves or self.base.zone != self.zone or stretch.before >= stretch.offset:
             return False
         first, length = (stretch.start + stretch.before) % DAY, stretch.offset - stretch.before
         if self.own is not None and self.own.period % DAY == 0:
@@ -140,6 +143,8 @@ class Covering:
             at = Moment(stretch.start - 1)
             if not any(row.moments.next_after(at) == stretch.start for row in rows):
                 return False
+        if self.base.later and overtaken(stretch) > since and self.base.skips(stretch):
+            return False
         return self._prove(rows, stretch.offset, None)
 
     def _prove(self, rows: tuple[Row, ...], offset: int, gap: int | None) -> bool:
@@ -151,8 +156,6 @@ class Covering:
 
 def covering(base: Zoned, excluded: Sequence[Zoned], zone: str) -> Covering | None:
     """Return what is known of a part without these; None if nothing can be."""
-    if base.later:
-        return None
     own = None
     if isinstance(base.times, Grid):
         own = row_of(base, zone)
