@@ -4,9 +4,9 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def long_functions(text: str) -> Iterator[str]:
 
 def gathered_calls(text: str) -> Iterator[str]:
     """A call whose arguments Python gathers in a dictionary first, because it has too many (decision 31)."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Call) and len(node.args) + 2 * len(node.keywords) > MOST_ARGUMENTS:
             yield f"line {node.lineno}: {ast.unparse(node.func)} has {len(node.args)} and {len(node.keywords)} by name"
 
@@ -50,7 +50,7 @@ def imports_of_the_root(text: str) -> Iterator[str]:
     """An import of the package's front door from inside the house."""
     if not re.search(r"\btokimori\b(?!\.)", text):
         return  # a text without the word itself need not be parsed
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Import(names=names) if any(name.name == "tokimori" for name in names):
                 yield f"line {node.lineno}: imports tokimori itself"
@@ -85,7 +85,7 @@ def sleeps(text: str) -> Iterator[str]:
     """A unit test that waits: there time is an argument. `sleep(0)` only lets others go first."""
     if "sleep" not in text:
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Call(args=[ast.Constant(value=0)]):
                 pass
@@ -110,9 +110,14 @@ def uncounted_lines(text: str) -> Iterator[str]:
             yield f"line {line}: {comment}"
 
 
+def class_names(text: str) -> Iterator[str]:
+    """The name of each class: no fault, but to be counted."""
+    yield from (node.name for node in definitions(text) if isinstance(node, ast.ClassDef))
+
+
 def untold_functions(text: str, told: frozenset[str] = frozenset()) -> Iterator[str]:
     """A public function or method without a docstring, unless its name is told elsewhere."""
-    body = ast.parse(text).body
+    body = parsed(text).body
     methods = (member for node in body if isinstance(node, ast.ClassDef) for member in node.body)
     for function in (*body, *methods):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -124,7 +129,8 @@ def untold_functions(text: str, told: frozenset[str] = frozenset()) -> Iterator[
 
 def test_source_files_are_short() -> None:
     """No file of the package is longer than 400 lines, whatever its language."""
-    assert faults(long_files, "src/tokimori", endings="py sql lua js css html") == []
+    paths = [path for ending in ("py", "sql", "lua", "js", "css", "html") for path in below("src/tokimori", ending)]
+    assert [f"{path}: {fault}" for path in paths for fault in long_files(path.read_text())] == []
 
 
 def test_the_stores_are_short_together() -> None:
@@ -136,32 +142,32 @@ def test_the_stores_are_short_together() -> None:
 
 def test_functions_are_short() -> None:
     """No function of the package is longer than 60 lines."""
-    assert faults(long_functions, "src/tokimori") == []
+    assert faults(long_functions) == []
 
 
 def test_no_call_on_a_runs_way_is_slow() -> None:
     """Nothing that is made for each run has more arguments than a call has room for."""
-    assert faults(gathered_calls, *(f"src/tokimori/{room}" for room in ("apps", "engine", "executors", "model"))) == []
+    assert faults(gathered_calls) == []
 
 
 def test_nobody_inside_uses_the_front_door() -> None:
     """No module of the package imports the package's root."""
-    assert faults(imports_of_the_root, "src/tokimori") == []
+    assert faults(imports_of_the_root) == []
 
 
 def test_every_test_says_what_must_hold() -> None:
     """Every test begins with a sentence that says what must hold."""
-    assert faults(untold_tests, "tests") == []
+    assert faults(untold_tests) == []
 
 
 def test_suppressions_name_their_code() -> None:
     """Every suppressed fault is named by its code."""
-    assert faults(open_suppressions, "src", "tests", "benchmarks") == []
+    assert faults(open_suppressions) == []
 
 
 def test_unit_tests_do_not_sleep() -> None:
     """No unit test sleeps."""
-    assert faults(sleeps, "tests/unit") == []
+    assert faults(sleeps) == []
 
 
 def test_a_store_tells_what_its_port_does_not() -> None:
@@ -173,17 +179,18 @@ def test_a_store_tells_what_its_port_does_not() -> None:
         for function in functions(path.read_text())
         if ast.get_docstring(function)
     )
-    assert faults(lambda text: untold_functions(text, told), "src/tokimori/stores") == []
+    paths = below("src/tokimori/stores", "py")
+    assert [f"{path}: {fault}" for path in paths for fault in untold_functions(path.read_text(), told)] == []
 
 
 def test_a_field_belongs_to_a_dataclass() -> None:
     """No struct has a field of the module `dataclasses` for a default."""
-    assert faults(fields_of_nothing, "src/tokimori") == []
+    assert faults(fields_of_nothing) == []
 
 
 def test_no_rule_is_hidden_from_coverage() -> None:
     """The model takes no line out of the count of branches."""
-    assert faults(uncounted_lines, "src/tokimori/model") == []
+    assert faults(uncounted_lines) == []
 
 
 def test_names_say_what_is_inside() -> None:
@@ -235,8 +242,7 @@ def test_every_case_of_a_source_has_a_test(page: str, cases: int) -> None:
     rows = [line for line in text.splitlines() if re.search(r"`test_\w+\.py::test_\w+`", line)]
     assert len(rows) >= cases
     named = {each for line in rows for each in re.findall(r"`(test_\w+\.py)::(test_\w+)`", line)}
-    homes = {file: [path.read_text() for path in (ROOT / "tests").rglob(file)] for file, _ in named}
-    assert [each for each in named if not any(f"def {each[1]}(" in text for text in homes[each[0]])] == []
+    assert [each for each in named if not any(f"def {each[1]}(" in text for text in texts_of_tests()[each[0]])] == []
 
 
 def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
@@ -250,14 +256,12 @@ def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
         named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", tests)
         assert named, attack
         for file, test in named:
-            homes = [path.read_text() for path in (ROOT / "tests").rglob(file)]
-            assert any(f"def {test}(" in home for home in homes), f"{file}::{test}"
+            assert any(f"def {test}(" in home for home in texts_of_tests()[file]), f"{file}::{test}"
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
     """No class name stands in more than two places: a name says which of its kind it is."""
-    trees = (ast.parse(path.read_text()) for path in (ROOT / "src").rglob("*.py"))
-    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(each.rpartition(": ")[2] for each in faults(class_names))
     assert {name: number for name, number in names.items() if number > 2} == {}
 
 
@@ -355,21 +359,76 @@ WORDS = frozenset(
 )
 
 
-def faults(check: Check, *folders: str, endings: str = "py") -> list[str]:
-    """What a check finds in every file below these folders whose name has one of the endings."""
-    names = {f".{ending}" for ending in endings.split()}
-    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*")) if path.suffix in names]
-    return [f"{path.relative_to(ROOT)}: {fault}" for path in paths for fault in check(path.read_text())]
+CHECKED: dict[Check, Sequence[str]] = {
+    long_functions: ["src/tokimori"],
+    class_names: ["src/tokimori"],
+    gathered_calls: [f"src/tokimori/{room}" for room in ("apps", "engine", "executors", "model")],
+    imports_of_the_root: ["src/tokimori"],
+    untold_tests: ["tests"],
+    open_suppressions: ["src", "tests", "benchmarks"],
+    sleeps: ["tests/unit"],
+    fields_of_nothing: ["src/tokimori"],
+    uncounted_lines: ["src/tokimori/model"],
+}
+"""Below which folders a rule holds for every Python file."""
+
+
+def below(folder: str, ending: str) -> Sequence[Path]:
+    """The files of a kind below a folder."""
+    return sorted((ROOT / folder).rglob(f"*.{ending}"))
+
+
+def faults(check: Check) -> Sequence[str]:
+    """What a check finds in the files that it is for."""
+    return all_faults()[check]
 
 
 @cache
+def all_faults() -> dict[Check, Sequence[str]]:
+    """What each check finds, file by file, so that each file is parsed once."""
+    found: dict[Check, list[str]] = {check: [] for check in CHECKED}
+    for path in (path for folder in ("src", "tests", "benchmarks") for path in below(folder, "py")):
+        name, text = str(path.relative_to(ROOT)), path.read_text()
+        for check, folders in CHECKED.items():
+            if name.startswith(tuple(f"{folder}/" for folder in folders)):
+                found[check] += [f"{name}: {fault}" for fault in check(text)]
+    return dict(found)
+
+
+@cache
+def texts_of_tests() -> dict[str, Sequence[str]]:
+    """The texts of all files of tests of a name."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for path in below("tests", "py"):
+        texts[path.name].append(path.read_text())
+    return dict(texts)
+
+
+@lru_cache(maxsize=1)
+def parsed(text: str) -> ast.Module:
+    """The tree of a source text, for all checks of it one after the other."""
+    return ast.parse(text)
+
+
+@lru_cache(maxsize=1)
+def nodes(text: str) -> Sequence[ast.AST]:
+    """Every node of a source text."""
+    return list(ast.walk(parsed(text)))
+
+
 def functions(text: str) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function of a source text, from the outermost ones on."""
-    found: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-    level: list[ast.AST] = [ast.parse(text)]
+    return [node for node in definitions(text) if not isinstance(node, ast.ClassDef)]
+
+
+@lru_cache(maxsize=1)
+def definitions(text: str) -> Sequence[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Every function and class of a source text, from the outermost ones on."""
+    found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = []
+    level: list[ast.AST] = [parsed(text)]
     while level:
-        found += [node for node in level if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        level = [below for node in level for below in statements_of(node)]
+        found += [node for node in level if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+        level = [each for node in level for each in statements_of(node)]
     return found
 
 

@@ -30,6 +30,8 @@ random_bytes = os.urandom
 _numbers = count(1)
 
 EVERY_SECOND = "* * * * * *"
+MANY = 20
+"""So many runs are requested together."""
 
 
 def later(seconds: float) -> Moment:
@@ -80,9 +82,11 @@ async def add_job(store: Store, job_id: str = "job", **terms: object) -> Job:
 
 
 async def add_runs(store: Store, job: Job, number: int) -> list[Run]:
-    """Request so many runs; the first is first in line."""
+    """Request so many runs, many of them together; the first is first in line."""
     runs = [a_request(job, due=Moment(NOW - number + n)) for n in range(number)]
-    return [await store.add_run(run, NOW) for run in runs]
+    if number < MANY:
+        return [await store.add_run(run, NOW) for run in runs]
+    return [run for n in range(0, number, 500) for run in await store.add_runs(runs[n : n + 500], NOW)]
 
 
 def planned(due: Due, now: Moment) -> tuple[Plan, list[RunId]]:

@@ -19,8 +19,8 @@ from tokimori.ports.store import RunFilter, Store
 from tokimori.ports.working import Claimed, Verdict
 from tokimori.stores.open import open_store
 
-SCHEDULED_JOBS, SECONDS = 8, 200
-REQUESTS = 400
+SCHEDULED_JOBS, SECONDS = 8, 100
+REQUESTS = 200
 LIMIT = 3
 TOTAL = SCHEDULED_JOBS * SECONDS + REQUESTS
 THEN = later(SECONDS)
@@ -38,7 +38,7 @@ class Execution:
 
 
 async def add_work(store: Store) -> list[Job]:
-    """2,000 runs to be: most of them yet to be planned, by whoever comes first; the others of a job with a limit."""
+    """1,000 runs to be: most of them yet to be planned, by whoever comes first; the others of a job with a limit."""
     scheduled = [
         a_job(f"job-{n}", schedule=EVERY_SECOND, next_due=later(1), max_running=0, misfire=Misfire.ALL)
         for n in range(SCHEDULED_JOBS)

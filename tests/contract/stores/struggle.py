@@ -32,8 +32,6 @@ JOBS = {
     "keyed": (),
 }
 OUTCOMES: list[Outcome] = [Released("later"), RetryAt(NOW), *[Succeeded(0)] * 4]
-RUNS = 40
-"""Of each job."""
 WISHES = 15
 """Of each program."""
 
@@ -48,14 +46,14 @@ class Use:
     ended: int
 
 
-async def add_work(store: Store) -> None:
-    """Runs that want the same few units, some of them all."""
+async def add_work(store: Store, runs: int) -> None:
+    """So many runs of each job, that want the same few units, some of them all."""
     for name, limit in LIMITS.items():
         await store.put_semaphore(name, limit, NOW)
     for name, semaphores in JOBS.items():
         job = a_job(name, semaphores=semaphores, max_running_per_key=KEY_LIMIT, max_running=5)
         await store.add_jobs([job])
-        for number in range(RUNS):
+        for number in range(runs):
             key = f"key-{number % 2}" if name == "keyed" else None
             await store.add_run(a_request(job, due=Moment(NOW - number), concurrency_key=key), NOW)
 
@@ -105,7 +103,7 @@ async def _lock(store: Store, random: Random) -> list[Use]:
     uses: list[Use] = []
     for _ in range(WISHES):
         name = random.choice([*LIMITS])
-        held = await session.acquire(name, random.randint(1, LIMITS[name]), rank=NOW - random.randint(0, RUNS))
+        held = await session.acquire(name, random.randint(1, LIMITS[name]), rank=NOW - random.randint(0, WISHES))
         while not isinstance(held.answer, Grant):
             await asyncio.sleep(0.002)
             held = Held(held.wish, await store.acquire(held.wish, NOW))
@@ -118,9 +116,9 @@ async def _lock(store: Store, random: Random) -> list[Use]:
     return uses
 
 
-async def check(store: Store, uses: Iterable[Use]) -> None:
+async def check(store: Store, runs: int, uses: Iterable[Use]) -> None:
     """Fail unless all runs ended, nothing is held or waited for, and no limit was exceeded at any moment."""
-    assert [str(run.state) for run in await every_run(store)] == ["succeeded"] * RUNS * len(JOBS)
+    assert [str(run.state) for run in await every_run(store)] == ["succeeded"] * runs * len(JOBS)
     for semaphore in await store.list_semaphores():
         assert (semaphore.used, semaphore.waiting, semaphore.limit) == (0, 0, LIMITS[semaphore.name])
     by_name: dict[str, list[Use]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Many nodes, one store, 2,000 runs: none lost, none doubled, no limit exceeded."""
+"""Many nodes, one store, 1,000 runs: none lost, none doubled, no limit exceeded."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 
 async def test_eight_tasks_share_the_work(store: Store) -> None:
-    """Eight nodes of one process carry out 2,000 runs, each exactly once."""
+    """Eight nodes of one process carry out 1,000 runs, each exactly once."""
     jobs = await add_work(store)
     done = await asyncio.gather(*(take_part(store, seed) for seed in range(8)))
     assert sum(bool(part) for part in done) == 8
@@ -28,7 +28,7 @@ async def test_eight_tasks_share_the_work(store: Store) -> None:
 
 
 async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
-    """Four processes carry out 2,000 runs of one file, each exactly once, and leave the file sound."""
+    """Four processes carry out 1,000 runs of one file, each exactly once, and leave the file sound."""
     url = f"sqlite://{tmp_path}/tokimori.db"
     store = open_store(url, SystemClock())
     await store.open()
@@ -44,11 +44,12 @@ async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     db.close()
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("name", "loans"), [("postgres", postgres.loans), ("mariadb", mariadb.loans)])
 async def test_four_processes_share_one_database(
     name: str, loans: postgres.Loans | mariadb.Loans, tmp_path: Path
 ) -> None:
-    """Four processes carry out 2,000 runs of one database, each exactly once."""
+    """Four processes carry out 1,000 runs of one database, each exactly once."""
     url = loans.url_of(tmp_path)
     store = open_store(url, SystemClock())
     await store.open()

@@ -214,9 +214,10 @@ async def stand_in_line(store: Store) -> None:
     """A thousand runs that want a semaphore, and a thousand of one key."""
     for name, terms in (("behind", {"semaphores": ("db",)}), ("keyed", {"concurrency_key": "k"})):
         job = await add_job(store, name, **terms)
-        for n in range(RUNS):
-            key = job.definition.concurrency_key
-            await store.add_run(a_request(job, due=Moment(NOW - RUNS + n), concurrency_key=key), NOW)
+        key = job.definition.concurrency_key
+        requests = [a_request(job, due=Moment(NOW - RUNS + n), concurrency_key=key) for n in range(RUNS)]
+        for n in range(0, RUNS, 500):
+            await store.add_runs(requests[n : n + 500], NOW)
 
 
 @pytest.mark.parametrize("empty", [True, False])

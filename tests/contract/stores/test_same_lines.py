@@ -215,7 +215,7 @@ def compare(kind: str, examples: int, steps: int) -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_a_store_lets_wait_as_memory_does(kind: str) -> None:
     """Whoever asks for what, a store grants, blocks and wakes as memory does; nothing is leaked or waits in vain."""
-    compare(kind, 6 if kind == "memory" else 3, 60)
+    compare(kind, 6 if kind == "memory" else 2, 45)
 
 
 @pytest.mark.prove

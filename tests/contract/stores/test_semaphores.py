@@ -813,7 +813,7 @@ async def test_the_line_is_never_forgotten(store: Store, worker: Worker) -> None
     await store.put_semaphore("a", 3, NOW)
     await store.put_semaphore("b", 2, NOW)
     for n, semaphores in enumerate((("a", "b"), ("a:2",), ("b:2",), ("a:3", "b"))):
-        await wanting(store, f"j{n}", *semaphores, runs=8, max_running=n % 2)
+        await wanting(store, f"j{n}", *semaphores, runs=5, max_running=n % 2)
     outcomes = [None, Released("later"), RetryAt(NOW), Hold("look"), Failed("broken")]
     settled = 0
     for _ in range(400):
@@ -831,7 +831,7 @@ async def test_the_line_is_never_forgotten(store: Store, worker: Worker) -> None
 async def test_units_are_exact_whatever_happens_at_the_same_time(store: Store) -> None:
     """Nodes and programs that claim, settle, acquire and release at once hold no more than there is; all get theirs."""
     await store.put_semaphore("db", 3, NOW)
-    for n in range(10):
+    for n in range(6):
         await wanting(store, f"j{n}", f"db:{1 + n % 3}", runs=2)
     workers = [await Worker.join(store) for _ in range(4)]
     running: list[tuple[Worker, Claimed]] = []
@@ -840,7 +840,7 @@ async def test_units_are_exact_whatever_happens_at_the_same_time(store: Store) -
     for turn in range(300):
         batches = await asyncio.gather(*(worker.claim(2) for worker in workers))
         running += [(worker, each) for worker, batch in zip(workers, batches, strict=True) for each in batch]
-        if turn < 10:
+        if turn < 5:
             asked += [(w, held) for w, held in zip(workers, await _all_acquire(workers), strict=True)]
         assert (await store.get_semaphore("db")).used <= 3
         asked = [(w, Held(held.wish, await store.acquire(held.wish, NOW))) for w, held in asked]
@@ -854,9 +854,9 @@ async def test_units_are_exact_whatever_happens_at_the_same_time(store: Store) -
             *(worker.release(held) for worker, held in granted),
         )
         running = []
-        if ended == 20 and not asked and turn > 10:
+        if ended == 12 and not asked and turn > 5:
             break
-    assert (ended, asked) == (20, [])
+    assert (ended, asked) == (12, [])
     found = await store.get_semaphore("db")
     assert (found.used, found.waiting) == (0, 0)
 

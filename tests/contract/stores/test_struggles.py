@@ -7,6 +7,7 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.contract.stores.actors import NOW, Worker
 from tests.contract.stores.struggle import Use, add_work, check, take_part
@@ -18,6 +19,8 @@ from tokimori.ports.store import Store
 from tokimori.stores.open import open_store
 
 ROOT = Path(__file__).parents[3]
+sizes = pytest.mark.parametrize("runs", [12, pytest.param(40, marks=pytest.mark.prove)])
+"""Of each job."""
 
 WATCH = """
 CREATE TRIGGER watch_{event} AFTER {event} ON tokimori_permits
@@ -28,20 +31,22 @@ BEGIN INSERT INTO exceeded VALUES (NEW.id); END;
 """Looks at every change of who holds what, whatever its transaction does later."""
 
 
-async def test_four_nodes_and_programs_of_one_process(store: Store) -> None:
+@sizes
+async def test_four_nodes_and_programs_of_one_process(store: Store, runs: int) -> None:
     """However they take turns, units and keys are exact, and everybody is served in the end."""
-    await add_work(store)
+    await add_work(store, runs)
     done = await asyncio.gather(*(take_part(store, seed) for seed in range(4)))
-    await check(store, [use for part in done for use in part])
+    await check(store, runs, [use for part in done for use in part])
 
 
-async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
+@sizes
+async def test_four_processes_share_one_sqlite_file(tmp_path: Path, runs: int) -> None:
     """Neither at a commit nor between two statements are more units held than there are, though a process is killed."""
     url = f"sqlite://{tmp_path}/tokimori.db"
     store = open_store(url, SystemClock())
     await store.open()
     await store.migrate()
-    await add_work(store)
+    await add_work(store, runs)
     db = sqlite3.connect(tmp_path / "tokimori.db")
     db.execute("CREATE TABLE exceeded (permit TEXT)")
     for event in ("INSERT", "UPDATE"):
@@ -51,7 +56,7 @@ async def test_four_processes_share_one_sqlite_file(tmp_path: Path) -> None:
     done, _ = await asyncio.gather(
         asyncio.gather(*(in_a_process(url, seed, start) for seed in range(4))), killed_amid_it(store, url, start)
     )
-    await check(store, [use for part in done for use in part])
+    await check(store, runs, [use for part in done for use in part])
     await store.close()
     assert db.execute("SELECT * FROM exceeded").fetchall() == []
     db.close()

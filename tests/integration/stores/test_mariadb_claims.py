@@ -55,10 +55,8 @@ async def test_a_full_job_before_many_queues_costs_few_looks(
     """A claim passes hundreds of runs of a full job in a few looks at the heads of all queues, and keeps the order."""
     full, others = a_job("full", max_running=1, queue="full"), [a_job(f"job-{n}", queue=f"q{n}") for n in range(50)]
     await scene.store.add_jobs([full, *others])
-    for n in range(300):
-        await scene.store.add_run(a_request(full, rank=n), NOW)
-    for n in range(100):
-        await scene.store.add_run(a_request(others[n % 50], rank=1000 + n), NOW)
+    await scene.store.add_runs([a_request(full, rank=n) for n in range(300)], NOW)
+    await scene.store.add_runs([a_request(others[n % 50], rank=1000 + n) for n in range(100)], NOW)
     monkeypatch.setattr(working, "_MOST_AT_ONCE", 40)
     monkeypatch.setattr(working, "monotonic", lambda: 0.0)
     asked, looks = TransactionSession.ask, list[str]()

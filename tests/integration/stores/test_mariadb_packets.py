@@ -45,7 +45,8 @@ async def store(server: Server) -> AsyncIterator[Store]:
     ("number", "size"),
     [
         pytest.param(20, 900_000, marks=pytest.mark.prove),
-        (150, 40_000),
+        (40, 40_000),
+        pytest.param(150, 40_000, marks=pytest.mark.prove),
         pytest.param(500, 40_000, marks=pytest.mark.prove),
     ],
 )

@@ -31,7 +31,7 @@ async def store(networked: Networked) -> AsyncIterator[Store]:
 
 @pytest.mark.prove
 async def test_nodes_share_the_work_behind_a_pooler(store: Store) -> None:
-    """Four nodes carry out 2,000 runs, each exactly once, on four sessions of the server that change hands."""
+    """Four nodes carry out 1,000 runs, each exactly once, on four sessions of the server that change hands."""
     jobs = await add_work(store)
     done = await asyncio.gather(*(take_part(store, seed) for seed in range(4)))
     await check(store, jobs, [each for part in done for each in part])

@@ -28,7 +28,8 @@ from tokimori.stores.redis import jobs
 from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.rules import edits
 
-MANY = 20_000
+sizes = pytest.mark.parametrize(("many", "beats"), [(5_000, 3), pytest.param(20_000, 10, marks=pytest.mark.prove)])
+"""So many live runs, and how often a node beats at least while they follow."""
 Change = Callable[[Store, Job], Awaitable[None]]
 
 
@@ -86,31 +87,33 @@ async def beats_during(worker: Worker, change: Awaitable[None]) -> int:
     return beats
 
 
+@sizes
 @pytest.mark.timeout(120)
-async def test_others_get_their_turn_while_many_runs_follow_their_job(store: Store) -> None:
-    """While 20,000 live runs get another lane, lose it, get it back and end, a node beats many times."""
+async def test_others_get_their_turn_while_many_runs_follow_their_job(store: Store, many: int, beats: int) -> None:
+    """While thousands of live runs get another lane, lose it, get it back and end, a node beats many times."""
     worker = await Worker.join(store)
-    job, first = await with_many(store, MANY)
-    assert await beats_during(worker, in_lane("other")(store, job)) > 10
+    job, first = await with_many(store, many)
+    assert await beats_during(worker, in_lane("other")(store, job)) > beats
     assert [each.run.lane for each in await worker.claim(1)] == ["other||"]
     job = await store.get_job(job.id)
-    assert await beats_during(worker, store.replace_job(job, replace(job, state=JobState.PAUSED, version=3))) > 10
+    assert await beats_during(worker, store.replace_job(job, replace(job, state=JobState.PAUSED, version=3))) > beats
     assert await worker.claim(1) == []
-    assert await beats_during(worker, store.delete_job(job.id, NOW)) > 10
-    for _ in range(MANY // 250):
+    assert await beats_during(worker, store.delete_job(job.id, NOW)) > beats
+    for _ in range(many // 250):
         await worker.tick()
-    left = await store.list_runs(RunFilter(states=frozenset(RunState) - {RunState.CANCELLED}, limit=MANY))
+    left = await store.list_runs(RunFilter(states=frozenset(RunState) - {RunState.CANCELLED}, limit=many))
     assert [run.id for run in left] == [first.id]
 
 
+@sizes
 @pytest.mark.timeout(120)
-async def test_a_long_line_is_woken_by_and_by(store: Store) -> None:
-    """When the limit of a job with 20,000 blocked runs is taken away, all of them are ready, and a node beats."""
+async def test_a_long_line_is_woken_by_and_by(store: Store, many: int, beats: int) -> None:
+    """When the limit of a job with thousands of blocked runs is taken away, all of them are ready, and a node beats."""
     worker = await Worker.join(store)
-    job, _ = await with_many(store, MANY, RunState.BLOCKED, max_running=1)
+    job, _ = await with_many(store, many, RunState.BLOCKED, max_running=1)
     unlimited = replace(job, definition=replace(job.definition, max_running=0), version=2)
-    assert await beats_during(worker, store.replace_job(job, unlimited)) > 10
-    for _ in range(MANY // 250):
+    assert await beats_during(worker, store.replace_job(job, unlimited)) > beats
+    for _ in range(many // 250):
         await worker.tick()
     assert await store.list_runs(RunFilter(states=frozenset({RunState.BLOCKED}))) == []
 

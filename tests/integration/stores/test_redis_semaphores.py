@@ -173,7 +173,7 @@ async def test_nothing_is_exceeded_and_nothing_leaks(server: Server) -> None:
             key = "kl"[m % 2] if n % 2 else None
             await stores[0].add_run(a_request(job, due=Moment(NOW - m), concurrency_key=key), NOW)
     crowds = [Crowd(store, server, seed) for seed, store in enumerate(stores)]
-    await asyncio.gather(*(crowd.act(120) for crowd in crowds))
+    await asyncio.gather(*(crowd.act(60) for crowd in crowds))
     await drain(stores[0], crowds)
     check(server)
     for found in await stores[0].list_semaphores():
@@ -205,11 +205,11 @@ async def drain(store: Store, crowds: list[Crowd]) -> None:
 
 
 async def test_a_long_line_costs_nothing(server: Server, store: Store) -> None:
-    """Freeing a unit takes no more commands with 2,000 runs in line than with 20."""
+    """Freeing a unit takes no more commands with 500 runs in line than with 20."""
     worker = await Worker.join(store)
     job = await add_job(store, "many", semaphores=("db",))
     costs = []
-    for number in (20, 1980):
+    for number in (20, 480):
         await add_runs(store, job, number)
         claimed = await worker.claim(1)
         while await worker.claim(1):
@@ -225,7 +225,7 @@ async def test_a_long_line_costs_nothing(server: Server, store: Store) -> None:
 
 
 async def test_who_wants_no_semaphore_pays_for_none(server: Server, store: Store) -> None:
-    """Beside 1,000 runs in the line of a mutex a claim and a settle of another job take no more commands."""
+    """Beside 300 runs in the line of a mutex a claim and a settle of another job take no more commands."""
     worker = await Worker.join(store)
     free = await add_job(store, "free", queue="free")
     costs = []
@@ -235,7 +235,7 @@ async def test_who_wants_no_semaphore_pays_for_none(server: Server, store: Store
         claimed = [each for each in await worker.claim(100) if each.run.job_id == "free"]
         await store.settle([worker.change(each) for each in claimed], worker.id, NOW)
         costs.append(commands(server) - before)
-        await add_runs(store, await add_job(store, f"full-{len(costs)}", semaphores=("db",)), 1000)
-        for _ in range(12):
+        await add_runs(store, await add_job(store, f"full-{len(costs)}", semaphores=("db",)), 300)
+        for _ in range(5):
             await worker.claim(100)
     assert costs[1] <= costs[0]

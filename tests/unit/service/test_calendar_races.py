@@ -74,7 +74,7 @@ def named_by(world: World) -> list[Job]:
     return jobs
 
 
-@pytest.mark.parametrize("naming", [add, update, bring_in])
+@pytest.mark.parametrize("naming", [add, *(pytest.param(act, marks=pytest.mark.prove) for act in (update, bring_in))])
 def test_a_calendar_that_a_job_comes_to_name_is_not_lost(naming: Act) -> None:
     """In every order: the job was refused as there is no such calendar, or it is there, and the calendar too."""
     worlds: list[World] = []
