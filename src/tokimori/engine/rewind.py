@@ -7,11 +7,17 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tokimori.clock import SECOND, Moment, format_moment
 from tokimori.engine.fire import Schedules
 from tokimori.engine.pace import Appetite
 from tokimori.engine.refusals import blames_the_asked, tell_refused
 from tokimori.errors import Conflict, NotFound, StoreError
+from tokimori.model.access_token import KIND as TOKEN
+from tokimori.model.access_token import decode_token, encode_token
+from tokimori.model.audit import KIND as AUDIT
+from tokimori.model.audit import older_than
 from tokimori.model.decide import decidable
 from tokimori.model.document import Document, new_version
 from tokimori.model.ids import JobId, NodeId, RandomBytes
@@ -22,6 +28,7 @@ from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
 from tokimori.ports.documents import Documents
 from tokimori.ports.nodes import Pulse
+from tokimori.ports.planning import Planning
 from tokimori.ports.pruning import Pruning
 from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule
@@ -63,15 +70,21 @@ log = logging.getLogger(__name__)
 
 STEADY = 60.0
 """Seconds for which the store's time must have run as this machine's monotonic clock does: only then is it believed."""
+SURE = 3600.0
+"""Seconds for which it must have run so before what can't be undone is done by it."""
 EVERY, SOON, PAUSE = 60.0, 5.0, 0.05
 """Seconds from one question to the next, if there are runs of after now; while the time is not believed yet; and
 between two steps of a walk over jobs.
 """
 PAGE = 200
+PAGE_OF_ENTRIES, MOST_ENTRIES = 20, 10_000
+"""Entries of the audit log are read so many at a time: one may have 256 KiB."""
 MOST_NAMED = 20
 """So many jobs are looked at where they are named for people."""
 MOST_LOOKED_AT = 20_000
 """So many runs made after now, of whatever origin, are read of a job."""
+PAGE_OF_RUNS, LONGEST_FACTS = 1_000, 4_000
+"""Runs that wait are read so many at a time, with their facts as far as these have so many bytes."""
 
 ScheduleFor = Callable[[Job], Schedule]
 
@@ -80,7 +93,11 @@ class NamingStore(Jobs, Runs, Pruning, Protocol):
     """Questions to the store for naming jobs that are ahead."""
 
 
-class RewindStore(Jobs, Runs, Pruning, Documents, Protocol):
+class HasteningStore(Runs, Planning, Protocol):
+    """Questions of hastening runs to the store."""
+
+
+class RewindStore(Jobs, Runs, Planning, Pruning, Documents, Protocol):
     """Questions of rewinding to the store."""
 
 
@@ -143,33 +160,60 @@ async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> li
     return found
 
 
-async def late_retries(store: Runs, now: Moment) -> set[JobId]:
-    """Return the jobs of runs that wait for another attempt since one that began after now."""
-    late: set[JobId] = set()
-    before = None
-    for _ in range(MOST_LOOKED_AT // 1_000):
-        asked = RunFilter(states=frozenset({RunState.WAITING}), before=before, limit=1_000, longest=0)
+async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None, *, requests: bool = True) -> None:
+    """Let runs be due that a clock which was ahead has put off: retries, and requests that said how long to wait."""
+    before, found = None, 0
+    for _ in range(MOST_LOOKED_AT // PAGE_OF_RUNS):
+        states = frozenset({RunState.WAITING})
+        asked = RunFilter(job_id=job_id, states=states, before=before, limit=PAGE_OF_RUNS, longest=LONGEST_FACTS)
         page = await store.list_runs(asked)
-        late |= {run.job_id for run in page if run.started is not None and run.started > now + MARGIN}
+        for run in page:
+            if (requests or run.started is not None) and (moments := hastened(run, now)) is not None:
+                await store.hasten_run(run, *moments)
+                found += 1
         if len(page) < asked.limit:
             break
         before = page[-1].id
-    return late
+    if found:
+        log.warning("%d runs were put off by a clock that was ahead: they go by the time that is right now", found)
 
 
-async def hasten(store: Jobs, job_id: JobId, now: Moment) -> None:
-    """Let retries of the job that a clock which was ahead has put off begin now. Raises `Conflict` and `NotFound`."""
-    job = await store.get_job(job_id)
-    newest = await store.skips(job_id, limit=1)
-    await store.replace_job(job, *hastened(job, newest[0] if newest else None, now))
-    log.warning("retries of the job %s were put off by a clock that was ahead: they begin now", job_id)
+async def put_documents_right(store: Documents, now: Moment, random: RandomBytes) -> None:
+    """Put documents right that a clock which was ahead has made: tokens live as long as was said, from now, and entries
+    of the audit log are listed behind those that are written from now on.
+    """
+    after, changed = "", 0
+    while page := await store.list_documents(TOKEN, after=after, limit=PAGE):
+        after = page[-1].name
+        for each in page:
+            with suppress(Conflict, ValueError):  # somebody was faster, or a later version wrote it
+                if (token := decode_token(each.text)).created > now + MARGIN:
+                    made = replace(each, text=encode_token(token.since(now)), version=each.version + 1)
+                    await store.put_document(made, each.version)
+                    changed += 1
+    for _ in range(MOST_ENTRIES // PAGE_OF_ENTRIES):
+        entries = await store.list_documents(AUDIT, limit=PAGE_OF_ENTRIES)
+        ahead = [each for each in entries if each.name < older_than(Moment(now + MARGIN))]
+        for place, each in enumerate(ahead, 1):  # the newest comes first
+            name = f"{older_than(Moment(now - place))}-{each.name.rpartition('-')[2]}"  # who has seen it knows its id
+            with suppress(Conflict):
+                await store.put_document(replace(each, name=name, version=new_version(random)), None)
+                await store.delete_document(AUDIT, each.name, each.version)
+                changed += 1
+        if len(ahead) < PAGE_OF_ENTRIES:
+            break
+        now = Moment(now - PAGE_OF_ENTRIES)
+    if changed:
+        log.warning("a clock that was ahead had made %d tokens and entries of the audit log: they are of now", changed)
 
 
 class Rewinder:
     """Looks every minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
 
     `steady` says for how many seconds the store's time has run steadily, at a monotonic second. A node that has not
-    lived for so long believes what those before it have noted.
+    lived for so long believes what those before it have noted. What begins early or ends early by it is seen to if the
+    time is the one with which this node began, or has run steadily for an hour: a clock that is behind for a minute
+    makes all look as if a clock had been ahead.
     """
 
     def __init__(
@@ -183,11 +227,14 @@ class Rewinder:
         self._store = store
         self._schedule_for = schedule_for
         self._steady = steady
+        self._random = random
         self._seen_by_all = Steadiness(store, steady, random)
         self._walk: AsyncGenerator[None] | None = None
+        self._began: int | None = None
         self._since = -inf
         self._newest: str | None = None
         self._none_ahead = -inf
+        self._is_left = False
         self.next_at = at
 
     def hear(self, pulse: Pulse) -> None:
@@ -195,20 +242,27 @@ class Rewinder:
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
         """See `Duty`."""
-        since = at - self._steady(at)
+        since, distance = at - self._steady(at), now - round(at * SECOND)
+        if self._began is None:
+            self._began, self._since = distance, since
+        is_sure = at - since >= SURE or abs(distance - self._began) < MARGIN
         try:
             if self._walk is None or since > self._since + 1:
                 self._walk, self.next_at = None, at + SOON
                 if not await self._is_believed(now, at, since):
                     return False
-                self._walk = self._over_jobs(now) if await self._is_suspect(now, since) else None
+                if await self._is_suspect(now, since):
+                    self._walk, self._is_left = self._over_jobs(now), True
+                elif self._is_left and is_sure:
+                    self._walk, self._is_left = self._over_rest(now), False
             if self._walk is not None:
                 await anext(self._walk)
             self.next_at = at + (EVERY if self._walk is None else PAUSE)
         except StopAsyncIteration:
-            self._walk, self.next_at = None, at + EVERY
+            self._walk, self.next_at = None, at + (PAUSE if self._is_left and is_sure else EVERY)
             return True
         except StoreError:
+            self._is_left |= self._walk is not None
             self._walk, self._since, self._newest, self.next_at = None, -inf, None, at + EVERY
             raise
         return False
@@ -251,10 +305,12 @@ class Rewinder:
                     await self._see_to(job, now)
                     yield
             yield
-        for job_id in await late_retries(self._store, now):
-            with suppress(Conflict, NotFound):
-                await hasten(self._store, job_id, now)
-            yield
+        await hasten(self._store, now, requests=False)
+
+    async def _over_rest(self, now: Moment) -> AsyncGenerator[None]:
+        await hasten(self._store, now)
+        yield
+        await put_documents_right(self._store, now, self._random)
 
     async def _see_to(self, job: Job, now: Moment) -> None:
         try:

@@ -9,11 +9,13 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.ids import RandomBytes
 
+KIND: Final = "token"
 PREFIX: Final = "tkm_"
 """So begins every token, so that people and programs that look for secrets recognise it."""
 SECRET_BYTES: Final = 32
@@ -106,6 +108,11 @@ class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: Moment
     by: str | None = None
     expires: Moment | None = None
+
+    def since(self, now: Moment) -> "AccessToken":
+        """Return the token as it would be if it had been made then: it lives as long as was said."""
+        expires = None if self.expires is None else Moment(self.expires - self.created + now)
+        return replace(self, created=now, expires=expires)
 
     def is_over(self, now: Moment) -> bool:
         """Return whether the token has expired."""

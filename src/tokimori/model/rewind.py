@@ -13,7 +13,7 @@ from tokimori.clock import MINUTE, Moment
 from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
-from tokimori.model.run import Skip
+from tokimori.model.run import Run, Skip
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -76,13 +76,17 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
     return new, [_cut(skip, schedule, through) for skip in ahead.skips if skip.first <= through < skip.last]
 
 
-def hastened(job: Job, newest: Skip | None, now: Moment) -> tuple[Job, list[Skip]]:
-    """Return the job with its cursor back by next to nothing, and the skip that this costs: its retries go by now."""
-    through = Moment(job.fired_through - 1)
-    moments = sorted({*moments_in(job.definition.fired_ahead), job.fired_through})
-    definition = replace(job.definition, fired_ahead=tuple(rows_of(moments)))
-    new = replace(job, version=job.version + 1, definition=definition, updated=now, fired_through=through)
-    return new, [newest] if newest is not None and newest.first > through else []
+def hastened(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
+    """Return when a run that waits is due, and its nominal time, if a clock that was ahead has put it off.
+
+    A retry is due now. A request that said how long it has to wait waits so long from now; one for a moment keeps it.
+    """
+    if run.started is not None:
+        return (now, run.nominal) if run.started > now + MARGIN and run.due > now else None
+    delay = run.details.delay
+    if delay is None or run.due - delay <= now + MARGIN:
+        return None
+    return Moment(now + delay), Moment(now + delay)
 
 
 def without_passed(job: Job) -> Job | None:

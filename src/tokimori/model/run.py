@@ -61,6 +61,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats, `inherited`
     whether what it got was left by a parent.
     `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`), `requested_by` who that was.
+    `delay` is how many microseconds after it was asked for last it is due, if a request said no moment but that.
     `unbegun` is how many of its attempts never began: their node gave them back. `as_kept` is the text itself where a
     program of another version wrote more, or something else, than this one can read.
     """
@@ -75,6 +76,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     inherited: bool = False
     traceparent: str | None = None
     requested_by: str | None = None
+    delay: int | None = None
     unbegun: int = 0
     as_kept: str | None = None
 

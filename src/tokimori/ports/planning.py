@@ -8,6 +8,7 @@ from tokimori.model.decide import Due, Plan
 from tokimori.model.ids import Incarnation, RunId
 from tokimori.model.job import Job
 from tokimori.model.lanes import Pause
+from tokimori.model.run import Run
 
 
 class Share(NamedTuple):
@@ -53,6 +54,10 @@ class Planning(Protocol):
 
     async def promote(self, now: Moment, limit: int, skip: int = 0) -> int:
         """Make waiting runs ready whose moment has come, the first ones first but for so many; returns how many."""
+        ...
+
+    async def hasten_run(self, run: Run, due: Moment, nominal: Moment) -> None:
+        """Let a run that waits until its moment be due at that one, which is earlier; a run that changed stays."""
         ...
 
 

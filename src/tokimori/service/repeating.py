@@ -6,7 +6,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from tokimori.clock import Moment, format_moment
-from tokimori.engine.rewind import rewind
+from tokimori.engine.rewind import hasten, rewind
 from tokimori.errors import AlreadyExists, NotFound, Refused, TokimoriError
 from tokimori.model.dependents import Edge
 from tokimori.model.ids import JobId, RunId, check_job_id, check_new_job_id, check_uuid
@@ -56,12 +56,14 @@ class RepeatingService(DeletingService):
         """
         job = await self._store.get_job(check_job_id(job_id))
         check_readable(job.definition)
-        found = await rewind(self._store, job, schedule_for, await self._now(), force=True)
+        now = await self._now()
+        found = await rewind(self._store, job, schedule_for, now, force=True)
         if not isinstance(found, Job):
             message = (
                 f"the job {job.id!r} is not ahead of the time: it is decided up to {format_moment(job.fired_through)}"
             )
             raise Refused(message, field="job", value=job.id, allowed="a job that `tokimori doctor` names so")
+        await hasten(self._store, now, job.id)
         return found
 
     async def copy_job(self, job_id: str, new_id: str) -> Job:

@@ -118,7 +118,7 @@ def requested_run(job: Job, request: Request, run_id: RunId, now: Moment, by: st
         payload=request.payload,
         parent_id=None if request.parent is None else RunId(check_uuid(request.parent, field="parent")),
         concurrency_key=check_concurrency_key(request.concurrency_key) or job.definition.concurrency_key,
-        details=Details(traceparent=request.traceparent, requested_by=by),
+        details=Details(traceparent=request.traceparent, requested_by=by, delay=_delay(job, request, now, due)),
     )
 
 
@@ -182,6 +182,13 @@ def _due(job: Job, request: Request, now: Moment) -> Moment:
     if at is None:
         return now
     return moment_of("at", at, zone) if isinstance(at, int) and at > _LEAST else moment_ahead("at", at, zone, now)
+
+
+def _delay(job: Job, request: Request, now: Moment, due: Moment) -> int | None:
+    """Return the delay of a request that said one; one for a moment says the same a second later, too."""
+    if due <= now or request.replace or _due(job, request, Moment(now + SECOND)) != due + SECOND:
+        return None
+    return due - now
 
 
 def _origin(request: Request, run_id: RunId) -> str:

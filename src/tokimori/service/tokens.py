@@ -8,6 +8,7 @@ from msgspec import Struct
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Conflict, InvalidInput, NotFound
 from tokimori.model.access_token import (
+    KIND,
     AccessToken,
     Role,
     Scope,
@@ -29,7 +30,7 @@ from tokimori.service.operation import STATE, Async, M, Part, operation
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
 
-TOKENS = DocumentKind("token", encode_token, decode_token)
+TOKENS = DocumentKind(KIND, encode_token, decode_token)
 MOST_PREFIXES = 100
 """Prefixes, and queues, of one token."""
 KNOWN_FOR = 1.0

@@ -7,16 +7,22 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, Worker, a_job, a_request, fire, later, random_bytes, state_of
 from tests.contract.stores.ledger import occurrences
-from tokimori.clock import DAY, HOUR, MINUTE, Moment
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.engine.fire import Schedules
-from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, late_retries, rewind
+from tokimori.engine.rewind import SOON, STEADY, Rewinder, hasten, jobs_ahead, put_documents_right, rewind
 from tokimori.errors import Conflict
+from tokimori.model.access_token import AccessToken, Role, decode_token, encode_token
+from tokimori.model.audit import Entry, encode_entry, name_of
+from tokimori.model.changed import changed_in
+from tokimori.model.document import Document
 from tokimori.model.ids import NodeId, RunId, uuid7
 from tokimori.model.job import Job, JobState
+from tokimori.model.lanes import rank_of
 from tokimori.model.outcome import Failed, RetryAt
 from tokimori.model.policies import AnchoredOn, Misfire
+from tokimori.model.request import Manner, shared_origin
 from tokimori.model.retention import expiry_of
-from tokimori.model.run import child_origin
+from tokimori.model.run import Details, Run, child_origin
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
 
@@ -354,28 +360,63 @@ async def test_a_cursor_that_somebody_wanted_ahead_stays(store: Store) -> None:
     assert await put_back(store, NOW, "weekly") is None
 
 
-@pytest.mark.parametrize("schedule", [None, HOURLY])
-async def test_a_retry_that_was_put_off_by_a_clock_ahead_is_due(
-    store: Store, worker: Worker, schedule: str | None
-) -> None:
-    """Not one of the right time; and the moment at the cursor, which is decided, comes no second time."""
-    terms = {"schedule": schedule} if schedule else {}
-    job = a_job(next_due=Moment(NOW + HOUR) if schedule else None, max_running=0, **terms)
-    await store.add_jobs([job])
+async def test_a_retry_that_was_put_off_by_a_clock_ahead_is_due(store: Store, worker: Worker) -> None:
+    """Not one of the right time; and the job's cursor stays where it is."""
+    job = await add(store)
     for due, now in ((NOW - 1, NOW), (NOW, Moment(NOW + TWO_DAYS))):
         await store.add_run(a_request(job, due=Moment(due)), NOW)
         (claimed,) = await worker.claim(1, now)
         await worker.settle(claimed, RetryAt(Moment(now + HOUR)), now)
-    if schedule:
-        await go_on(store, NOW, Moment(NOW + HOUR))
     now = Moment(NOW + MINUTE)
-    assert await late_retries(store, now) == {job.id}
-    await hasten(store, job.id, now)
+    before = await store.get_job(job.id)
+    await hasten(store, now)
+    assert await store.get_job(job.id) == before
     waiting = await store.list_runs(RunFilter(states=frozenset({RunState.WAITING})))
     assert sorted({run.due for run in waiting}) == [now, NOW + HOUR]
-    if schedule:
-        await go_on(store, NOW, Moment(NOW + 3 * HOUR))
-        await check_balance(store, job, Moment(NOW + 3 * HOUR))
+    await go_on(store, NOW, Moment(NOW + 3 * HOUR))
+    await check_balance(store, job, Moment(NOW + 3 * HOUR))
+
+
+async def test_a_request_that_said_how_long_to_wait_waits_so_long(store: Store, worker: Worker) -> None:
+    """From now, though a clock that was ahead has put it off; one for a moment keeps that, and so does one of now."""
+    job = a_job(max_running=0)
+    await store.add_jobs([job])
+    ahead, moment, now = Moment(NOW + TWO_DAYS), Moment(NOW + 3 * DAY), Moment(NOW + MINUTE)
+
+    def asked(at: Moment, due: Moment, *, relative: bool, key: str | None = None) -> Run:
+        run_id = RunId(uuid7(at, random_bytes))
+        origin = {} if key is None else {"origin": shared_origin(key, run_id)}
+        delay = due - at if relative else None
+        return a_request(job, id=run_id, created=at, due=due, details=Details(delay=delay), **origin)
+
+    later_today = await store.add_run(asked(NOW, Moment(NOW + HOUR), relative=True), NOW)
+    of_a_moment = await store.add_run(asked(ahead, moment, relative=False), ahead)
+    put_off = await store.add_run(asked(ahead, Moment(ahead + HOUR), relative=True), ahead)
+    manner = Manner(replaces=True)
+    debounced = await store.add_run(asked(NOW, Moment(NOW + 30), relative=True, key="k"), NOW, manner)
+    again = await store.add_run(asked(ahead, Moment(ahead + 30), relative=True, key="k"), ahead, manner)
+    assert (debounced.id, again.due) == (again.id, ahead + 30)
+    await hasten(store, now)
+    runs = [await store.get_run(run.id) for run in (later_today, of_a_moment, put_off, debounced)]
+    assert [run.due for run in runs] == [NOW + HOUR, moment, now + HOUR, now + 30]
+    assert [(run.nominal, run.rank) for run in runs] == [(run.due, rank_of(run.due, run.priority)) for run in runs]
+    await hasten(store, now)
+    assert [await store.get_run(run.id) for run in runs] == runs
+    await store.promote(Moment(now + 30), 10)
+    assert [each.run.id for each in await worker.claim(10, Moment(now + 30))] == [debounced.id]
+
+
+async def test_a_run_that_changed_meanwhile_is_not_hastened(store: Store, worker: Worker) -> None:
+    """Nor one that has begun, or is gone."""
+    job = a_job(max_running=0)
+    await store.add_jobs([job])
+    run = await store.add_run(a_request(job, due=Moment(NOW + DAY)), NOW)
+    await store.hasten_run(replace(run, due=Moment(run.due + 1)), NOW, NOW)
+    await store.hasten_run(replace(run, id=RunId(uuid7(NOW, random_bytes))), NOW, NOW)
+    assert await store.get_run(run.id) == run
+    await store.promote(run.due, 10)
+    await store.hasten_run(run, NOW, NOW)
+    assert (await store.get_run(run.id)).due == run.due
 
 
 async def test_a_run_that_failed_ahead_was_made(store: Store, worker: Worker) -> None:
@@ -388,3 +429,106 @@ async def test_a_run_that_failed_ahead_was_made(store: Store, worker: Worker) ->
     assert isinstance(await put_back(store, Moment(NOW + MINUTE)), Job)
     await go_on(store, NOW, ahead)
     await check_balance(store, job, ahead)
+
+
+def a_token(name: str, created: Moment, lives: int | None) -> Document:
+    expires = None if lives is None else Moment(created + lives)
+    token = AccessToken(name=name, digest="d", role=Role.READ, created=created, expires=expires)
+    return Document(kind="token", name=name, text=encode_token(token), version=7)
+
+
+async def test_tokens_of_a_clock_ahead_live_as_long_as_was_said(store: Store) -> None:
+    """From now; those of the right time stay, and so does what a later version wrote."""
+    ahead, now = Moment(NOW + TWO_DAYS), Moment(NOW + MINUTE)
+    stays = [a_token("a", NOW, DAY), Document(kind="token", name="d", text="?", version=1)]
+    for each in (*stays, a_token("b", ahead, DAY), a_token("c", ahead, None)):
+        await store.put_document(each, None)
+    for _ in range(2):
+        await put_documents_right(store, now, random_bytes)
+        assert [await store.get_document("token", each.name) for each in stays] == stays
+        told = [decode_token((await store.get_document("token", name)).text) for name in "bc"]
+        assert [(token.created, token.expires) for token in told] == [(now, now + DAY), (now, None)]
+
+
+async def test_the_audit_log_has_the_newest_first_again(store: Store) -> None:
+    """Entries that a clock ahead has made come behind later ones, in their order, and events of them keep their ids."""
+    at = [NOW, *(Moment(NOW + TWO_DAYS + number) for number in range(45))]
+    entries = [Entry(at=each, who="me", what="pause", of=f"job-{number}") for number, each in enumerate(at)]
+    for entry in entries:
+        name = name_of(entry.at, random_bytes)
+        await store.put_document(Document(kind="audit", name=name, text=encode_entry(entry), version=1), None)
+    before = await store.list_documents("audit")
+    now = Moment(NOW + MINUTE)
+    await put_documents_right(store, now, random_bytes)
+    last = Document(kind="audit", name=name_of(now, random_bytes), text=encode_entry(entries[0]), version=1)
+    await store.put_document(last, None)
+    after = await store.list_documents("audit")
+    assert after[0] == last
+    assert [each.text for each in after[1:]] == [each.text for each in before]
+    ids = [[changed_in(each.name, each.text)[0].id for each in some] for some in (before, after[1:])]
+    assert ids[0] == ids[1]
+
+
+class Life:
+    """A node's duty to rewind, and its time: the store's leaps with `go_to`, and runs steadily otherwise."""
+
+    def __init__(self, store: Store, now: Moment) -> None:
+        self.now, self._at, self._since = now, 1000.0, 1000.0
+        self._duty = Rewinder(store, self._at, Schedules(), lambda at: at - self._since, random_bytes)
+
+    def go_to(self, now: Moment) -> None:
+        self.now, self._since = now, self._at
+
+    async def live(self, seconds: float) -> None:
+        end = self._at + seconds
+        while (at := max(self._at, self._duty.next_at)) <= end:
+            self.now, self._at = Moment(self.now + round((at - self._at) * SECOND)), at
+            await self._duty.step(NodeId("n"), self.now, at)
+        self.now, self._at = Moment(self.now + round((end - self._at) * SECOND)), end
+
+
+@pytest.mark.parametrize("seconds", [20, 200])
+async def test_a_node_that_has_seen_both_leaps_sees_to_requests_and_documents(store: Store, seconds: int) -> None:
+    """Within two minutes, however young it was before."""
+    job = a_job(max_running=0)
+    await store.add_jobs([job])
+    life = Life(store, NOW)
+    await life.live(seconds)
+    life.go_to(Moment(life.now + TWO_DAYS))
+    due = Moment(life.now + HOUR)
+    asked = a_request(job, id=RunId(uuid7(life.now, random_bytes)), due=due, details=Details(delay=HOUR))
+    run = await store.add_run(asked, life.now)
+    await store.put_document(a_token("a", life.now, DAY), None)
+    await life.live(65)
+    assert await store.get_run(run.id) == run
+    life.go_to(Moment(life.now - TWO_DAYS))
+    await life.live(125)
+    assert (await store.get_run(run.id)).due < life.now + HOUR
+    assert (decode_token((await store.get_document("token", "a")).text).expires or 0) <= life.now + DAY
+
+
+async def test_a_clock_that_is_behind_for_minutes_makes_no_request_begin_early(store: Store) -> None:
+    """All that was made before looks as if it were made ahead; only after an hour that time is believed."""
+    job = a_job(max_running=0)
+    await store.add_jobs([job])
+    life = Life(store, NOW)
+    await life.live(20)
+    asked = a_request(job, due=Moment(NOW + DAY), details=Details(delay=DAY))
+    run = await store.add_run(asked, NOW)
+    life.go_to(Moment(NOW - TWO_DAYS))
+    await life.live(1800)
+    assert await store.get_run(run.id) == run
+    await life.live(2000)
+    assert (await store.get_run(run.id)).due < NOW
+
+
+async def test_nodes_that_live_for_seconds_put_a_job_back(store: Store) -> None:
+    """They believe what those before them have noted."""
+    await add(store)
+    await fire(store, Moment(NOW + TWO_DAYS))
+    now = Moment(NOW + MINUTE)
+    for _ in range(6):
+        life = Life(store, now)
+        await life.live(25)
+        now = life.now
+    assert (await store.get_job(a_job().id)).fired_through < now + HOUR

@@ -1,5 +1,6 @@
 """What a request means, and what became of it."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -36,6 +37,27 @@ async def test_debounce(world: World) -> None:
     assert await ask(world, key="k", debounce=5, payload="2") == (run_id, Became.DEBOUNCED)
     (run,) = await world.service.list_runs(RunFilter())
     assert (run.due, run.payload, run.state) == (seconds(9), "2", RunState.WAITING)
+
+
+@pytest.mark.parametrize(
+    ("said", "delay"),
+    [
+        ({"at": "10m"}, 600),
+        ({"at": timedelta(minutes=10)}, 600),
+        ({"key": "k", "debounce": 2.5}, 2.5),
+        ({"at": "2031-01-01T00:00:00Z"}, None),
+        ({"at": datetime(2031, 1, 1, tzinfo=UTC)}, None),
+        ({"at": seconds(60)}, None),
+        ({"key": "k", "replace": True, "at": "10m"}, None),
+        ({}, None),
+    ],
+)
+async def test_a_request_that_says_a_delay_keeps_it(world: World, said: dict[str, Any], delay: float | None) -> None:
+    """So that a clock that was ahead does not put it off for long; one for a moment, or of a shared run, has none."""
+    await world.add(ON_DEMAND, "j")
+    await ask(world, **said)
+    (run,) = await world.service.list_runs(RunFilter())
+    assert run.details.delay == (None if delay is None else delay * SECOND)
 
 
 async def test_throttle(world: World) -> None:

@@ -83,9 +83,6 @@ def _rewind(tables: Tables, job: Job) -> None:
         of_now = row.run.due <= row.run.created and not row.run.origin.startswith("s:")
         if row.run.due > job.updated and not row.run.origin.startswith("c:") and not of_now:
             tables.put(row, replace(row.run, state=move(row.run.state, RunMove.PUT_OFF)))
-    for row in tables.runs_of(job.incarnation, RunState.WAITING):
-        if row.run.started is not None and row.run.started > job.updated:
-            tables.put(row, replace(row.run, due=min(row.run.due, job.updated)))
 
 
 def delete_job(tables: Tables, job_id: JobId, now: Moment) -> None:

@@ -11,7 +11,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane, RunId
 from tokimori.model.job import most_active
 from tokimori.model.request import PLAIN, REMEMBERED, Manner, answers, is_ahead, never_started, put_off, spans_of_key
 from tokimori.model.run import Attempt, Output, Run, brief, may_hold, may_resume
-from tokimori.model.transitions import ENDS, RunMove, move
+from tokimori.model.transitions import ENDS, RunMove, RunState, move
 from tokimori.ports.ends import EndPlace, Ends
 from tokimori.ports.store import Most, RunFilter
 from tokimori.stores.memory.lines import cancel, names_of, serve
@@ -142,6 +142,12 @@ def hold_run(tables: Tables, run_id: RunId, reason: str) -> Run:
         tables.put(row, replace(row.run, state=move(row.run.state, RunMove.HOLD), error=reason, blocked_on=None))
         serve(tables, freed)
     return row.run
+
+
+def hasten_run(tables: Tables, run: Run, due: Moment, nominal: Moment) -> None:
+    row = tables.live.get(run.id)
+    if row is not None and row.run.state is RunState.WAITING and row.run.due == run.due:
+        tables.put(row, replace(row.run, rank=row.run.rank + due - run.due, due=due, nominal=nominal))
 
 
 def resume_run(tables: Tables, run_id: RunId) -> Run:

@@ -95,6 +95,7 @@ class MemoryStore(Guarded):
     output, promote = forwarded(runs.output), forwarded(planning.promote)
     cancel_run = telling(forwarded(runs.cancel_run))
     hold_run = telling(forwarded(runs.hold_run))
+    hasten_run = telling(forwarded(runs.hasten_run))
     resume_run = telling(forwarded(runs.resume_run))
     due, apply, outdated = forwarded(planning.due), forwarded(planning.apply), forwarded(planning.outdated)
 

@@ -99,9 +99,6 @@ def _rewind(job: Job) -> Iterator[str]:
         WHERE incarnation = %s AND state = 'ready' AND due > %s AND LEFT(origin, 2) <> 'c:'
         AND (LEFT(origin, 2) = 's:' OR due > created)"""
     yield sql(put_off, job.incarnation, job.updated)
-    hasten = """UPDATE tokimori_runs SET due = LEAST(due, %s)
-        WHERE incarnation = %s AND state = 'waiting' AND started > %s"""
-    yield sql(hasten, job.updated, job.incarnation, job.updated)
 
 
 async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:

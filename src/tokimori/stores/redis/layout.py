@@ -50,8 +50,9 @@ arrivals:<inc>          zset    the roots of these, by when the latest parent en
 run:<id>                hash    a run: the columns of a row; settled_by, settled_token: who settled it last; holds,
                                 while it runs: "name weight" for each semaphore
                                 in: add_run, apply, births, cancel_run, claim, count_runs, ended_since, export_rows,
-                                    hold_run, import_rows, last_runs, lines, list_runs, list_semaphores, moves, orphans,
-                                    prelude, promote, prune, replace_job, resume_run, runs.py, runs_of, settle, tick
+                                    hasten_run, hold_run, import_rows, last_runs, lines, list_runs, list_semaphores,
+                                    moves, orphans, prelude, promote, prune, replace_job, resume_run, runs.py, runs_of,
+                                    settle, tick
 runs                    zset    ids of all runs: by name, which is by age
                                 in: export_rows, import_rows, lines, list_runs, prune
 runs:<job id>           zset    the same of all runs of a job
@@ -75,7 +76,7 @@ output:<run>:<attempt>  hash    size, head, tail, times; settled: it came with t
 
 A live run stands in the index of its state:
 
-waiting                 zset    by due; in: lines, list_runs, prelude, promote, replace_job
+waiting                 zset    by due; in: hasten_run, lines, list_runs, prelude, promote
 ready:<lane>            zset    by rank, then id; a run without lane stands nowhere; in: claim, lines, prelude, tick
 lanes                   set     lanes that may have ready runs; in: lines, prelude
 blocked                 zset    ids of blocked runs: by name; in: lines, list_runs

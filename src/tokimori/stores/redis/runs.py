@@ -166,6 +166,10 @@ async def hold_run(db: RedisConnections, run_id: RunId, reason: str) -> Run:
     return run
 
 
+async def hasten_run(db: RedisConnections, run: Run, due: Moment, nominal: Moment) -> None:
+    await db.run("hasten_run", id=run.id, was=run.due, due=due, nominal=nominal)
+
+
 async def resume_run(db: RedisConnections, run_id: RunId) -> Run:
     run = _known(await db.run("resume_run", id=run_id), run_id)
     may_resume(run)

@@ -36,8 +36,6 @@ _PUT_OFF = """
 UPDATE tokimori_runs SET state = 'waiting'
 WHERE incarnation = ? AND state = 'ready' AND due > ? AND origin NOT LIKE 'c:%'
     AND (origin LIKE 's:%' OR due > created)"""
-_HASTEN = """
-UPDATE tokimori_runs SET due = min(due, ?) WHERE incarnation = ? AND state = 'waiting' AND started > ?"""
 _RUNNING = "SELECT 1 FROM tokimori_runs WHERE incarnation = ? AND state = 'running'"
 
 
@@ -74,7 +72,6 @@ def replace_job(
             "DELETE FROM tokimori_skips WHERE incarnation = ? AND first > ?", (new.incarnation, new.fired_through)
         )
         db.execute(_PUT_OFF, (new.incarnation, new.updated))
-        db.execute(_HASTEN, (new.updated, new.incarnation, new.updated))
     keep_skips(db, [(new.incarnation, skip) for skip in skips])
     move_runs(db, new.incarnation)
 

@@ -44,8 +44,6 @@ BEGIN
         UPDATE tokimori_runs SET state = 'waiting'
         WHERE incarnation = _incarnation AND state = 'ready' AND due > _updated AND origin NOT LIKE 'c:%'
             AND (origin LIKE 's:%' OR due > created);
-        UPDATE tokimori_runs SET due = least(due, _updated)
-        WHERE incarnation = _incarnation AND state = 'waiting' AND started > _updated;
     END IF;
     PERFORM tokimori_keep_skips(_skips);
     -- Nothing that runs settles by the old limit once this is done.

@@ -26,15 +26,7 @@ if ask.put_off then
     call('ZREMRANGEBYSCORE', P .. 'skips:' .. ask.inc, string.format('(%.0f', ask.fired_through), '+inf')
     for _, id in ipairs(call('SMEMBERS', P .. 'live:' .. ask.inc)) do
         local run = P .. 'run:' .. id
-        local state, due, origin, lane, started, created =
-            unpack(call('HMGET', run, 'state', 'due', 'origin', 'lane', 'started', 'created'))
-        if (state == 'waiting' or state == 'ready') and tonumber(started or 0) > ask.put_off then
-            due = math.min(tonumber(due), ask.put_off)
-            call('HSET', run, 'due', string.format('%.0f', due))
-            if state == 'waiting' then
-                call('ZADD', P .. 'waiting', due, id)
-            end
-        end
+        local state, due, origin, lane, created = unpack(call('HMGET', run, 'state', 'due', 'origin', 'lane', 'created'))
         local kind = string.sub(origin, 1, 2)
         local has_moment = kind == 's:' or (kind ~= 'c:' and tonumber(due) > tonumber(created))
         if state == 'ready' and tonumber(due) > ask.put_off and has_moment then
