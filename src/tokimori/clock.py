@@ -25,6 +25,9 @@ _RFC_3339 = re.compile(
 )
 
 
+_BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 class Clock(Protocol):
     """Source of time. Handed in, so that tests decide what time it is."""
 
@@ -46,7 +49,7 @@ class SystemClock:
 
     def monotonic(self) -> float:
         """Seconds since boot, suspension included; without that where only clients run."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+        return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 def to_datetime(moment: Moment) -> datetime:

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import inspect
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from tokimori.apps.arguments import UnfitPayload
 from tokimori.apps.endings import End, Finished
 from tokimori.apps.forks import leave
-from tokimori.apps.hooks import called_async, hooks
+from tokimori.apps.hooks import DJANGO, called_async, hooks
 from tokimori.apps.json_text import clean, kept, text_of
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
@@ -29,7 +30,6 @@ from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper.output import Output
 from tokimori.executors.reported import MOST_TEXT
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
-from tokimori.traces.ambient import go_on_from
 from tokimori.traces.spans import span_of
 
 if TYPE_CHECKING:
@@ -92,13 +92,14 @@ class RunningAttempt:
             try:
                 self._thread = get_ident()
                 self._begin()
-                self._call_hooks()
+                if DJANGO in sys.modules:
+                    self._call_hooks()
                 if self._tracer is None:
                     returned = self._act(self.task)
                 else:
                     with self._span(self._tracer):
                         returned = self._act(self.task)
-                if hasattr(returned, "__await__"):
+                if returned is not None and hasattr(returned, "__await__"):
                     self._act, self._begun = lambda _: returned, False
                     return None
                 end = self._said(returned)
@@ -109,7 +110,8 @@ class RunningAttempt:
                     for _ in range(3):  # where an interruption that was on its way arrives, if it does
                         pass
                 finally:
-                    self._call_hooks()
+                    if DJANGO in sys.modules:
+                        self._call_hooks()
         except BaseException as fault:
             self._leave_if_forked(fault)
             end = self._fallen(fault)
@@ -152,13 +154,9 @@ class RunningAttempt:
                 self.write(_traceback(fault))
 
     def _begin(self) -> None:
-        """Begin. Requests from here continue the run's trace, or its span.
-
-        Raises `Interrupted` where it was told to end before: then nobody interrupts it.
-        """
+        """Begin. Raises `Interrupted` if it was told to end before: then nobody interrupts it."""
         self._begun = True
         take_in_hand(self.task)
-        go_on_from(self.begin.traceparent)
         if self.task.cancelled:
             raise Interrupted
 
@@ -294,7 +292,8 @@ class RunningAttempt:
 
     def ended(self, end: End) -> wire.FunctionEnded:
         """Return the message about its end."""
-        self._leave_if_forked()
+        if self._forked:
+            leave(None)
         self._gather()
         try:
             kind, text, when = _said_as(end)

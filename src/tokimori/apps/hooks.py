@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 Hook = Callable[[], object]
+DJANGO = "django.db"
+"""The module without which there are none."""
 
 
 def hooks() -> tuple[Hook, ...]:
     """Return what is to be called now: a function may have loaded a library meanwhile."""
-    if "django.db" not in sys.modules:
+    if DJANGO not in sys.modules:
         return ()
     db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
     if conf is None or not conf.settings.configured:

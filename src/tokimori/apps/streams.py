@@ -126,6 +126,9 @@ class Outputs:
         self._lock = threading.Lock()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._file: int | None = None
+        self._size = ctypes.PyDLL(None).lseek
+        """Unlike `os.lseek` it keeps the interpreter's lock: to get that back costs more than a no-op."""
+        self._size.restype, self._start = ctypes.c_ssize_t, ctypes.c_ssize_t(0)
         self._otherwise = sys.stderr
         self._held: tuple[TextIO, TextIO] | None = None
 
@@ -178,7 +181,7 @@ class Outputs:
     def gather(self) -> None:
         """Hand on what was written to descriptor 1 since this was called last."""
         try:
-            if self._file is not None and (size := os.lseek(self._file, 0, os.SEEK_END)) != self._read:
+            if self._file is not None and (size := self._size(self._file, self._start, os.SEEK_END)) != self._read:
                 self._read_on(self._file, size)
         except OSError:  # the app has closed all that it did not open
             self._file = None

@@ -16,7 +16,7 @@ from tokimori.executors.functions.wire import Facts
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
-from tokimori.traces.ambient import work_on
+from tokimori.traces.ambient import go_on_from
 
 _current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
 
@@ -289,6 +289,7 @@ def task_in_hand() -> Task | None:
 
 
 def take_in_hand(task: Task) -> None:
-    """From now on this is the task in hand of the calling context."""
+    """From now on this is the task in hand of the calling context: requests from here continue its trace."""
+    facts = task._facts
     _current.set(task)
-    work_on(task.run_id)
+    go_on_from(facts.traceparent, facts.run_id)

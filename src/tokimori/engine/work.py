@@ -133,7 +133,7 @@ class Work:
             if key in self._owned:
                 continue
             self._owned[key] = run
-            if run.definition is None or isinstance(run.definition.target, Unreadable):
+            if run.definition is None or type(run.definition.target) is Unreadable:
                 self._hand_back(run, owner, now, RetryIn(UNREADABLE_WAIT))
             else:
                 self._backlog.append(run)

@@ -6,29 +6,24 @@ from contextvars import ContextVar
 
 from tokimori.model.trace import VARIABLE, traceparent_in
 
-_of_attempt: ContextVar[str | None] = ContextVar("tokimori_traceparent", default=None)
-_run: ContextVar[str | None] = ContextVar("tokimori_run", default=None)
+_attempt: ContextVar[tuple[str | None, str | None]] = ContextVar("tokimori_attempt", default=(None, None))
+"""The place and the run of an attempt: one variable, as each costs a function that does little."""
 
 
-def go_on_from(traceparent: str | None) -> None:
-    """In the calling context an attempt goes on that stands there."""
-    _of_attempt.set(traceparent)
-
-
-def work_on(run_id: str) -> None:
-    """In the calling context an attempt of this run goes on."""
-    _run.set(run_id)
+def go_on_from(traceparent: str | None, run_id: str | None = None) -> None:
+    """In the calling context an attempt (of this run) goes on that stands there."""
+    _attempt.set((traceparent, run_id))
 
 
 def run_in_hand(otherwise: str | None) -> Callable[[], str | None]:
     """Return what tells which run the caller works on: that of its function, else that which started this program."""
-    return lambda: _run.get() or otherwise
+    return lambda: _attempt.get()[1] or otherwise
 
 
 def ambient(environment: Mapping[str, str]) -> Callable[[], str | None]:
     """Return a function that gives the caller's place: OpenTelemetry's current span, its attempt, or the variable."""
     given = traceparent_in(environment.get(VARIABLE))
-    return lambda: _of_span() or _of_attempt.get() or given
+    return lambda: _of_span() or _attempt.get()[0] or given
 
 
 def _of_span() -> str | None:

@@ -153,9 +153,15 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Return whether it may be given one more."""
-        if self.cell == OWN and self.has_worked:
-            return False
-        return len(self.attempts) < self._concurrency and self.blamed is None and self.is_ready and self.answers
+        silence, line = self.silence, self._transport  # asked once for each run: properties cost more than what they say
+        return (
+            len(self.attempts) < self._concurrency
+            and self.blamed is None
+            and self.phase is Phase.READY
+            and not (line is None or line.is_closing() or self.exited)
+            and (silence is None or silence.seconds < SILENT)
+            and not (self.cell == OWN and self.has_worked)
+        )
 
     @property
     def answers(self) -> bool:

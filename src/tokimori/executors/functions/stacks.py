@@ -18,7 +18,9 @@ from msgspec import Struct
 SIGNAL = signal.SIGRTMIN + 13
 """One that nothing else uses."""
 _NOTES = 256
-_HEAD = 16 * _NOTES
+_HEAD = 8 * _NOTES
+_BITS = 40
+"""Those of an attempt's number in a note; those of its thread stand above them."""
 _MOST = 64 * 1024
 """Bytes of stacks that are read."""
 _MOST_THREADS = 1024
@@ -40,8 +42,7 @@ class Stacks:
     def begins(self, number: int, *, on_loop: bool = False) -> None:
         """Note that the calling thread runs this attempt, or the loop."""
         thread = LOOP if on_loop else self._threads.get(get_ident()) or self._found()
-        at = number % _NOTES * 2
-        self._notes[at], self._notes[at + 1] = thread, number
+        self._notes[number % _NOTES] = thread << _BITS | number
 
     def _found(self) -> int:
         """Return the calling thread's number, which takes a call of the kernel, and which it keeps."""
@@ -49,7 +50,7 @@ class Stacks:
 
     def ended(self, number: int) -> None:
         """Note that none does."""
-        self._notes[number % _NOTES * 2] = 0
+        self._notes[number % _NOTES] = 0
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -85,7 +86,7 @@ class Look:
             file.seek(self._size)
             text = file.read(_MOST) or b""
         words = memoryview(head).cast("Q") if len(head) == _HEAD else ()
-        runs = {words[at + 1]: words[at] for at in range(0, len(words), 2) if words[at]}
+        runs = {word & (1 << _BITS) - 1: word >> _BITS for word in words if word}
         used = {thread: ticks - self._used.get(thread, 0) for thread, ticks in _used(self._pid).items()}
         return Seen(stopped=_stopped(self._pid), stacks=text.decode(errors="replace"), runs=runs, used=used)
 
