@@ -303,8 +303,9 @@ class RunningAttempt:
             self.write(_traceback(fault))
             kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
         size, head, tail, times = 0, b"", b"", b""
-        for acting in tuple(self._acting or ()):
-            acting.cancel()
+        if self._acting:
+            for acting in tuple(self._acting):
+                acting.cancel()
         with self._lock:
             self._is_over, acts = True, self._acts
             if self._output is not None:

@@ -158,11 +158,10 @@ class Outputs:
             root.addHandler(handler)
             root.setLevel(logging.INFO)
 
-    def begin(self, number: int, attempt: "RunningAttempt") -> None:
-        """Expect output of this attempt. Where it is the only one, streams that others have put away are back."""
-        if self._held is not None and not self.attempts:
+    def put_back(self) -> None:
+        """Put back the streams that attempts, of which none is in hand, have put away."""
+        if self._held is not None:
             sys.stdout, sys.stderr = self._held
-        self.attempts[number] = attempt
 
     def write(self, text: str, otherwise: TextIO) -> None:
         """Write what no function claims, in lines where several may have."""

@@ -96,7 +96,7 @@ class WorkerProcess(asyncio.Protocol):
         self._threads = Threads[RunningAttempt](told.concurrency, self._run, self._loop.call_later)
         self._outputs = outputs or Outputs()
         self._attempts = self._outputs.attempts
-        self._gathers = False
+        self._gather_outputs, self._gathers = self._outputs.gather, False
         self._coroutines = 0
         self._unsent: deque[FromWorker] = deque()
         self._flushing = False
@@ -188,10 +188,12 @@ class WorkerProcess(asyncio.Protocol):
                 self._runs_dir,
                 self._grew,
                 told=self._noted,
-                gather=self._outputs.gather,
+                gather=self._gather_outputs,
                 tracer=self._tracer(),
             )
-            self._outputs.begin(begin.number, attempt)  # before it prints, forks, or ends the process
+            if not self._attempts:
+                self._outputs.put_back()
+            self._attempts[begin.number] = attempt  # before it prints, forks, or ends the process
             if waits:
                 self._begin_on_loop(attempt)
             else:

@@ -349,8 +349,8 @@ class FunctionExecutor:
                 run_id=task.run_id,
                 token=task.token,
                 outcome=outcome,
-                at=_moment(at, boot),
-                started=None if attempt.began is None else _moment(attempt.began, boot),
+                at=Moment(boot + int(at * SECOND)),
+                started=None if attempt.began is None else Moment(boot + int(attempt.began * SECOND)),
                 pid=None if attempt.process is None else attempt.process.pid,
                 output=output,
             )
