@@ -153,7 +153,10 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Return whether it may be given one more."""
-        silence, line = self.silence, self._transport  # asked once for each run: properties cost more than what they say
+        silence, line = (
+            self.silence,
+            self._transport,
+        )  # asked for each run: each property costs
         return (
             len(self.attempts) < self._concurrency
             and self.blamed is None
