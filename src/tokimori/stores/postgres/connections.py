@@ -56,10 +56,14 @@ async def connect(address: PostgresAddress) -> Any:
                 server_settings={} if address.pooled else _SETTINGS,
                 connection_class=_in_namespace(address.namespace) if address.namespace.name else asyncpg.Connection,
             )
-            async with session.transaction():
-                await session.set_type_codec(
-                    "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
-                )
+            try:
+                async with session.transaction():
+                    await session.set_type_codec(
+                        "uuid", schema="pg_catalog", format="binary", encoder=_uuid_bytes, decoder=_uuid_text
+                    )
+            except BaseException:  # whoever is cancelled here, too, leaves no socket to the garbage collector
+                session.terminate()
+                raise
     except FAULTS as fault:
         raise store_error(fault, address.name) from None
     if session.get_server_version().major < _OLDEST:
