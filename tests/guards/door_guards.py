@@ -86,7 +86,7 @@ DOOR_GUARDS = (
     Guard(
         NOBODY_IN,
         "who holds what a run waits for is told within the scope of a token",
-        "service/access.py",
+        "service/sight.py",
         "return holder.run_id is not None and await self.sees_run_id(holder.run_id)",
         "return True",
         "tests/unit/service/test_permitted.py::test_who_holds_units_is_told_within_the_scope",

@@ -90,7 +90,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "a task is of the job that runs its builds",
-        "service/access.py",
+        "service/tasks.py",
         "is_its_own = task.job is not None and task.job.incarnation == task.record.incarnation",
         "is_its_own = True",
         "tests/unit/service/test_incarnations.py::test_a_task_is_of_the_job_that_runs_its_builds",
