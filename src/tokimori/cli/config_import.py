@@ -60,6 +60,7 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
     from tokimori.translators.foreign_settings import recognised, translated, write_settings
 
     text, base = _text_of(file)
+    old = None if place is None else _there(place)
     table = {setting.name: setting for setting in settings_table()}
     try:
         system = system or recognised(text)
@@ -70,13 +71,13 @@ def import_settings(*, file: str, system: str | None, place: Path | None) -> Non
             table=table,
             home=this_machine(os.environ).home,
             zone=partial(machine_zone, os.environ),
+            old=old,
         )
     except InvalidInput as fault:
         raise InvalidFile(
             f"{_name(file)}: {fault.message}", field=fault.field, value=fault.value, allowed=fault.allowed
         ) from None
     toml = write_settings(found, f"Settings of {system}, from {_name(file)}, by `tokimori config import`.")
-    old = None if place is None else _there(place)
     if place is not None:
         _write(place, toml if old is None else _merged(old, found, place))
     if options().as_json:

@@ -46,8 +46,8 @@ def mapping_in(text: str, file: str) -> Mapping[str, object]:
 
 
 def of_files(files: Sequence[str], read: "Callable[[str], Iterable[Entry]]") -> "list[Entry]":
-    """Read all files. One that can't be read is a refused entry."""
-    from tokimori.translators.moving import Refused
+    """Read all files. What is wrong with one that can't be read is refused, and counts as no entry."""
+    from tokimori.translators.moving import Unread
 
     found: list[Entry] = []
     for file in files:
@@ -56,7 +56,7 @@ def of_files(files: Sequence[str], read: "Callable[[str], Iterable[Entry]]") -> 
         except InvalidFile as fault:
             for line in fault.message.splitlines():
                 place, _, why = line.partition(": ")
-                found.append(Refused(place, why))
+                found.append(Unread(place, why))
     return found
 
 

@@ -10,7 +10,7 @@ from tokimori.formats.format import ImportRequest, Pages
 from tokimori.service.declaring import FieldChange, differences
 from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
-from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, told_apart
+from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, Unread, told_apart
 
 MOST_FAULTS = 20
 """Faults that HTTP shows; all others are counted."""
@@ -88,7 +88,7 @@ async def bring_in(
 def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: ImportTally) -> Iterator[Moved]:
     """Return the jobs of a page, and count the rest. `taken` knows where each id was read."""
     for entry in told_apart(page, taken):
-        tally.read += 1
+        tally.read += not isinstance(entry, Unread)
         if isinstance(entry, Moved):
             yield entry
         elif isinstance(entry, Refused):

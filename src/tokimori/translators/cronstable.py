@@ -13,7 +13,19 @@ from tokimori.model.task import read_env
 from tokimori.schedules.cron_fields import WEEKDAY
 from tokimori.service.imports import Start
 from tokimori.translators.cron_sets import ranges_of
-from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Moved, Warnings, entries, id_of, moved, refusal
+from tokimori.translators.moving import (
+    AT_ONCE,
+    Entry,
+    LeftOut,
+    Moved,
+    Unread,
+    Warnings,
+    entries,
+    id_of,
+    moved,
+    refusal,
+    told,
+)
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 
 Plain = Mapping[str, Any]
@@ -70,13 +82,13 @@ class Cronstable(NamedTuple):
 class _Document(NamedTuple):
     defaults: Plain
     jobs: Sequence[tuple[str, Plain]]
-    left_out: Sequence[LeftOut]
+    others: Sequence[LeftOut | Unread]
 
 
 def read_cronstable(text: str, said: Cronstable) -> Iterator[Entry]:
     """Read the jobs of a file and of those that it includes. Raises `InvalidFile` for what is no such YAML."""
     found = _document(text, said, [])
-    yield from found.left_out
+    yield from found.others
     for place, job in found.jobs:
 
         def translate(place: str = place, job: Plain = job) -> Iterator[Entry]:
@@ -91,21 +103,25 @@ def _document(text: str, said: Cronstable, within: list[str]) -> _Document:
     found = [(document, document.fields()) for document in read_documents(text, faults, as_texts=True)]
     if faults.lines:
         raise InvalidFile("\n".join(faults.texts()), field="file", value=faults.file)
-    defaults, jobs, left_out = dict[str, Any](), list[tuple[str, Plain]](), list[LeftOut]()
+    defaults, jobs, others = dict[str, Any](), list[tuple[str, Plain]](), list[LeftOut | Unread]()
     for document, fields in found:
         for name in document.below("include").texts() if "include" in fields else ():
-            inner = _included(name, said, [*within, name])
-            defaults, jobs, left_out = (
-                _merged(defaults, inner.defaults),
-                [*jobs, *inner.jobs],
-                [*left_out, *inner.left_out],
-            )
+            try:
+                inner = _included(name, said, [*within, name])
+            except InvalidFile as fault:
+                if fault.field == "include":  # files that include each other have no end
+                    raise
+                place = f"{faults.file}:{fields['include'].line}"
+                others.append(Unread(place, f"include: its jobs and defaults are missing: {told(fault)}"))
+                continue
+            defaults, jobs = _merged(defaults, inner.defaults), [*jobs, *inner.jobs]
+            others += inner.others
         defaults = _merged(defaults, _plain(document.below("defaults")))
         for job in document.below("jobs").items() if "jobs" in fields else ():
             jobs.append((f"{faults.file}:{job.line}", _merged(defaults, _plain(job))))
         for name in fields.keys() - _JOBS:
-            left_out.append(LeftOut(f"{faults.file}:{fields[name].line}", f"{name}: it is no job, and is not moved"))
-    return _Document(defaults, jobs, left_out)
+            others.append(LeftOut(f"{faults.file}:{fields[name].line}", f"{name}: it is no job, and is not moved"))
+    return _Document(defaults, jobs, others)
 
 
 def _included(name: str, said: Cronstable, within: list[str]) -> _Document:

@@ -79,8 +79,11 @@ def translated(
     table: Mapping[str, Setting],
     home: Path,
     zone: Callable[[], str] | None = None,
+    old: str | None = None,
 ) -> tuple[Became, ...]:
     """Return what became of each key; paths begin at `base`, and `zone` is that of the machine (None: not known).
+
+    `old` is the file of settings that gets them: a zone that it names stays, if theirs names none.
 
     Raises `InvalidInput`, whose field is a key of theirs.
     """
@@ -89,8 +92,18 @@ def translated(
         raise InvalidFile("it says nothing", field="file", allowed="at least one setting")
     if zone is not None and system == "koyomi" and all(each.key != "time_zone" for each in found):
         why = "Koyomi's zone is that of the machine, where none is said"
-        found = (Became(key="time_zone", given="not said", settings={"time_zone": zone()}, why=why), *found)
+        settings = {"time_zone": zone()}
+        if old is not None and _names_zone(old):
+            settings, why = {}, f"the file that gets the settings names a zone, which stays; {why}"
+        found = (Became(key="time_zone", given="not said", settings=settings, why=why), *found)
     return tuple(_checked(each, table, base, home) for each in found)
+
+
+def _names_zone(text: str) -> bool:
+    try:
+        return "time_zone" in tomllib.loads(text)
+    except ValueError:
+        return False  # it can't be merged, which is said then
 
 
 def _checked(said: Became, table: Mapping[str, Setting], base: Path, home: Path) -> Became:

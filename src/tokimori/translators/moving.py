@@ -51,6 +51,10 @@ class Refused(NamedTuple):
     why: str
 
 
+class Unread(Refused):
+    """A fault of a file in which no entries can be told apart: it is no entry."""
+
+
 class LeftOut(NamedTuple):
     """An entry of which there is nothing to move: it does not run there either."""
 

@@ -163,6 +163,16 @@ def test_what_is_refused_is_named_and_may_be_skipped(program: Program) -> None:
     assert "refused: jobs, id 1: job_times.hour (id 5): '**'" in done.stderr
 
 
+def test_a_fault_of_a_file_counts_as_no_entry(program: Program) -> None:
+    """What can't be read is refused, be it a file or one that it includes; the entries of others come in."""
+    (program.home / "a.yaml").write_text("include: [none.yaml]\njobs: [{name: a, command: x, schedule: '@daily'}]\n")
+    (program.home / "b.yaml").write_text("jobs: [")
+    source = ("job", "import", "cronstable", "a.yaml", "b.yaml")
+    assert "none.yaml" in program.error(*source)["message"]
+    done = program.run(*source, "--skip-refused")
+    assert done.stdout.splitlines()[-1] == "1 entries read, 1 added, 0 changed, 0 unchanged, 2 refused"
+
+
 def test_a_job_that_differs_stays_until_it_is_to_be_updated(program: Program) -> None:
     """The difference is shown as `apply` shows it; what people have edited is not overwritten by itself."""
     source = seeds.sqlite_file(program.home / "k.db", seeds.KOYOMI_SQLITE + seeds.KOYOMI_ROWS)

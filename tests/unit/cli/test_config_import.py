@@ -35,6 +35,23 @@ def test_settings_are_printed_or_written(called: Called, tmp_path: Path) -> None
     called("config", "import", "k.toml", "--to", "no/such/folder", code=2)
 
 
+def test_a_zone_that_the_file_names_stays_if_koyomi_names_none(called: Called, tmp_path: Path) -> None:
+    """The machine's is what Koyomi takes where nothing is said; it is told, and a zone of Koyomi's own is written."""
+    (tmp_path / "k.toml").write_text(KOYOMI)
+    target = tmp_path / "t.toml"
+    target.write_text('time_zone = "Europe/Paris"\n')
+    told = called("config", "import", "k.toml", "--to", "t.toml")
+    assert tomllib.loads(target.read_text()) == {"store": "postgresql://u:hunter2@h/d", "time_zone": "Europe/Paris"}
+    assert "names a zone, which stays" in " ".join(told.split())
+    (tmp_path / "k.toml").write_text(f'time_zone = "Asia/Seoul"\n{KOYOMI}')
+    called("config", "import", "k.toml", "--to", "t.toml")
+    assert tomllib.loads(target.read_text())["time_zone"] == "Asia/Seoul"
+    target.write_text("")
+    (tmp_path / "k.toml").write_text(KOYOMI)
+    called("config", "import", "k.toml", "--to", "t.toml")
+    assert tomllib.loads(target.read_text())["time_zone"] == "Asia/Tokyo"
+
+
 def test_a_program_reads_them_as_json(called: Called, tmp_path: Path) -> None:
     """The settings, those of sections, and of each key what it became."""
     (tmp_path / "p.yml").write_text("a:\n  url: sqlite://x.db\n  table: t\n")

@@ -1,15 +1,17 @@
 """Jobs of cronstable and yacron."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tests.unit.translators.moving import only, said, why_refused
 from tokimori.clock import from_datetime, to_datetime
 from tokimori.errors import InvalidFile
+from tokimori.formats.files import text_of
 from tokimori.model.job import schedule_of
 from tokimori.translators.cronstable import Cronstable, read_cronstable
-from tokimori.translators.moving import Entry, LeftOut, Moved, Refused
+from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, Unread
 
 WHOLE = """\
 defaults:
@@ -117,6 +119,21 @@ def test_files_that_are_included_bring_jobs_and_defaults() -> None:
     assert (said(first)["user"], said(first)["shell_path"]) == ("bob", "/bin/zsh")
     with pytest.raises(InvalidFile, match="include"):
         read("include: [jobs.yaml]", jobs="include: [jobs.yaml]")
+
+
+@pytest.mark.parametrize(("inner", "why"), [(None, "can't be read"), ("jobs: [", "inner.yaml:")])
+def test_an_included_file_that_can_not_be_read_is_refused_alone(tmp_path: Path, inner: str | None, why: str) -> None:
+    """The jobs of the file itself are there, for `--skip-refused`; it is told where, and that defaults are missing."""
+    if inner is not None:
+        (tmp_path / "inner.yaml").write_text(inner)
+    text = "include:\n- inner.yaml\njobs: [{name: a, command: x, schedule: '@daily'}]\n"
+    terms = Cronstable("jobs.yaml", other=lambda name: text_of(str(tmp_path / name)))
+    refused, job = read_cronstable(text, terms)
+    assert isinstance(refused, Unread)
+    assert isinstance(job, Moved)
+    assert refused.place.startswith("jobs.yaml:")
+    assert "its jobs and defaults are missing" in refused.why
+    assert why in refused.why
 
 
 def test_variables_of_a_file() -> None:

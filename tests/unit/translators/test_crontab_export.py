@@ -134,6 +134,8 @@ def test_terms_that_cron_does_not_know_are_named() -> None:
     text = write_crontab([known, more], zone=ZONE).text
     assert "# known: Nightly\n" in text
     assert "# more: a b (not in cron: gap, max_running, retry, timeout)\n" in text
+    later = write_crontab([job("late", gap=Gap.LATER, max_running=0, misfire=Misfire.SKIP)], zone=ZONE).text
+    assert "# late (not in cron: gap)\n" in later
 
 
 def test_a_system_crontab_names_users() -> None:
