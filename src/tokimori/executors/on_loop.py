@@ -74,12 +74,15 @@ class LoopExecutor(ABC, Generic[Made]):
         self._report = report
 
     def start(self, tasks: Sequence[AttemptTask]) -> None:
-        """Begin these attempts."""
+        """Begin these attempts, or end them if the lease is over: they may have waited while this node was frozen."""
+        is_over = self._lease_over is not None and boottime() >= self._lease_over
         for task in tasks:
             attempt = self._made(task)
             self._attempts[task.run_id, task.token] = attempt
             attempt.work = asyncio.get_running_loop().create_task(self._carry_out(attempt))
             attempt.work.add_done_callback(partial(self._ended, attempt))
+            if is_over:
+                self._end(attempt, LEASE_IS_OVER)
         self._watch_lease()
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:

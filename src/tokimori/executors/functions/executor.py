@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import assert_never
 
 from tokimori.clock import SECOND, Clock, Moment, format_moment
@@ -20,6 +21,7 @@ from tokimori.executors.keeper_deaths import runs_of, said_of
 from tokimori.executors.outcomes import stopped
 from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
+from tokimori.model.lease import LEASE
 from tokimori.model.outcome import Outcome, Released, TimedOut
 from tokimori.model.run import Output
 from tokimori.model.suspicion import Suspicion, after_death, after_end
@@ -57,6 +59,7 @@ class FunctionExecutor:
         self._early = Early()
         self._last = 0
         self._has_own = False
+        self._lease_over = inf
         self._begun: list[Assignment] = []
         self._able: Callable[[], object] = _nobody_waits
         self._changed = changed or _nobody_told
@@ -148,9 +151,11 @@ class FunctionExecutor:
     def _fill(self) -> None:
         """Give to processes what waits. What waits for a process of its own holds up nobody else.
 
-        Where none can be started nothing waits: other nodes may have another app.
+        If none can be started nothing waits, and all does while there is no lease: a node that was frozen may be dead.
         """
         processes, now = self._pool, boottime()
+        if now >= self._lease_over:
+            return
         waiting, self._waiting = self._waiting, deque()
         full: dict[int, int] = {}
         while waiting:
@@ -243,9 +248,12 @@ class FunctionExecutor:
         self._end(attempt, _cut_off(attempt) or stopped(StopReason.RELEASE), boottime())
 
     def renew(self, sent: float) -> None:
-        """Move the lease's deadlines."""
+        """Move the lease's deadlines, and begin what has waited for that."""
+        was_over, self._lease_over = boottime() >= self._lease_over, sent + LEASE
         if self._processes is not None:
             self._processes.renew(sent)
+            if was_over and self._waiting:
+                self._fill()
 
     def forget(self, before: Moment) -> None:
         """Output lies where that of commands does, and is removed with it."""
@@ -292,17 +300,12 @@ class FunctionExecutor:
         if not given <= began <= at <= now:  # what it says may be no time at all
             at = min(max(given, at), now)
             began = min(max(given, began), at)
-        attempt.began = began
+        attempt.began = None if said.end == wire.SHORT else began
         outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
-        if said.end == wire.SHORT:
-            attempt.began = None
         if said.exits:
             process.exits = attempt
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
-        output = None
-        if said.size:
-            output = output_of(task, said, boot)
-        self._end(attempt, outcome, at, output, boot)
+        self._end(attempt, outcome, at, output_of(task, said, boot) if said.size else None, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
         """Handle processes that ended together, with whatever they had: nobody can say which of their runs did it."""

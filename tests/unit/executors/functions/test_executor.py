@@ -14,11 +14,13 @@ from tokimori.executors.functions.process import WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import Frames, Tell, ToWorker
+from tokimori.executors.keeper.kernel import boottime
 from tokimori.model.ids import JobId, RunId
+from tokimori.model.lease import LEASE
 from tokimori.model.order import MOST_SIGNALS
 from tokimori.model.outcome import Released
 from tokimori.model.target import Function
-from tokimori.ports.executor import Ended, Noted, Report, Signal, Started
+from tokimori.ports.executor import Ended, Noted, Report, Signal, Started, StopReason
 from tokimori.testing.manual import VirtualClock
 
 TASK = a_task(Function(name="f"), run_id=RunId("r1"), job_id=JobId("a"))
@@ -45,6 +47,9 @@ class OneProcess:
         return self.process if self.process.has_room else None
 
     def need(self, *_: object) -> None:
+        """See `Processes`."""
+
+    def renew(self, _sent: float) -> None:
         """See `Processes`."""
 
     def flush(self) -> None:
@@ -91,6 +96,25 @@ async def test_a_deadline_counts_from_when_the_attempt_is_given_to_its_process()
     frames: Frames[Any] = Frames(ToWorker)
     (begin,) = (said for sent in pool.sent for said in frames.feed(sent))
     assert begin.deadline == clock.now() + 1_500_000
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_what_waited_while_its_node_was_frozen_waits_for_the_lease(is_ours: bool) -> None:
+    """A process that has come meanwhile is given nothing: the run may be another node's, and never begins here then."""
+    executor, pool, told = FunctionExecutor(VirtualClock()), OneProcess(), list[Report]()
+    executor._processes = cast(Processes, pool)
+    await executor.open(told.append)
+    executor.renew(boottime())
+    executor.start([TASK])
+    executor.renew(boottime() - LEASE)
+    pool.get_ready()
+    executor._get_on()
+    assert pool.process.load == 0
+    if not is_ours:
+        executor.stop(TASK.run_id, TASK.token, StopReason.DISOWN)
+    executor.renew(boottime())
+    assert pool.process.load == is_ours
+    assert len(told) == (not is_ours)
 
 
 async def test_what_can_not_be_started_goes_back() -> None:
