@@ -1,12 +1,15 @@
-"""A PostgreSQL server on the network, which asks for passwords."""
+"""A PostgreSQL server on the network, which asks for passwords, and scenes of two nodes."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.contract.stores.actors import Worker
+from tests.contract.stores.conftest import STORES, forget
+from tests.integration.stores.scenes import Scene, server_of
 from tests.servers.postgres import Server
 
 HBA = """
@@ -47,3 +50,20 @@ def networked() -> Iterator[Networked]:
     server.sql("SELECT pg_reload_conf()")
     yield Networked(server, port)
     server.remove()
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> str:
+    """The server that the name of the tests' file says."""
+    return "postgres" if "postgres" in request.path.name else "mariadb"
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, server: str) -> AsyncIterator[Scene]:
+    """An open, empty store, and two nodes."""
+    store = STORES[server](tmp_path)
+    await store.open()
+    await store.migrate()
+    yield Scene(store, server_of(store), await Worker.join(store), await Worker.join(store))
+    await store.close()
+    forget(server, tmp_path)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.stores.actors import NOW, a_claim, a_job, a_request, add_job, add_runs
-from tests.integration.stores.test_mariadb_locks import Scene, scene  # noqa: F401
+from tests.integration.stores.scenes import Scene
 from tokimori.model.lanes import lane_of
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
@@ -19,7 +19,7 @@ _LOCKED = "SELECT trx_rows_locked FROM information_schema.innodb_trx WHERE trx_m
 
 
 @pytest.mark.parametrize("limit", [2, 10])
-async def test_a_claim_locks_no_more_than_it_judges(scene: Scene, limit: int) -> None:  # noqa: F811
+async def test_a_claim_locks_no_more_than_it_judges(scene: Scene, limit: int) -> None:
     """From fifty queues with ten runs each, a claim locks the few runs that it takes, not so many of every queue."""
     jobs = [a_job(f"job-{n}", queue=f"q{n}") for n in range(50)]
     await scene.store.add_jobs(jobs)
@@ -32,7 +32,7 @@ async def test_a_claim_locks_no_more_than_it_judges(scene: Scene, limit: int) ->
     assert locked <= 10 * limit
 
 
-async def test_a_claim_ends_soon(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+async def test_a_claim_ends_soon(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim that has sent runs to the line for 0.05 s looks at no others, and the next one goes on from there."""
     full = await add_job(scene.store, "full", max_running=1)
     await add_runs(scene.store, full, 60)
@@ -49,7 +49,7 @@ async def test_a_claim_ends_soon(scene: Scene, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_full_job_before_many_queues_costs_few_looks(
-    scene: Scene,  # noqa: F811
+    scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A claim passes hundreds of runs of a full job in a few looks at the heads of all queues, and keeps the order."""
@@ -72,7 +72,7 @@ async def test_a_full_job_before_many_queues_costs_few_looks(
     assert len(looks) <= 25
 
 
-async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -> None:  # noqa: F811
+async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -> None:
     """Behind a thousand runs of a job whose gate somebody holds it looks for nothing: it looked at all that waited."""
     held, free = await add_job(scene.store, "held"), await add_job(scene.store, "free")
     await scene.store.add_runs([a_request(held, rank=n) for n in range(3000)], NOW)
@@ -85,7 +85,7 @@ async def test_a_claim_passes_few_runs_of_a_job_that_others_hold(scene: Scene) -
 
 
 async def test_the_last_page_of_many_ready_runs_reads_few(
-    scene: Scene,  # noqa: F811
+    scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whether few are ready is known after so many entries: a count of the older ones read a million of the newer."""

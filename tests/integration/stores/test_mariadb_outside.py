@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.contract.stores.actors import EVERY_SECOND, NOW, a_request, add_job, fire, later
 from tests.integration.client.shops import place_of
-from tests.integration.stores.test_mariadb_locks import Scene, scene
+from tests.integration.stores.scenes import Scene
 from tests.servers import mariadb
 from tokimori.client.transactions import add_within
 from tokimori.model.job import Job, JobState
@@ -18,7 +18,6 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 from tokimori.stores.mysql.store import MysqlStore
 
-__all__ = ["scene"]
 WAITS = 1.5
 """Seconds: less than the server lets anybody wait for a lock."""
 

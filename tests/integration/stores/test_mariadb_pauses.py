@@ -3,10 +3,8 @@
 import asyncio
 
 from tests.contract.stores.actors import NOW, add_job, add_runs
-from tests.integration.stores.test_mariadb_locks import WAITS, Scene, claimed_in, scene, waits
+from tests.integration.stores.scenes import WAITS, Scene, claimed_in, waits
 from tokimori.model.lanes import Pause
-
-__all__ = ["scene"]
 
 
 async def test_a_pause_of_a_queue_waits_for_claims_under_way(scene: Scene) -> None:

@@ -1,8 +1,6 @@
 """Semaphores and keys where methods meet: what one holds open the other waits for, or goes around."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,8 @@ from tests.contract.stores.actors import (
     planned,
     state_of,
 )
-from tests.contract.stores.conftest import STORES, forget
 from tests.contract.stores.test_limits import states
-from tests.integration.stores.test_mariadb_locks import WAITS, Scene, paused, waits
+from tests.integration.stores.scenes import WAITS, Scene, paused, waits
 from tokimori.model.lanes import lane_of
 from tokimori.model.policies import Overlap
 from tokimori.model.run import Run
@@ -32,17 +29,6 @@ from tokimori.stores.mysql.statements import Answer, sql
 
 CLAIM_PACKETS, SETTLE_PACKETS = 3, 2
 TABLES = ("tokimori_permits", "tokimori_semaphores", "tokimori_runs_blocked", "tokimori_runs_keys")
-
-
-@pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    """An open, empty store, and two nodes."""
-    store = STORES["mariadb"](tmp_path)
-    await store.open()
-    await store.migrate()
-    yield Scene(store, store.db._address, await Worker.join(store), await Worker.join(store))  # type: ignore[attr-defined]
-    await store.close()
-    forget("mariadb", tmp_path)
 
 
 async def one(store: Store, name: str, *semaphores: str) -> Claimed:
