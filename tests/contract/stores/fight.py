@@ -45,8 +45,7 @@ async def add_work(store: Store) -> list[Job]:
     ]
     narrow = a_job("narrow", max_running=LIMIT)
     await store.add_jobs([*scheduled, narrow])
-    for _ in range(REQUESTS):
-        await store.add_run(a_request(narrow), NOW)
+    await store.add_runs([a_request(narrow) for _ in range(REQUESTS)], NOW)
     return scheduled
 
 

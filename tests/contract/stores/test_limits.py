@@ -54,7 +54,7 @@ async def test_two_of_one_job_among_others_are_one_too_many(store: Store, worker
 
 async def test_a_full_job_delays_only_its_own_runs(store: Store, worker: Worker) -> None:
     """Runs of other jobs behind those of a full one are claimed."""
-    await add_runs(store, await add_job(store, "full", max_running=1), 50)
+    await add_runs(store, await add_job(store, "full", max_running=1), 12)
     free = await add_runs(store, await add_job(store, "free"), 3)
     claimed = await worker.claim(4)
     assert {run.id for run in free} < {each.run.id for each in claimed}
@@ -181,11 +181,11 @@ async def test_the_line_is_never_forgotten(store: Store, worker: Worker) -> None
 async def test_a_limit_is_exact_whatever_claims_at_the_same_time(store: Store) -> None:
     """Eight nodes that claim at once get no more of a job than its limit, round after round."""
     job = await add_job(store, max_running=3)
-    await add_runs(store, job, 40)
+    await add_runs(store, job, 24)
     workers = [await Worker.join(store) for _ in range(8)]
     held: list[tuple[Worker, Claimed]] = []
     ended = 0
-    while ended < 40:
+    while ended < 24:
         batches = await asyncio.gather(*(worker.claim(2) for worker in workers))
         held += [(worker, each) for worker, batch in zip(workers, batches, strict=True) for each in batch]
         assert 1 <= len(held) <= 3

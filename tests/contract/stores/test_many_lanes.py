@@ -35,8 +35,7 @@ async def test_a_full_job_in_front_of_many_lanes_keeps_nobody_waiting(store: Sto
     full = a_job("full", queue="q0", max_running=1)
     jobs = [a_job(f"job-{n}", queue=f"q{n}") for n in range(QUEUES)]
     await store.add_jobs([full, *jobs])
-    for _ in range(300):
-        await store.add_run(a_request(full, rank=1), NOW)
+    await store.add_runs([a_request(full, rank=1) for _ in range(300)], NOW)
     for job in jobs:
         await store.add_run(a_request(job), NOW)
     lanes = [lane_of(job.definition) for job in jobs]

@@ -195,8 +195,7 @@ async def test_a_long_line_is_not_walked(store: Store) -> None:
     mutex, keyed = await add_job(store, "mutex", semaphores=("db",)), await add_job(store, "keyed")
     free = await add_job(store, "free", queue="free")
     await add_runs(store, mutex, RUNS)
-    for n in range(RUNS):
-        await store.add_run(a_request(keyed, concurrency_key=f"k{n % 2}"), NOW)
+    await store.add_runs([a_request(keyed, concurrency_key=f"k{n % 2}") for n in range(RUNS)], NOW)
     holder, *others = await worker.claim(3 * RUNS)
     assert len(others) == 2
     await ask(store, "ANALYZE TABLE tokimori_runs")

@@ -56,7 +56,8 @@ async def test_a_full_job_before_many_queues_costs_few_looks(
     full, others = a_job("full", max_running=1, queue="full"), [a_job(f"job-{n}", queue=f"q{n}") for n in range(50)]
     await scene.store.add_jobs([full, *others])
     await scene.store.add_runs([a_request(full, rank=n) for n in range(300)], NOW)
-    await scene.store.add_runs([a_request(others[n % 50], rank=1000 + n) for n in range(100)], NOW)
+    for n, other in enumerate(others):
+        await scene.store.add_runs([a_request(other, rank=1000 + n), a_request(other, rank=1050 + n)], NOW)
     monkeypatch.setattr(working, "_MOST_AT_ONCE", 40)
     monkeypatch.setattr(working, "monotonic", lambda: 0.0)
     asked, looks = TransactionSession.ask, list[str]()

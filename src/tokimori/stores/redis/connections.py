@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -37,7 +38,8 @@ class Script(NamedTuple):
     digest: str
 
 
-def load_scripts() -> dict[str, Script]:
+@cache
+def load_scripts() -> Mapping[str, Script]:
     """Return every script by its method's name, with what it shares before it and what it puts off behind it."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
@@ -104,7 +106,7 @@ class RedisConnections(Connected):
 
     def __init__(self, address: RedisAddress, most: int) -> None:
         self.address = address
-        self._scripts = load_scripts()
+        self._scripts = dict(load_scripts())
         self._free: list[AbstractConnection] = []
         self._places = asyncio.Semaphore(most)
         self._closed = False
