@@ -24,6 +24,7 @@ ALWAYS: dict[str, frozenset[str]] = {
     "cluster/test_two_versions.py": frozenset(),
     "cluster/test_all_faults.py": frozenset(),
     "cluster/test_three_nodes.py": frozenset({"sqlite"}),
+    "integration/http/test_scopes.py": frozenset({"sqlite"}),
     "integration/locks/test_exclusion.py": frozenset({"sqlite"}),
     "integration/apps/test_drained.py": frozenset({"sqlite"}),
     "integration/apps/test_never_begun_again.py": frozenset({"sqlite"}),

@@ -18,8 +18,8 @@ from tokimori.model.build import MAIN, Manifest, digest_of, frozen, pieces_of
 STORES = [
     pytest.param(lambda _: None, id="sqlite"),
     pytest.param(postgres.loans.url_of, id="postgres"),
-    pytest.param(mariadb.loans.url_of, id="mariadb", marks=pytest.mark.prove),
-    pytest.param(redis.loans.url_of, id="redis", marks=pytest.mark.prove),
+    pytest.param(mariadb.loans.url_of, id="mariadb"),
+    pytest.param(redis.loans.url_of, id="redis"),
 ]
 SECRET = "salaries-of-all"
 
