@@ -20,7 +20,7 @@ from tokimori.node.node import Node
 from tokimori.node.wiring import spare_the_collector
 from tokimori.ports.executor import Ended, Report
 from tokimori.ports.store import Store
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 APP = "benchmarks.function_app:app"
 NOTHING, BURN = "bench.nothing", "bench.burn"
@@ -38,12 +38,12 @@ AT_ONCE = 1_000
 async def ask(url: str, function: str, runs: int, payload: dict[str, float] | None = None) -> float:
     """Ask for so many runs of a function. Seconds."""
     async with opened_store(url) as store:
-        service = Service(store, SystemClock(), os.urandom)
-        await service.add("job", function=function)
+        service = service_on(store, SystemClock(), os.urandom)
+        await service.jobs.add("job", function=function)
         watch = Watch()
         for first in range(0, runs, AT_ONCE):
             count = min(AT_ONCE, runs - first)
-            await service.trigger_many("job", [{"payload": payload} for _ in range(count)])
+            await service.jobs.trigger_many("job", [{"payload": payload} for _ in range(count)])
         return watch.drained().seconds
 
 

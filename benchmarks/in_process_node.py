@@ -23,7 +23,7 @@ from tokimori.node.wiring import spare_the_collector
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.definitions import fields_of
 from tokimori.service.edits import new_job
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.mysql.address import address_of as mysql_address
 from tokimori.stores.mysql.sessions import TransactionSession
 from tokimori.stores.mysql.sessions import connect as mysql_session
@@ -66,9 +66,9 @@ async def add_jobs(store: Store, jobs: Sequence[tuple[str, Definition]]) -> None
 async def fill(url: str, definition: Definition, runs: int) -> None:
     """Trigger a job of this definition so many times."""
     async with opened_store(url) as store:
-        service = Service(store, SystemClock(), os.urandom)
-        await service.add("job", **fields_of(definition))
-        await asyncio.gather(*(service.trigger("job") for _ in range(runs)))
+        service = service_on(store, SystemClock(), os.urandom)
+        await service.jobs.add("job", **fields_of(definition))
+        await asyncio.gather(*(service.jobs.trigger("job") for _ in range(runs)))
 
 
 async def drain(url: str, folder: Path, runs: int, concurrency: int) -> Drained:

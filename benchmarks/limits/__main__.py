@@ -23,7 +23,7 @@ from benchmarks.limits.verbs import Bench, Measured, all_verbs
 from benchmarks.store_servers import Place, mariadb_server, postgres_server, redis_server
 from benchmarks.workloads.blocked import sqlite_file
 from tokimori.clock import SystemClock
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 STORES: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "SQLite": sqlite_file,
@@ -66,7 +66,7 @@ async def _measure(name: str, place: Place, size: Size, tell: Callable[[Measured
         print(f"{name}: filled in {monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         node = await joined(store)
         async with beating(store, place.url, node) as beats:
-            service = Service(store, SystemClock(), os.urandom)
+            service = service_on(store, SystemClock(), os.urandom)
             spent = partial(processor_seconds, place.pid)
             bench = Bench(store, service, node, beats, filled, size, tell, spent)
             for part in parts:

@@ -17,7 +17,7 @@ from tokimori.clock import DAY, Moment, SystemClock, format_moment
 from tokimori.model.retention import first_id_at
 from tokimori.ports.store import Store
 from tokimori.randomness import Randomness
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 SECRET = "s" * 43
 OFTEN = 20
@@ -86,7 +86,7 @@ async def _body(client: Client, page: str) -> bytes:
 @asynccontextmanager
 async def _client(store: Store) -> AsyncIterator[Client]:
     """One of a door that is open, on a service of its own."""
-    service, clock = Service(await store.for_doors(), SystemClock(), Randomness()), SystemClock()
+    service, clock = service_on(await store.for_doors(), SystemClock(), Randomness()), SystemClock()
     health = Health(status="ok", node_id="bench", store_reachable=True, version="0")
     app = create_app(service, clock, interface="127.0.0.1", secret=SECRET, health=lambda: health)
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)

@@ -14,7 +14,7 @@ _WHEN = {"started", "ended"}
 async def check_sample(bench: Bench) -> None:
     """Ask for a run, end two, one of them badly, and compare them with those that lay there."""
     job, big = bench.filled.queued[-1], bench.filled.big
-    asked = await bench.service.trigger(job.id)
+    asked = await bench.service.jobs.trigger(job.id)
     (made,) = await bench.store.list_runs(RunFilter(job_id=big.id, states=frozenset({RunState.READY}), limit=1))
     _check_alike(await bench.store.get_run(asked.id), made)
     outcomes: dict[RunState, Outcome] = {RunState.SUCCEEDED: Succeeded(0), RunState.FAILED: Failed("broken")}

@@ -123,11 +123,11 @@ async def _lists(bench: Bench) -> None:
         "list: blocked runs of the job": RunFilter(job_id=big.id, states=blocked, limit=100),
     }
     for verb, wanted in listed.items():
-        await bench.measure(verb, lambda wanted=wanted: bench.service.list_runs(wanted), SELDOM)  # type: ignore[misc]
+        await bench.measure(verb, lambda wanted=wanted: bench.service.runs.list(wanted), SELDOM)  # type: ignore[misc]
     await bench.measure("list: 100 jobs", lambda: store.list_jobs(limit=100), SELDOM)
     await bench.measure("list: 1,000 queues", bench.service.queues.list, SELDOM)
     await bench.measure("list: nodes", store.list_nodes, SELDOM)
-    await bench.measure("count: ends of the job by day", lambda: bench.service.counts(big.id), 1)
+    await bench.measure("count: ends of the job by day", lambda: bench.service.jobs.counts(big.id), 1)
 
 
 async def _claims(bench: Bench) -> None:
@@ -165,18 +165,18 @@ async def _stop(bench: Bench) -> None:
     """Pause, edit and park the job; between them some claims meet what has not followed yet."""
     big, service = bench.filled.big, bench.service
     lane = lane_of(big.definition)
-    await bench.measure("pause", lambda: service.pause(big.id))
+    await bench.measure("pause", lambda: service.jobs.pause(big.id))
     await _claim_none(bench, "claim beside the paused job", lane)
-    await bench.measure("resume", lambda: service.resume(big.id))
-    await bench.measure("edit (another queue)", lambda: service.update(big.id, queue="other"))
+    await bench.measure("resume", lambda: service.jobs.resume(big.id))
+    await bench.measure("edit (another queue)", lambda: service.jobs.update(big.id, queue="other"))
     await _claim_none(bench, "claim in the old queue", lane)
-    await bench.measure("edit (the first queue)", lambda: service.update(big.id, queue=big.definition.queue))
+    await bench.measure("edit (the first queue)", lambda: service.jobs.update(big.id, queue=big.definition.queue))
     bench.owned.clear()
     while not await bench.claim([lane], 1):
         pass
     await bench.measure("park, by a settle", lambda: bench.settle(Failed("broken")))
     await _claim_none(bench, "claim beside the parked job", lane)
-    await bench.measure("resolve", lambda: service.resolve(big.id))
+    await bench.measure("resolve", lambda: service.jobs.resolve(big.id))
 
 
 async def _claim_none(bench: Bench, verb: str, lane: Lane) -> None:
@@ -188,25 +188,25 @@ async def _claim_none(bench: Bench, verb: str, lane: Lane) -> None:
 
 async def _delete(bench: Bench) -> None:
     big = bench.filled.big
-    await bench.measure("delete", lambda: bench.service.delete(big.id))
+    await bench.measure("delete", lambda: bench.service.jobs.delete(big.id))
     await _claim_none(bench, "claim beside the deleted job", lane_of(big.definition))
 
 
 async def _backfill(bench: Bench) -> None:
     """As many as there are rows; paused while they are made, after some seconds."""
     service, rows = bench.service, bench.size.rows
-    job: Job = await service.add("filled", schedule="* * * * *", queue="filled", noop=True)
+    job: Job = await service.jobs.add("filled", schedule="* * * * *", queue="filled", noop=True)
     last = Moment(job.created - job.created % MINUTE)
     first = Moment(last - (rows - 1) * MINUTE)
     since, spent = monotonic(), bench.spent()
-    making = asyncio.create_task(service.backfill(job.id, format_moment(first), format_moment(last)))
+    making = asyncio.create_task(service.jobs.backfill(job.id, format_moment(first), format_moment(last)))
     await asyncio.wait([making], timeout=BACKFILL_SECONDS)
     begun = monotonic()
-    await service.pause(job.id)
+    await service.jobs.pause(job.id)
     paused = monotonic()
     with suppress(Refused):
         await making
     stopped = monotonic()
     await bench.note(f"backfill of {rows:,}: pause", [paused - begun], since, spent)
     await bench.note(f"backfill of {rows:,}: its stop", [stopped - begun], since, spent)
-    await bench.measure("backfill: delete its job", lambda: service.delete(job.id))
+    await bench.measure("backfill: delete its job", lambda: service.jobs.delete(job.id))

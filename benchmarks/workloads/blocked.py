@@ -26,7 +26,7 @@ from tokimori.ports.semaphores import Grant, UnitWish
 from tokimori.ports.store import Store
 from tokimori.ports.working import Change, Verdict
 from tokimori.service.definitions import fields_of
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 RATE, ALONE = "drained", "nobody waits"
 AT_LEAST = 0.9
@@ -51,10 +51,10 @@ def sqlite_file() -> Iterator[Place]:
 
 async def ask_for(store: Store, name: str, definition: Definition, runs: int) -> None:
     """A job, and so many requests for it."""
-    service = Service(store, SystemClock(), os.urandom)
-    await service.add(name, **fields_of(definition))
+    service = service_on(store, SystemClock(), os.urandom)
+    await service.jobs.add(name, **fields_of(definition))
     for first in range(0, runs, AT_ONCE):
-        await asyncio.gather(*(service.trigger(name) for _ in range(min(AT_ONCE, runs - first))))
+        await asyncio.gather(*(service.jobs.trigger(name) for _ in range(min(AT_ONCE, runs - first))))
 
 
 class Counting:

@@ -28,7 +28,7 @@ from benchmarks.store_servers import MeasureThere, Place, StartServer, each_on_i
 from benchmarks.workloads import drain as on_sqlite
 from benchmarks.workloads import on_redis, postgres_drain
 from tokimori.clock import MILLISECOND, SystemClock
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 RATE, ADDED, MIDDLE, LATE = "drained", "bulk add", "p50", "p99"
 RATE_ALONE = (Quantity(RATE, "runs/s", more=True),)
@@ -203,13 +203,13 @@ async def _trigger(url: str, triggers: int) -> list[float]:
     chance = random.Random(1)
     async with opened_store(url) as store:
         clock = SystemClock()
-        service = Service(store, clock, os.urandom)
+        service = service_on(store, clock, os.urandom)
         late = []
         for _ in range(triggers):
             await asyncio.sleep(chance.uniform(*APART))
             asked = clock.now()
-            run = await service.trigger("nothing")
-            ended = await service.wait(run.id)
+            run = await service.jobs.trigger("nothing")
+            ended = await service.runs.wait(run.id)
             assert ended.started is not None
             late.append((ended.started - asked) / MILLISECOND)
     return late

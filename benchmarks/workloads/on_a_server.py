@@ -20,7 +20,7 @@ from benchmarks.workloads.idle import SETTLING, cpu_seconds
 from tokimori.clock import MILLISECOND, SECOND, Moment, SystemClock, format_moment
 from tokimori.model.job import Definition
 from tokimori.model.target import Noop
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 Fill = Callable[[str, Moment], Coroutine[None, None, None]]
 """Stores what becomes due at the moment."""
@@ -158,10 +158,10 @@ async def scheduled(url: str, at: Moment) -> None:
 async def asked_for(url: str, at: Moment) -> None:
     """Each is a run of one job: at the moment they are claimed."""
     async with opened_store(url) as store:
-        service = Service(store, SystemClock(), os.urandom)
-        await service.add("asked-for", noop=True)
+        service = service_on(store, SystemClock(), os.urandom)
+        await service.jobs.add("asked-for", noop=True)
         for _ in range(0, JOBS, AT_ONCE):
-            await asyncio.gather(*(service.trigger("asked-for", at=at) for _ in range(AT_ONCE)))
+            await asyncio.gather(*(service.jobs.trigger("asked-for", at=at) for _ in range(AT_ONCE)))
 
 
 async def _add(url: str, jobs: int, definition: Definition) -> None:

@@ -3,7 +3,7 @@
     import tokimori
 
     with tokimori.open("sqlite:///var/lib/tokimori/tokimori.db") as client:
-        client.add("nightly-report", schedule="0 3 * * *", command="make report")
+        client.jobs.add("nightly-report", schedule="0 3 * * *", command="make report")
 
 Here are apps and clients, what their methods take and return, and the errors that they raise. Nothing is imported
 before it is used, and nothing inside the package imports from here.

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter, Store
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
 from tokimori.testing.checker import History, Ledger, take_overs
 
@@ -47,9 +47,9 @@ async def prepare(fleet: Fleet, jobs: int, writers: int = 2, **terms: object) ->
     store = open_store(fleet.url, SystemClock())
     await store.open()
     await store.migrate()
-    service = Service(store, SystemClock(), os.urandom)
+    service = service_on(store, SystemClock(), os.urandom)
     definitions = [replace(definition(n, fleet.lines, writers), **terms) for n in range(jobs)]
-    await service.import_all([(f"job-{n:03}", each) for n, each in enumerate(definitions)])
+    await service.jobs.import_all([(f"job-{n:03}", each) for n, each in enumerate(definitions)])
     await store.close()
 
 
@@ -68,12 +68,12 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     """Take the schedule from every job, and wait until all runs have ended."""
     store, clock = open_store(fleet.url, SystemClock()), SystemClock()
     await store.open()
-    service = Service(store, clock, os.urandom)
+    service = service_on(store, clock, os.urandom)
     asked, acknowledged = {}, {}
     for n in range(jobs):
         job_id = JobId(f"job-{n:03}")
-        asked[job_id] = await service.now()
-        await service.update(job_id, schedule=None)
+        asked[job_id] = await service.store.now()
+        await service.jobs.update(job_id, schedule=None)
         acknowledged[job_id] = clock.now()
     for _ in range(round(patience / POLL)):
         if not await live_runs(store):
@@ -83,9 +83,13 @@ async def finish(fleet: Fleet, jobs: int, patience: float) -> Finish:
     return Finish(asked, acknowledged)
 
 
+async def _listed(store: Store | AsyncClient, wanted: RunFilter) -> Sequence[Run]:
+    return await (store.runs.list(wanted) if isinstance(store, AsyncClient) else store.list_runs(wanted))
+
+
 async def live_runs(store: Store | AsyncClient) -> list[Run]:
     """Runs that have not ended."""
-    return list(await store.list_runs(RunFilter(states=LIVE, limit=1000)))
+    return list(await _listed(store, RunFilter(states=LIVE, limit=1000)))
 
 
 async def read(fleet: Fleet, jobs: int, finish: Finish) -> History:
@@ -125,7 +129,7 @@ async def all_runs(store: Store | AsyncClient, job_id: JobId) -> list[Run]:
     runs: list[Run] = []
     while True:
         before = runs[-1].id if runs else None
-        page = await store.list_runs(RunFilter(job_id=job_id, before=before, limit=1000))
+        page = await _listed(store, RunFilter(job_id=job_id, before=before, limit=1000))
         if not page:
             return runs
         runs += page

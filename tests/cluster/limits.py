@@ -27,7 +27,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.store import Store
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.semaphores import SemaphoreDetails
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.stores.open import open_store
 
 NODES = 4
@@ -139,7 +139,7 @@ async def _service(fleet: Fleet) -> AsyncIterator[tuple[Store, Service]]:
     apart = None if fleet.semaphores is None else StoreOnDemand(open_store(fleet.semaphores, SystemClock()))
     await store.open()
     try:
-        yield store, Service(store, SystemClock(), os.urandom, semaphore_store=apart)
+        yield store, service_on(store, SystemClock(), os.urandom, semaphore_store=apart)
     finally:
         if apart is not None:
             await apart.close()
@@ -151,14 +151,14 @@ async def _prepare(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
         await store.migrate()
         for name, limit in LIMITS.items():
             await service.semaphores.set(name, limit)
-        await service.import_all(list(jobs.items()))
+        await service.jobs.import_all(list(jobs.items()))
 
 
 async def _ask(fleet: Fleet, first: int) -> int:
     """A few more runs of each key; how many."""
     async with _service(fleet) as (_, service):
         for number in range(first, first + 2 * len(KEYS)):
-            await service.trigger("keyed", key=str(number), concurrency_key=KEYS[number % len(KEYS)])
+            await service.jobs.trigger("keyed", key=str(number), concurrency_key=KEYS[number % len(KEYS)])
         return 2 * len(KEYS)
 
 
@@ -166,7 +166,7 @@ async def _drain(fleet: Fleet, jobs: Mapping[str, Definition]) -> None:
     async with _service(fleet) as (store, service):
         for name, definition in jobs.items():
             if definition.schedule is not None:
-                await service.update(name, schedule=None)
+                await service.jobs.update(name, schedule=None)
         for _ in range(round(PATIENCE / POLL)):
             if not await live_runs(store):
                 break

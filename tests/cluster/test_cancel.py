@@ -28,8 +28,8 @@ PATIENCE = 30
 
 Order = Callable[[Client], object]
 ORDERS: dict[str, tuple[Order, str]] = {
-    "sqlite": (lambda client: client.pause("stubborn", "enough", now=True), "its job was paused: enough"),
-    "postgres": (lambda client: client.delete("stubborn", now=True), "its job was deleted"),
+    "sqlite": (lambda client: client.jobs.pause("stubborn", "enough", now=True), "its job was paused: enough"),
+    "postgres": (lambda client: client.jobs.delete("stubborn", now=True), "its job was deleted"),
     "mariadb": (lambda client: client.queues.pause("old", "enough", now=True), "its queue old was paused: enough"),
     "redis": (lambda client: client.queues.pause(now=True), "everything was paused"),
 }
@@ -60,15 +60,15 @@ def test_what_runs_on_other_nodes_is_gone_in_time(fleet: tuple[Fleet, Order, str
     nodes, order, reason = fleet
     try:
         with tokimori.open(nodes.url) as client:
-            client.add("stubborn", command=STUBBORN, timeout_grace=GRACE, cwd=str(tmp_path), queue="old")
+            client.jobs.add("stubborn", command=STUBBORN, timeout_grace=GRACE, cwd=str(tmp_path), queue="old")
             for _ in range(2):
                 nodes.start_node(concurrency=RUNS_EACH)
             nodes.wait_until_up()
             for _ in range(2 * RUNS_EACH):
-                client.trigger("stubborn")
+                client.jobs.trigger("stubborn")
             states(client, RunState.RUNNING, 2 * RUNS_EACH)
             wait_for_commands(nodes, 2 * RUNS_EACH * PROCESSES_EACH)
-            owners = {run.node_id for run in client.list_runs(RunFilter())}
+            owners = {run.node_id for run in client.runs.list(RunFilter())}
             before = time.monotonic()
             order(client)
             lasted = gone(nodes) - before
@@ -110,7 +110,7 @@ def states(client: Client, state: RunState, count: int) -> Sequence[Run]:
     """So many runs, once they are in this state."""
     end = time.monotonic() + PATIENCE
     wanted = RunFilter(states=frozenset({state}))
-    while len(runs := client.list_runs(wanted)) < count:
+    while len(runs := client.runs.list(wanted)) < count:
         assert time.monotonic() < end
         time.sleep(0.05)
     return runs

@@ -17,7 +17,7 @@ from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.run import Run, manual_origin
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
 
 ROOTS = 20_000
@@ -84,7 +84,7 @@ async def prepare(fleet: Fleet, family: Family) -> None:
     """The jobs, and their first runs."""
     store = await opened(fleet)
     await store.migrate()
-    await Service(store, SystemClock(), os.urandom).import_all(list(family.items()))
+    await service_on(store, SystemClock(), os.urandom).jobs.import_all(list(family.items()))
     asked = list(requests(family))
     for first in range(0, len(asked), 400):
         await asyncio.gather(*(add(store, family, *each) for each in asked[first : first + 400]))

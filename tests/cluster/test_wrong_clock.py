@@ -87,7 +87,7 @@ def until(holds: Callable[[], object], patience: float) -> float:
 
 def runs_of(client: tokimori.Client, name: str, most: int) -> Sequence[Run]:
     """The newest runs of the job."""
-    return client.list_runs(RunFilter(job_id=JobId(name), limit=most))
+    return client.runs.list(RunFilter(job_id=JobId(name), limit=most))
 
 
 STORES = ("sqlite", "postgres", "mariadb", "redis")
@@ -118,7 +118,7 @@ def check_once(client: tokimori.Client, offset: int) -> None:
     for name in JOBS:
         moments = Counter(run.nominal for run in runs_of(client, name, 1000))
         assert max(moments.values(), default=1) == 1
-        verified = client.verify(name, last=Moment(now(offset) - 15 * SECOND))
+        verified = client.jobs.verify(name, last=Moment(now(offset) - 15 * SECOND))
         assert (verified.wrong, verified.fates.get("run", 0) > 0 or name != "often") == (0, True), verified
 
 
@@ -137,9 +137,9 @@ def test_two_days_leave_nothing_behind(wrong: tuple[Machine, Sequence[int]]) -> 
     """Jobs fire on within two minutes, and every moment of the stretch that was decided by them comes once."""
     machine, (_, jump, right, *later) = wrong
     with tokimori.open(machine.url) as client:
-        until(lambda: any(node.runs_jobs for node in client.nodes()), 60)
+        until(lambda: any(node.runs_jobs for node in client.nodes.list()), 60)
         for name, terms in JOBS.items():
-            client.add(name, noop=True, max_running=0, **terms)  # type: ignore[arg-type]
+            client.jobs.add(name, noop=True, max_running=0, **terms)  # type: ignore[arg-type]
         fires(client, 0, 60)
         machine.go_to(jump)
         if jump > 0:
@@ -147,7 +147,7 @@ def test_two_days_leave_nothing_behind(wrong: tuple[Machine, Sequence[int]]) -> 
         time.sleep(40 if jump > 0 else 75)
         machine.go_to(right)
         assert fires(client, right, 150) < 120
-        assert (client.get("minutely").next_due or 0) <= now(120)
+        assert (client.jobs.get("minutely").next_due or 0) <= now(120)
         for offset in later:
             machine.go_to(offset)
             fires(client, offset, 90)

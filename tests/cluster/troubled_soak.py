@@ -25,7 +25,8 @@ from tests.cluster.soak_proof import QUIET, Account, broken
 from tests.cluster.witnessed_app import FOLDER
 from tests.servers import mariadb, postgres, redis
 from tests.servers.wrong_clock import WrongClock
-from tokimori.client.asynchronous import AsyncClient, open_async
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.client import open_async
 from tokimori.clock import SECOND, Moment, SystemClock
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition
@@ -303,9 +304,9 @@ def _is_worker(pid: int) -> bool:
 async def _prepare(fleet: Fleet) -> None:
     async with _client(fleet) as client:
         if fleet.url != MEMORY:
-            await client.migrate()
+            await client.store.migrate()
         await client.semaphores.set("warehouse", 3)
-        await client.import_all(list(definitions(fleet.folder).items()))
+        await client.jobs.import_all(list(definitions(fleet.folder).items()))
 
 
 async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
@@ -314,8 +315,8 @@ async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
         wrong = await _verified(client)
         known = {}
         for name in NAMES:
-            job, asked = await client.get(name), await client.now()
-            await client.update(name, schedule=None)
+            job, asked = await client.jobs.get(name), await client.store.now()
+            await client.jobs.update(name, schedule=None)
             times = {"created": job.created, "asked": asked, "acknowledged": SystemClock().now()}
             known[name] = times | {"schedule": job.definition.schedule}
         for _ in range(round(PATIENCE / POLL)):
@@ -327,7 +328,7 @@ async def _drained(fleet: Fleet) -> tuple[list[Account], list[str]]:
 
 
 async def _account(client: AsyncClient, name: str, known: Mapping[str, object]) -> Account:
-    runs, skips = await all_runs(client, JobId(name)), await client.skips(name, limit=MOST_LISTED)
+    runs, skips = await all_runs(client, JobId(name)), await client.jobs.skips(name, limit=MOST_LISTED)
     assert len(skips) < MOST_LISTED, "between two skips there is a run: a soak of half an hour has no more"
     return Account(name=name, runs=runs, skips=skips, **known)  # type: ignore[arg-type]
 
@@ -336,9 +337,9 @@ async def _verified(client: AsyncClient) -> list[str]:
     """Return what does not fit of each job, up to some seconds ago, as `verify` says."""
     wrong = []
     for name in NAMES:
-        first, last, runs = None, Moment(await client.now() - 15 * SECOND), 0
+        first, last, runs = None, Moment(await client.store.now() - 15 * SECOND), 0
         while True:
-            verified = await client.verify(name, first, last)
+            verified = await client.jobs.verify(name, first, last)
             wrong += [f"verify {name}: {line}" for line in verified.faults]
             runs += verified.fates.get("run", 0)
             if (first := verified.next) is None:

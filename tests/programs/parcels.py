@@ -61,10 +61,10 @@ def sold(database: sqlite3.Connection, order: Order) -> tokimori.Run:
 
 
 def states(client: tokimori.Client) -> list[tokimori.RunState]:
-    client.add("stored", function="package.module:Class.method", retry={"attempts": 5})
-    client.add("hook", url="https://shop.example/{{run_id}}", method="POST", expect=[200], callback_within=60)
-    client.trigger("mail", payload={"to": "ann"}, debounce=3)
-    return [run.state for run in client.list_runs(tokimori.RunFilter(limit=nightly("south")))]
+    client.jobs.add("stored", function="package.module:Class.method", retry={"attempts": 5})
+    client.jobs.add("hook", url="https://shop.example/{{run_id}}", method="POST", expect=[200], callback_within=60)
+    client.jobs.trigger("mail", payload={"to": "ann"}, debounce=3)
+    return [run.state for run in client.runs.list(tokimori.RunFilter(limit=nightly("south")))]
 
 
 async def by_hand(client: tokimori.AsyncClient) -> None:

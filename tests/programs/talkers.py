@@ -14,7 +14,7 @@ def publish(url: str, name: str, file: Path) -> None:
     lines = file.read_text().split() if file.exists() else []
     with tokimori.open(url, author=name) as client, file.open("a") as notes:
         for n in range(int(lines[-1]) + 1 if lines else 0, 10**9):
-            client.publish("talk", [name, n])
+            client.channels.publish("talk", [name, n])
             notes.write(f"{n}\n")
             notes.flush()
 
@@ -22,7 +22,7 @@ def publish(url: str, name: str, file: Path) -> None:
 def listen(url: str, name: str, file: Path) -> None:
     """Note each message before the next one is asked for."""
     with tokimori.open(url) as client, file.open("a") as notes:
-        for message in client.subscribe("talk", name=name):
+        for message in client.channels.subscribe("talk", name=name):
             notes.write(f"{message.number} {message.data[0]} {message.data[1]}\n")
             notes.flush()
 

@@ -29,7 +29,7 @@ from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim, Claimed
 from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import fields_of
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory import planning
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.memory.tables import Tables
@@ -304,7 +304,7 @@ class Cluster:
         self.log = Log()
         self.orders = Orders()
         self.members = [Member(self, name) for name in ("a", "b", "c")]
-        self._service = Service(self.store, self.clock, random.Random(f"{seed} service").randbytes)
+        self._service = service_on(self.store, self.clock, random.Random(f"{seed} service").randbytes)
         self._busy: set[Member] = set()
         self._paused: set[JobId] = set()
         self._troubles: dict[str, Callable[[], Awaitable[None]]] = {
@@ -326,7 +326,7 @@ class Cluster:
         """From start to rest, with these kinds of trouble in between. Whether it came to rest."""
         await self.store.put_semaphore("units", UNITS["units"], self.clock.now())
         for name, definition in self._jobs.items():
-            await self._service.add(name, **fields_of(definition))
+            await self._service.jobs.add(name, **fields_of(definition))
         for member in self.members:
             member.start()
         await self._suffer([self._troubles[name] for name in troubles])
@@ -405,7 +405,7 @@ class Cluster:
     async def _cancel(self) -> None:
         runs = await self.store.list_runs(RunFilter(states=frozenset(RunState) - ENDS, limit=EVERYTHING))
         for run in self.chance.sample(runs, min(3, len(runs))):
-            await self._service.cancel(run.id, "enough")
+            await self._service.runs.cancel(run.id, "enough")
             self.orders.cancelled.setdefault(run.id, asyncio.get_running_loop().time())
 
     async def _pause(self) -> None:
@@ -413,16 +413,16 @@ class Cluster:
         if job_id in self._paused:
             return
         self._paused.add(job_id)
-        await self._service.pause(job_id)
+        await self._service.jobs.pause(job_id)
         acknowledged = loop.time()
         await asyncio.sleep(self.chance.uniform(0.5, 10))
         self.orders.paused.append((job_id, acknowledged, loop.time()))
-        await self._service.resume(job_id)
+        await self._service.jobs.resume(job_id)
         self._paused.discard(job_id)
 
     async def _trigger(self) -> None:
         try:
-            await self._service.trigger(self.chance.choice(sorted(self._jobs)))
+            await self._service.jobs.trigger(self.chance.choice(sorted(self._jobs)))
         except Refused:
             pass
 
@@ -435,7 +435,7 @@ class Cluster:
             {"late_after": self.chance.choice((0.5, 3, 60))},
         )
         try:
-            await self._service.update(self.chance.choice(names), **self.chance.choice(changes))
+            await self._service.jobs.update(self.chance.choice(names), **self.chance.choice(changes))
         except Conflict:  # nodes changed the job again and again
             pass
 

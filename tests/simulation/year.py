@@ -26,7 +26,7 @@ from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Fold, Gap, Schedule
 from tokimori.service.definitions import fields_of
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock
 
@@ -195,14 +195,14 @@ class Machine:
         self._store = WholeStore(self._clock)
         self._executor = TimedExecutor(self._clock, {name: job.lasts for name, job in jobs.items()})
         chance = random.Random(1).randbytes
-        self._service = Service(self._store, self._clock, chance)
+        self._service = service_on(self._store, self._clock, chance)
         identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=200)
         self._node = Node(self._store, self._executor, self._clock, chance, identity)
 
     async def live(self, end: int, naps: Sequence[Nap]) -> list[Nap]:
         """Live until a second of UTC; the naps as they were taken: it falls asleep only when nothing runs."""
         for name, job in self._jobs.items():
-            await self._service.add(name, **fields_of(job.definition))
+            await self._service.jobs.add(name, **fields_of(job.definition))
         await self._executor.open(self._node.hear)
         await self._node.start()
         wanted, taken = list(naps), list[Nap]()

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final
 
-from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -12,7 +11,7 @@ from tokimori.errors import Unauthorized
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.claims import Claims
 from tokimori.service.operation import Async
-from tokimori.service.permitted import permitted, permitted_claims
+from tokimori.service.permitted import permitted
 from tokimori.service.service import Service
 from tokimori.service.sight import Access, owner
 
@@ -63,12 +62,10 @@ class Acting:
         self,
         service: Service,
         author_of: AuthorOf = unknown_author,
-        claims: Claims[Async] | None = None,
         allowed: Allowed = NOTHING_SAID,
     ) -> None:
         self._service = service
         self._author_of = author_of
-        self._claims = claims
         self._permitted = lru_cache(maxsize=MOST_AUTHORS)(lambda access: permitted(service, access, allowed))
         self._of_owner = lru_cache(maxsize=MOST_AUTHORS)(lambda author: permitted(service, owner(author), allowed))
 
@@ -79,10 +76,5 @@ class Acting:
         return service
 
     def claims(self, request: Request) -> Claims[Async]:
-        """Return the claims for who sent this; only where there are some."""
-        assert self._claims is not None  # noqa: S101 who has none offers no path to them
-        return permitted_claims(self._claims, self._service, self._access(request))
-
-    def _access(self, request: Request) -> Access:
-        access: Access = request.scope[_ACCESS]
-        return replace(access, author=self._author_of(request)) if access.is_owner else access
+        """Return the claims for who sent this."""
+        return self.service(request).claims

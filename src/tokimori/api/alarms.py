@@ -63,7 +63,7 @@ class Alarms:
 
     async def alarms(self, request: Request, query: NamesQuery) -> Response:
         """Return what should have ended well and has not, by name."""
-        found = await self._service(request).alarms(query.after, query.limit)
+        found = await self._service(request).expectations.alarms(query.after, query.limit)
         last = found[-1].name if found else None
         return page_of(request, [alarm_view(each) for each in found], more=len(found) == query.limit, after=last)
 
@@ -97,7 +97,9 @@ class Alarms:
 
         A good end takes back its alarm; a failure raises one within seconds.
         """
-        return answer(expectation_view(await self._service(request).ping(_name(request), body.report, body.log)))
+        return answer(
+            expectation_view(await self._service(request).expectations.ping(_name(request), body.report, body.log))
+        )
 
 
 def _name(request: Request) -> str:

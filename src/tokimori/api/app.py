@@ -41,7 +41,7 @@ from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import QueueRoutes
 from tokimori.api.router import DirectRouter
 from tokimori.api.runs import RunRoutes
-from tokimori.api.schedules import Schedules
+from tokimori.api.schedules import ScheduleRoutes
 from tokimori.api.secrets import SecretRoutes
 from tokimori.api.semaphores import SemaphoreRoutes
 from tokimori.api.sets import Sets
@@ -53,12 +53,9 @@ from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.bounds import OF_A_DOOR
-from tokimori.service.claims import Claims
-from tokimori.service.operation import Async
 from tokimori.service.service import Service
 from tokimori.service.sessions import sessions_of
 from tokimori.service.tokens import Guests, holders_of, nobody
-from tokimori.service.variants import within
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +67,7 @@ PARTS = (
         Backfills,
         RunRoutes,
         Logs,
-        Schedules,
+        ScheduleRoutes,
         CalendarRoutes,
         SemaphoreRoutes,
         QueueRoutes,
@@ -114,7 +111,6 @@ def create_app(
     author_of: AuthorOf = unknown_author,
     hear: Hear = unheard,
     guests: Guests = nobody,
-    claims: Claims[Async] | None = None,
     formats: Formats | None = None,
     figures: Figures | None = None,
     lenient: Lenient = STRICT,
@@ -126,21 +122,22 @@ def create_app(
     """Return the HTTP server of a node on the interface: `/healthz`, `/readyz`, `/api/v2`, pages, foreign APIs.
 
     All but the first two is behind all guards, for who brings the secret or a token, and callbacks (`hear`) for who
-    brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token, or
-    under the author that `author_of` gives. Workers elsewhere take runs from `claims`; jobs come and go in foreign
-    `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks for a page that there is not,
-    `closed` one that is not let in. `unready` says why nothing new should be sent here. `public_url` is how others know
-    a proxy before the door. `allowed` says what jobs may do that come through this door, `rate` how often each client
-    may ask, `path_prefix` below which path others know it, `streams` how many streams of events may be open.
+    brings their signature; `lenient` says where less is asked for. Orders are recorded under the name of the token,
+    or under the author that `author_of` gives. Workers elsewhere take runs if the service has a place for them;
+    jobs come and go in foreign `formats`, and `figures` are told at `/metrics`. `lost` answers a browser that asks
+    for a page that there is not, `closed` one that is not let in. `unready` says why nothing new should be sent
+    here. `public_url` is how others know a proxy before the door. `allowed` says what jobs may do that come through
+    this door, `rate` how often each client may ask, `path_prefix` below which path others know it, `streams` how
+    many streams of events may be open.
     """
-    acting = Acting(within(service, OF_A_DOOR), author_of, claims, allowed)
-    own = None if claims is None else acting.claims
+    acting = Acting(service.within_bounds(OF_A_DOOR), author_of, allowed)
+    own = None if service._ground.place is None else acting.claims
     told = [*_probes(health, unready), *operations(acting.service, own, formats, streams)]
     told += [] if figures is None else MetricsPath(acting.service, figures).operations()
     docs = Docs(told, lambda: health().version, path_prefix)
     handlers = {TokimoriError: _on_error, HTTPException: _on_http_errors(lost), Exception: _on_bug}
     app = Starlette(exception_handlers=handlers)
-    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, own).routes(), *pages])
+    app.router = DirectRouter([*docs.routes(), *Calls(acting.service, has_claims=own is not None).routes(), *pages])
     app.state.line = asyncio.Semaphore(MOST_LARGE)
     door = guarded(
         app,

@@ -54,7 +54,7 @@ class Backfills:
     async def backfill(self, request: Request, body: BackfillRequest) -> Response:
         """Make runs for occurrences that have none; with `max_running`, ask again until none is missing."""
         first, last = body.moments()
-        done = await self._service(request).backfill(
+        done = await self._service(request).jobs.backfill(
             job_id_of(request), first, last, max_running=body.max_running, dry_run=body.dry_run
         )
         return answer(backfill_view(done))
@@ -62,4 +62,4 @@ class Backfills:
     async def cancel(self, request: Request, body: Range) -> Response:
         """Cancel a backfill: its runs that have not ended, and the making of more."""
         first, last = body.moments()
-        return answer(backfill_view(await self._service(request).cancel_backfill(job_id_of(request), first, last)))
+        return answer(backfill_view(await self._service(request).jobs.cancel_backfill(job_id_of(request), first, last)))

@@ -103,7 +103,7 @@ class CallbackDoor:
         deadline = loop.time() + PATIENCE
         while loop.time() < deadline:
             try:
-                run = (await self._service.get_run(run_id)).run
+                run = (await self._service.runs.get(run_id)).run
             except NotFound:  # its retention is over
                 return _late(run_id)
             if run.state is not RunState.RUNNING or str(run.token) != token:

@@ -123,7 +123,7 @@ class Exchange:
         async with self._turn:
             jobs = [(await _definition(service, place, fields)) for place, fields in enumerate(body.jobs)]
             limits = {str(each["id"]): limit for each in body.jobs if (limit := runs_remaining_in(each)) is not None}
-            done = await service.import_all(jobs, runs_remaining=limits)
+            done = await service.jobs.import_all(jobs, runs_remaining=limits)
         return answer(BulkView(added=done.added, unchanged=done.unchanged))
 
     async def as_json(self, request: Request, query: DefinitionQuery) -> Response:
@@ -143,7 +143,7 @@ class Exchange:
         """Return what there is beside jobs, with their first page."""
         if query.id or query.after is not None:
             return {}
-        return asdict(await self._service(request).resources(query.set))
+        return asdict(await self._service(request).sets.resources(query.set))
 
     async def as_crontab(self, request: Request, query: CrontabQuery) -> Response:
         """Jobs as a crontab. A job that cron can't run becomes a comment, with the reason."""
@@ -155,8 +155,8 @@ class Exchange:
     async def _jobs(self, request: Request, query: ExportQuery) -> Sequence[Job]:
         service = self._service(request)
         if query.id:
-            return [await service.get(job_id) for job_id in query.id]
-        return await service.list(query.after, query.limit)
+            return [await service.jobs.get(job_id) for job_id in query.id]
+        return await service.jobs.list(query.after, query.limit)
 
 
 async def _definition(service: Service, place: int, fields: Mapping[str, Any]) -> tuple[str, Definition]:

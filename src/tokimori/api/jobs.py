@@ -229,7 +229,7 @@ class JobRoutes:
         if query.last_runs:
             checked("last_runs", query.last_runs, MOST_LISTED // query.limit)
         service = self._service(request)
-        found = await service.find_jobs(query.search())
+        found = await service.jobs.find(query.search())
         jobs = found.jobs
         last = await _last_runs(service, jobs, query.last_runs) if query.last_runs else {}
         views = await in_steps(lambda job: job_view(job, last_runs=last.get(job.id)), jobs)
@@ -247,10 +247,10 @@ class JobRoutes:
         key = await made_once(request, service, [job_id, body])
         job_id = key if job_id is None else job_id
         try:
-            return _tagged(await service.add(job_id, **body), 201)
+            return _tagged(await service.jobs.add(job_id, **body), 201)
         except AlreadyExists:
             with suppress(NotFound):  # it may be one that the sender does not see
-                if key is not None and is_said(job := await service.get(str(job_id)), body, service.time_zone):
+                if key is not None and is_said(job := await service.jobs.get(str(job_id)), body, service.time_zone):
                     return _tagged(job)
             raise
 
@@ -258,12 +258,12 @@ class JobRoutes:
         """Return a job, its next moments (none while it is stopped), its edges, and what keeps its runs from
         starting.
         """
-        found = await self._service(request).shown(job_id_of(request), SHOWN_TIMES)
+        found = await self._service(request).jobs.shown(job_id_of(request), SHOWN_TIMES)
         return written(_shown(found), _etag(found.facts.job))
 
     async def update(self, request: Request, body: Fields) -> Response:
         """Change fields of a job: a JSON merge patch (RFC 7396); a null brings the default of a field back."""
-        changed = await self._service(request).edit(job_id_of(request), body, tags=_tags(request))
+        changed = await self._service(request).jobs.edit(job_id_of(request), body, tags=_tags(request))
         return _tagged(changed)
 
     async def put(self, request: Request, body: Fields) -> Response:
@@ -276,51 +276,51 @@ class JobRoutes:
             return await _added(service, job_id, body, is_known="if-match" in request.headers)
         for _ in range(MOST_TRIES):
             try:
-                return _tagged(await service.edit(job_id, body, whole=True, tags=tags))
+                return _tagged(await service.jobs.edit(job_id, body, whole=True, tags=tags))
             except NotFound:
                 if "if-match" in request.headers:  # `*`, too, names a job that is there
                     raise
             with suppress(AlreadyExists):  # somebody else has added it meanwhile
-                return _tagged(await service.add(job_id, **body), 201)
+                return _tagged(await service.jobs.add(job_id, **body), 201)
         raise Conflict(f"the job {job_id!r} is added and deleted all the time", field="id", value=job_id)
 
     async def delete(self, request: Request, query: DeleteQuery) -> Response:
         """Delete a job. Its runs that have not started are cancelled."""
         job_id, service, tags = job_id_of(request), self._service(request), _tags(request)
         if tags is not None:
-            check_tag(await service.get(job_id), tags)
-        await service.delete(job_id, **asdict(query))
+            check_tag(await service.jobs.get(job_id), tags)
+        await service.jobs.delete(job_id, **asdict(query))
         return answer(JobDeleted(id=job_id, deleted=True))
 
     async def delete_all(self, request: Request, query: DeleteAllQuery) -> Response:
         """Delete all jobs, some at a time, each after those that run after it. Only admins may."""
-        done = await self._service(request).delete_some(**asdict(query))
+        done = await self._service(request).jobs.delete_some(**asdict(query))
         deleted = tuple(job.id for job in done.jobs)
         return answer(AllDeleted(deleted=deleted, kept=done.kept, until=format_moment(done.until), next=done.next))
 
     async def pause(self, request: Request, body: PauseRequest) -> Response:
         """Pause a job: none of its runs starts until it is resumed."""
-        return answer(job_view(await self._service(request).pause(job_id_of(request), body.reason, now=body.now)))
+        return answer(job_view(await self._service(request).jobs.pause(job_id_of(request), body.reason, now=body.now)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a job, without making up for what it missed."""
-        return answer(job_view(await self._service(request).resume(job_id_of(request))))
+        return answer(job_view(await self._service(request).jobs.resume(job_id_of(request))))
 
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Enable a job that a failure has parked."""
-        return answer(job_view(await self._service(request).resolve(job_id_of(request))))
+        return answer(job_view(await self._service(request).jobs.resolve(job_id_of(request))))
 
     async def rewind(self, request: Request, body: NoRequest) -> Response:
         """Put back to now a job that is ahead of the time; what is not known to have run comes again."""
-        return answer(job_view(await self._service(request).rewind(job_id_of(request))))
+        return answer(job_view(await self._service(request).jobs.rewind(job_id_of(request))))
 
     async def copy(self, request: Request, body: NewId) -> Response:
         """Add a job like this one under another id; it is paused where this one is stopped."""
-        return _tagged(await self._service(request).copy_job(job_id_of(request), body.id), 201)
+        return _tagged(await self._service(request).jobs.copy(job_id_of(request), body.id), 201)
 
     async def rename(self, request: Request, body: NewId) -> Response:
         """Give a job another id. Its runs so far keep the old one; jobs that name it name the new one then."""
-        return _tagged(await self._service(request).rename_job(job_id_of(request), body.id))
+        return _tagged(await self._service(request).jobs.rename(job_id_of(request), body.id))
 
     async def trigger(self, request: Request, body: TriggerRequest) -> Response:
         """Ask for a run, now or at a moment."""
@@ -337,9 +337,9 @@ async def _last_runs(service: Service, jobs: Sequence[Job], limit: int) -> dict[
     """Return the last runs of each of the jobs, newest first. Raises `Refused` where their payloads are too long
     together.
     """
-    found = await service.last_runs([job.id for job in jobs], limit, longest=LONGEST)
+    found = await service.runs.last([job.id for job in jobs], limit, longest=LONGEST)
     last: dict[JobId, list[Run]] = {job.id: [] for job in jobs}
-    for run in await all_whole(service.list_runs, [run for runs in found.values() for run in runs]):
+    for run in await all_whole(service.runs.list, [run for runs in found.values() for run in runs]):
         last[run.job_id].append(run)
     return last
 
@@ -368,7 +368,7 @@ async def _added(service: Service, job_id: str, body: Fields, *, is_known: bool)
     if is_known:
         raise InvalidInput("If-Match: it can't be used beside If-None-Match", field="If-Match", allowed="one of them")
     try:
-        return _tagged(await service.add(job_id, **body), 201)
+        return _tagged(await service.jobs.add(job_id, **body), 201)
     except AlreadyExists:
         message = f"there is a job {job_id!r} already"
         raise Outdated(message, field="If-None-Match", value="*", allowed="the id of no job") from None

@@ -45,12 +45,12 @@ class Ledgers:
 
     async def ledger(self, request: Request, query: LedgerQuery) -> Response:
         """Return the fate of each occurrence of the job's schedule, oldest first; go on with `next` as `from`."""
-        found = await self._service(request).ledger(job_id_of(request), *_range(query), query.limit)
+        found = await self._service(request).jobs.ledger(job_id_of(request), *_range(query), query.limit)
         return answer(ledger_view(found))
 
     async def verify(self, request: Request, query: RangeQuery) -> Response:
         """Check that each occurrence is a run, a skip or pruned: at most 10,000 of them; go on with `next`."""
-        return answer(verified_view(await self._service(request).verify(job_id_of(request), *_range(query))))
+        return answer(verified_view(await self._service(request).jobs.verify(job_id_of(request), *_range(query))))
 
 
 def _range(query: RangeQuery) -> tuple[Moment | None, Moment | None]:

@@ -73,12 +73,14 @@ class Logs:
         comes until the run ends. Without it the header `Range` may ask for a part.
         """
         service, run_id = self._service(request), request.path_params["run_id"]
-        output = await service.output(run_id, query.attempt)
+        output = await service.runs.output(run_id, query.attempt)
         size = 0 if output is None else output.size
         headers = {"tokimori-log-size": str(size)}
         if not query.follow:
             text = (
-                b"" if output is None else (await part_of(service, output, query.after, timestamps=query.timestamps))[0]
+                b""
+                if output is None
+                else (await part_of(service.runs, output, query.after, timestamps=query.timestamps))[0]
             )
             return ranged(text, request.headers, headers)
         if self._following >= MOST_FOLLOWED:
@@ -128,13 +130,15 @@ async def new_text(service: Service, run_id: str, query: LogQuery) -> AsyncItera
     pause, current, position = FIRST_LOOK, query.attempt, query.after
     while True:
         ended = await _has_ended(service, run_id)
-        output = await service.output(run_id, query.attempt)
+        output = await service.runs.output(run_id, query.attempt)
         if output is not None and output.attempt != current:
-            if current is not None and (rest := await service.output(run_id, current)) is not None:
-                yield (await part_of(service, rest, position, timestamps=query.timestamps))[0]
+            if current is not None and (rest := await service.runs.output(run_id, current)) is not None:
+                yield (await part_of(service.runs, rest, position, timestamps=query.timestamps))[0]
             position, current = position if current is None else 0, output.attempt
         if output is not None and output.size > position:
-            text, position = await part_of(service, output, position, timestamps=query.timestamps, unfinished=ended)
+            text, position = await part_of(
+                service.runs, output, position, timestamps=query.timestamps, unfinished=ended
+            )
             if text:
                 yield text
                 pause = FIRST_LOOK
@@ -146,7 +150,7 @@ async def new_text(service: Service, run_id: str, query: LogQuery) -> AsyncItera
 
 async def _has_ended(service: Service, run_id: str) -> bool:
     with suppress(Refused):
-        await service.wait(run_id, 0)
+        await service.runs.wait(run_id, 0)
         return True
     return False
 

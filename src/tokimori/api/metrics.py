@@ -41,13 +41,13 @@ class MetricsPath:
 
 async def standing_of(service: Service) -> StoreFigures:
     """Return the figures of the store, as far as the caller may know."""
-    nodes, pauses, now = await service.nodes(), await service.queues.pauses(), await service.now()
+    nodes, pauses, now = await service.nodes.list(), await service.queues.pauses(), await service.store.now()
     runs: dict[str, int] = {}
     ready: Counter[str] = Counter()
     oldest = now
     for state in (each for each in RunState if each not in ENDS):
         limit = MOST_LISTED if state is RunState.READY else MOST_COUNTED
-        found = (await service.find_runs(RunSearch(state=frozenset({state}), limit=limit), longest=0)).runs
+        found = (await service.runs.find(RunSearch(state=frozenset({state}), limit=limit), longest=0)).runs
         runs[state.value] = len(found)
         if state is RunState.READY:
             ready.update("stopped" if run.lane is None else queue_of(run.lane) for run in found)
@@ -58,5 +58,5 @@ async def standing_of(service: Service) -> StoreFigures:
         ready=ready,
         oldest_ready=(now - oldest) / SECOND,
         pauses=len(pauses),
-        alarms=len(await service.alarms()),
+        alarms=len(await service.expectations.alarms()),
     )

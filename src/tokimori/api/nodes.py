@@ -76,24 +76,24 @@ class NodeRoutes:
 
     async def list(self, request: Request) -> Response:
         """Nodes and programs: the living ones first, then those that left or died, at most a thousand."""
-        return answer([node_view(node) for node in await self._service(request).nodes()])
+        return answer([node_view(node) for node in await self._service(request).nodes.list()])
 
     async def drain(self, request: Request, body: NoRequest) -> Response:
         """Let a node, or all that live now, take no new runs until it is told to resume; what it runs goes on."""
-        return _told(await self._service(request).orders.drain(_node(request)))
+        return _told(await self._service(request).nodes.drain(_node(request)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Let a node, or all that live now, take runs again."""
-        return _told(await self._service(request).orders.resume(_node(request)))
+        return _told(await self._service(request).nodes.resume(_node(request)))
 
     async def stop(self, request: Request, body: StopRequest) -> Response:
         """Shut down a node, or all that live now: its runs get its grace to finish, or (`now`) begin anew elsewhere."""
-        return _told(await self._service(request).orders.stop(_node(request), now=body.now))
+        return _told(await self._service(request).nodes.stop(_node(request), now=body.now))
 
     async def stats(self, request: Request) -> Response:
         """Return the number of nodes and live runs, by state, and of pauses."""
         service = self._service(request)
-        nodes = await service.nodes()
+        nodes = await service.nodes.list()
         return answer(
             Stats(
                 nodes=dict(Counter(node.state.value for node in nodes if not node.is_program)),
@@ -107,20 +107,20 @@ class NodeRoutes:
         """Return the version of the store's schema, and which migrations are pending: `tokimori db migrate` applies
         them.
         """
-        return answer(await self._service(request).schema())
+        return answer(await self._service(request).store.schema())
 
     async def doctor(self, request: Request) -> Response:
         """Check the store and its nodes: `ok`, `warn` or `fail` for each check, and what mends it. For admins. It
         listens to living nodes for some seconds.
         """
-        return answer(await self._service(request).doctor())
+        return answer(await self._service(request).store.doctor())
 
 
 async def live_runs(service: Service) -> dict[str, Number]:
     """Return the number of live runs by state. No text of them is read."""
     runs = {}
     for state in (each for each in RunState if each not in ENDS):
-        found = await service.find_runs(RunSearch(state=frozenset({state}), limit=MOST_COUNTED), longest=0)
+        found = await service.runs.find(RunSearch(state=frozenset({state}), limit=MOST_COUNTED), longest=0)
         runs[state.value] = Number(count=len(found.runs), more=found.next is not None)
     return runs
 

@@ -77,31 +77,31 @@ class Notifiers:
 
     async def list(self, request: Request) -> Response:
         """Notifiers by id, at most 1,000."""
-        found = await self._service(request).find_jobs(JobSearch(prefix=PREFIX, limit=MOST_LISTED))
+        found = await self._service(request).jobs.find(JobSearch(prefix=PREFIX, limit=MOST_LISTED))
         return answer([job_view(each) for each in found.jobs])
 
     async def add(self, request: Request, body: Fields) -> Response:
         """Add a notifier: its `name`, what it does (`url`, `email`, `command`, `function`), and `notifier`."""
         job_id = id_of(body.pop("name", None))
-        added = await self._service(request).add(job_id, **notifier_fields(body))
+        added = await self._service(request).jobs.add(job_id, **notifier_fields(body))
         return answer(job_view(added), 201, location=f"/api/v2/notifiers/{name_of(job_id)}")
 
     async def show(self, request: Request) -> Response:
         """Return a notifier, as the job that it is."""
-        return answer(job_view(await self._service(request).get(_id(request))))
+        return answer(job_view(await self._service(request).jobs.get(_id(request))))
 
     async def delete(self, request: Request, query: DeleteNotifierQuery) -> Response:
         """Delete a notifier that no job names, or any with `force`: jobs that name it tell nobody by it any more."""
         job_id = _id(request)
-        await self._service(request).delete(job_id, force=query.force)
+        await self._service(request).jobs.delete(job_id, force=query.force)
         return answer(NotifierDeleted(name=name_of(job_id), deleted=True))
 
     async def test(self, request: Request, body: NoRequest) -> Response:
         """Ask for a notification that tells of nothing, to try the notifier."""
         service, job_id = self._service(request), _id(request)
-        job, now = await service.get(job_id), await service.now()
+        job, now = await service.jobs.get(job_id), await service.store.now()
         payload = trial_payload(job, name_of(job_id), now)
-        return requested(await service.ask(job_id, payload=payload))
+        return requested(await service.jobs.request(job_id, payload=payload))
 
 
 def _id(request: Request) -> JobId:

@@ -58,31 +58,33 @@ class Occurrences:
         """Return the next moments of the job's schedule."""
         job_id = job_id_of(request)
         after = None if query.after is None else parse_moment(query.after, field="after")
-        moments = await self._service(request).next_times(job_id, query.n, after)
+        moments = await self._service(request).jobs.next(job_id, query.n, after)
         return answer([NextView(job_id=job_id, time=format_moment(moment)) for moment in moments])
 
     async def explain(self, request: Request, query: NextQuery) -> Response:
         """Explain the schedule of the job."""
         after = None if query.after is None else parse_moment(query.after, field="after")
-        return answer(explanation_view(await self._service(request).explain_job(job_id_of(request), query.n, after)))
+        return answer(explanation_view(await self._service(request).jobs.explain(job_id_of(request), query.n, after)))
 
     async def why(self, request: Request) -> Response:
         """Return what keeps the runs of a job from starting, when it runs by itself, and what mends it."""
-        return answer(await self._service(request).why_job(job_id_of(request)))
+        return answer(await self._service(request).jobs.why(job_id_of(request)))
 
     async def skips(self, request: Request, query: SkipQuery) -> Response:
         """Return the skips of the job, newest first."""
-        return answer([skip_view(skip) for skip in await self._service(request).skips(job_id_of(request), query.limit)])
+        return answer(
+            [skip_view(skip) for skip in await self._service(request).jobs.skips(job_id_of(request), query.limit)]
+        )
 
     async def counts(self, request: Request) -> Response:
         """Return the number of ended runs and skipped occurrences, by day and outcome, pruned ones too."""
-        return answer([count_view(count) for count in await self._service(request).counts(job_id_of(request))])
+        return answer([count_view(count) for count in await self._service(request).jobs.counts(job_id_of(request))])
 
     async def stats(self, request: Request) -> Response:
         """Return the job's statistics: its success rate, how long its runs take and how late they start."""
-        return answer(statistics_view(await self._service(request).statistics(job_id_of(request))))
+        return answer(statistics_view(await self._service(request).jobs.statistics(job_id_of(request))))
 
     async def graph(self, request: Request) -> Response:
         """Return the edges between jobs: all, or those above and below one job."""
-        edges = await self._service(request).graph(request.path_params.get("job_id"))
+        edges = await self._service(request).jobs.graph(request.path_params.get("job_id"))
         return answer([edge_view(edge) for edge in edges])

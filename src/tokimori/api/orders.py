@@ -50,10 +50,10 @@ class OrderRoutes:
         The job itself goes on.
         """
         job_id = request.path_params["job_id"]
-        done = await self._service(request).orders.cancel_some(job_id, body.reason, body.before)
+        done = await self._service(request).jobs.cancel_some(job_id, body.reason, body.before)
         return answer(RunsCancelled(job_id=job_id, cancelled=done.cancelled, next=done.next))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempts of a job, at most 1,000; their runs begin anew. Those runs."""
-        found = await self._service(request).orders.restart_job(request.path_params["job_id"])
+        found = await self._service(request).jobs.restart(request.path_params["job_id"])
         return answer(await in_steps(run_view, found))

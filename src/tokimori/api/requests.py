@@ -66,7 +66,7 @@ async def ask(request: Request, service: Service, job_id: str, wanted: TriggerRe
     fields = wanted.arguments()
     fields["key"] = await key_of(request, service, wanted, wanted.key)
     fields["traceparent"] = wanted.traceparent or traceparent_in(request.headers.get(HEADER))
-    return requested(await service.ask(job_id, **fields))
+    return requested(await service.jobs.request(job_id, **fields))
 
 
 def requested(asked: Asked) -> Response:

@@ -161,7 +161,7 @@ class RunRoutes:
         on.
         """
         service = self._service(request)
-        found = await service.find_runs(query.search(service.time_zone))
+        found = await service.runs.find(query.search(service.time_zone))
         views = await in_steps(run_view, found.runs)
         return page_of(
             request, members_of(views, RunView, query.fields), more=found.next is not None, before=found.next
@@ -174,19 +174,19 @@ class RunRoutes:
     async def show(self, request: Request, query: AttemptsQuery) -> Response:
         """Return a run and its newest attempts, and what keeps it from starting."""
         service, run_id = self._service(request), _run_id(request)
-        details = await service.get_run(run_id, query.before)
-        why = await service.why_run(run_id) if details.run.state in STANDING_STILL else None
+        details = await service.runs.get(run_id, query.before)
+        why = await service.runs.why(run_id) if details.run.state in STANDING_STILL else None
         return answer(run_details_view(details, why))
 
     async def why(self, request: Request) -> Response:
         """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
-        return answer(await self._service(request).why_run(_run_id(request)))
+        return answer(await self._service(request).runs.why(_run_id(request)))
 
     async def attempts(self, request: Request, query: AttemptsQuery) -> Response:
         """Return the attempts of a run by number, at most the newest hundred; a `Link` names the page of earlier
         ones.
         """
-        view = run_details_view(await self._service(request).get_run(_run_id(request), query.before))
+        view = run_details_view(await self._service(request).runs.get(_run_id(request), query.before))
         attempts = view.attempts or ()
         earlier = bool(view.attempts_left_out)
         return page_of(request, attempts, more=earlier, before=str(attempts[0].number) if earlier else None)
@@ -194,7 +194,7 @@ class RunRoutes:
     async def attempt(self, request: Request) -> Response:
         """Return one attempt of a run."""
         number = request.path_params["attempt"]
-        view = run_details_view(await self._service(request).get_run(_run_id(request), number + 1))
+        view = run_details_view(await self._service(request).runs.get(_run_id(request), number + 1))
         for each in view.attempts or ():
             if each.number == number:
                 return answer(each)
@@ -202,34 +202,34 @@ class RunRoutes:
 
     async def output(self, request: Request, query: OutputQuery) -> Response:
         """Return the output of an attempt, as far as it is known; null if nothing is."""
-        output = await self._service(request).output(_run_id(request), query.attempt)
+        output = await self._service(request).runs.output(_run_id(request), query.attempt)
         return answer(None if output is None else output_view(output))
 
     async def cancel(self, request: Request, body: CancelRequest) -> Response:
         """Cancel a run; if it runs, its node ends it."""
-        return answer(run_view(await self._service(request).cancel(_run_id(request), body.reason)))
+        return answer(run_view(await self._service(request).runs.cancel(_run_id(request), body.reason)))
 
     async def restart(self, request: Request, body: NoRequest) -> Response:
         """End the running attempt of a run, which then begins anew; its node hears it within a second."""
-        return answer(run_view(await self._service(request).orders.restart(_run_id(request))))
+        return answer(run_view(await self._service(request).runs.restart(_run_id(request))))
 
     async def signal(self, request: Request, body: SignalRequest) -> Response:
         """Tell the function of a running run a word; its node hears it within a second."""
-        orders = self._service(request).orders
-        return answer(run_view(await orders.signal(_run_id(request), body.name, body.data)))
+        run = await self._service(request).runs.signal(_run_id(request), body.name, body.data)
+        return answer(run_view(run))
 
     async def hold(self, request: Request, body: HoldRequest) -> Response:
         """Hold a run that has not started."""
-        return answer(run_view(await self._service(request).hold(_run_id(request), body.reason)))
+        return answer(run_view(await self._service(request).runs.hold(_run_id(request), body.reason)))
 
     async def resume(self, request: Request, body: NoRequest) -> Response:
         """Resume a held run."""
-        return answer(run_view(await self._service(request).resume_run(_run_id(request))))
+        return answer(run_view(await self._service(request).runs.resume(_run_id(request))))
 
     async def retry(self, request: Request, body: RetryRunRequest) -> Response:
         """Ask for a run with what one that has ended was given; it names that as `retry_of`."""
         key = await key_of(request, self._service(request), body, body.key)
-        return requested(await self._service(request).retry_run(_run_id(request), key, force=body.force))
+        return requested(await self._service(request).runs.retry(_run_id(request), key, force=body.force))
 
 
 def _run_id(request: Request) -> str:

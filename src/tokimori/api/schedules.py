@@ -47,7 +47,7 @@ class NextView(Struct, frozen=True, kw_only=True):
     time: str
 
 
-class Schedules:
+class ScheduleRoutes:
     """The part of the API for schedules that no job has yet, and for those of all jobs together."""
 
     def __init__(self, service: ServiceFor) -> None:
@@ -76,7 +76,7 @@ class Schedules:
 
     async def explain(self, request: Request, query: TextQuery) -> Response:
         """Explain a schedule: in English, with its next moments and warnings."""
-        explanation = await self._service(request).explain(
+        explanation = await self._service(request).schedules.explain(
             query.text,
             query.time_zone,
             query.n,
@@ -91,5 +91,5 @@ class Schedules:
     async def upcoming(self, request: Request, query: UpcomingQuery) -> Response:
         """Return the next moments of all enabled jobs together, soonest first."""
         after = None if query.after is None else parse_moment(query.after, field="after")
-        found = await self._service(request).upcoming(query.n, after)
+        found = await self._service(request).schedules.upcoming(query.n, after)
         return answer([NextView(job_id=job.id, time=format_moment(moment)) for job, moment in found])

@@ -15,7 +15,7 @@ from tokimori.api.operation import Operation
 from tokimori.api.semaphores import LimitRequest
 from tokimori.errors import InvalidInput
 from tokimori.service.asking import MOST_LISTED
-from tokimori.service.sets import Applied
+from tokimori.service.set_work import Applied
 from tokimori.service.views.sets import SetView, set_view
 
 _Said = Annotated[dict[str, dict[str, Any]], Meta(max_length=MOST_LISTED)]
@@ -75,11 +75,11 @@ class Sets:
 
     async def list(self, request: Request) -> Response:
         """Return the sets and the apps that declare jobs: who applied each last, and if that came to its end."""
-        return answer([set_view(each) for each in await self._service(request).sets()])
+        return answer([set_view(each) for each in await self._service(request).sets.list()])
 
     async def show(self, request: Request) -> Response:
         """Return one set."""
-        (found,) = await self._service(request).sets(request.path_params["name"])
+        (found,) = await self._service(request).sets.list(request.path_params["name"])
         return answer(set_view(found))
 
     async def apply(self, request: Request, body: SetRequest) -> Response:
@@ -93,4 +93,4 @@ class Sets:
             jobs[job_id] = {name: value for name, value in fields.items() if name != "id"}
         name = request.path_params["name"]
         rest: dict[str, Any] = {each: getattr(body, each) for each in SetRequest.__struct_fields__ if each != "jobs"}
-        return answer(await self._service(request).apply(name, jobs, **rest))
+        return answer(await self._service(request).sets.apply(name, jobs, **rest))

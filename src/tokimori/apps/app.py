@@ -117,7 +117,7 @@ class App:
     ) -> JobFunction[_P, _R] | Callable[[Callable[_P, _R]], JobFunction[_P, _R]]:
         """Declare that a function is a job; without a schedule it runs when it is asked to (`enqueue`).
 
-        `id` is the job's, by default the name of the function; `fields` are those of `Client.add`, and `attempts`,
+        `id` is the job's, by default the name of the function; `fields` are those of `client.jobs.add`, and `attempts`,
         `retry_delay` and the like. Raises `InvalidInput`.
         """
 
@@ -218,11 +218,11 @@ class App:
             if missing.value != job_id:
                 raise
         try:
-            if connection is not None and self.client._run(lambda it: outside_of(it._store)).driver == "sqlite":
+            if connection is not None and self.client._run(lambda it: outside_of(it._ground.store)).driver == "sqlite":
                 raise Refused("your transaction may have locked the file of the store")
             for each in self._with_named(job_id).values():
                 with suppress(AlreadyExists):
-                    self.client.add(each.id, **{"owner": self.name, **each.fields})
+                    self.client.jobs.add(each.id, **{"owner": self.name, **each.fields})
         except TokimoriError as fault:
             raise NotFound(
                 f"there is no job {job_id!r} yet, and it can't be declared here: {fault.message}",

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 class AskArguments(RequestArguments, total=False):
     """Terms of a request, beside its arguments.
 
-    With a `connection` it exists exactly if the transaction of that commits, as `Client.trigger` says.
+    With a `connection` it exists exactly if the transaction of that commits, as `Client.within` says.
     """
 
     key: str | None
@@ -69,7 +69,7 @@ class JobFunction(Generic[_P, _R]):
         return None
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
-        """Ask for a run with these arguments, on whatever node has the app. Raises what `Client.trigger` does."""
+        """Ask for a run with these arguments, on whatever node has the app. Raises what `client.jobs.trigger` does."""
         return self.asked().enqueue(*args, **kwargs)
 
     def request(self, *args: _P.args, **kwargs: _P.kwargs) -> PlainRequest:
@@ -77,12 +77,12 @@ class JobFunction(Generic[_P, _R]):
         return self.asked().request(*args, **kwargs)
 
     def enqueue_many(self, requests: Iterable[PlainRequest]) -> Sequence[Run]:
-        """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `Client.trigger_many`."""
+        """Ask for many runs at once: `fn.enqueue_many(fn.request(n) for n in numbers)`. See `jobs.trigger_many`."""
         task, wanted = task_in_hand(), list(requests)
         for number, each in enumerate(wanted):
             self._check_request(number, each)
         parent = None if task is None else task.run_id
-        return self._ask(lambda client: client.trigger_many(self.job_id, wanted, parent=parent))
+        return self._ask(lambda client: client.jobs.trigger_many(self.job_id, wanted, parent=parent))
 
     def _check_request(self, number: int, request: object) -> None:
         """Refuse a request with arguments that the function would not take, such as one of another function."""
@@ -123,20 +123,23 @@ class Asking(Generic[_P]):
         return cast("PlainRequest", {**self._how, "payload": self._payload(args, kwargs)})
 
     def enqueue(self, *args: _P.args, **kwargs: _P.kwargs) -> Run:
-        """Ask for a run with these arguments. Raises `InvalidInput`, and what `Client.trigger` raises."""
+        """Ask for a run with these arguments. Raises `InvalidInput`, and what `client.jobs.trigger` raises."""
         rest = cast("RequestArguments", {name: value for name, value in self._how.items() if name not in _OWN})
         if (task := task_in_hand()) is not None:
             rest.setdefault("parent", task.run_id)
         payload, key, connection = self._payload(args, kwargs), self._how.get("key"), self._how.get("connection")
-        return self._ask(
-            lambda client: client.trigger(self._job_id, key, payload, connection=connection, **rest), connection
-        )
+
+        def ask(client: "Client") -> Run:
+            jobs = client.jobs if connection is None else client.within(connection).jobs
+            return jobs.trigger(self._job_id, key, payload, **rest)
+
+        return self._ask(ask, connection)
 
     def _payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         if self._arguments.wants_task:
             raise InvalidInput(
                 f"{self._arguments.name}: a function that takes the task as its argument can't be asked for so",
                 field="arguments",
-                allowed="`tokimori.current_task()` within the function, or `client.trigger(…, payload=…)`",
+                allowed="`tokimori.current_task()` within the function, or `client.jobs.trigger(…, payload=…)`",
             )
         return self._arguments.encode(args, kwargs)

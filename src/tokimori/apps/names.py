@@ -5,8 +5,8 @@ from tokimori.apps.function import AskArguments, JobFunction
 from tokimori.apps.retrying import retry
 from tokimori.apps.task import Task, current_task
 from tokimori.apps.worker import Worker
-from tokimori.client.asynchronous import AsyncClient, open_async
-from tokimori.client.client import Client, open
+from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.client import Client, open, open_async
 from tokimori.clock import Moment
 from tokimori.errors import (
     AlreadyExists,
@@ -72,14 +72,14 @@ from tokimori.service.doctor.finding import Diagnosis
 from tokimori.service.finding import FoundJobs, FoundRuns, JobSearch, RunSearch
 from tokimori.service.imports import Imported, Start
 from tokimori.service.ledger import LedgerPage, Verified
-from tokimori.service.orders import CancelledRuns
 from tokimori.service.queues import Queue
+from tokimori.service.requesting import CancelledRuns
 from tokimori.service.requests import Asked, Became
 from tokimori.service.resource_kinds import Resources
 from tokimori.service.runs import AttemptDetails, RunDetails, RunSummary
 from tokimori.service.semaphores import SemaphoreDetails
 from tokimori.service.set_turns import SetState
-from tokimori.service.sets import Applied
+from tokimori.service.set_work import Applied
 from tokimori.service.shown import Shown
 from tokimori.service.why.reasons import Why
 

@@ -36,7 +36,7 @@ def alarms() -> None:
     async def act(service: "Service") -> "tuple[str, Sequence[Alarm]]":
         found: list[Alarm] = []
         after: str | None = None
-        while page := await service.alarms(after):
+        while page := await service.expectations.alarms(after):
             found, after = [*found, *page], page[-1].name
         return service.time_zone, found
 
@@ -143,7 +143,7 @@ def ping(name: str, start: bool, fail: bool, log: str | None) -> None:
     said = "start" if start else "fail" if fail else "ok"
 
     async def act(service: "Service") -> "Expectation":
-        return await service.ping(name, said, text)
+        return await service.expectations.ping(name, said, text)
 
     _tell(in_service(act))
 

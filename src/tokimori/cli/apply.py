@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tokimori.service.declarations import Changes
     from tokimori.service.declaring import FieldChange
     from tokimori.service.service import Service
-    from tokimori.service.sets import Applied
+    from tokimori.service.set_work import Applied
     from tokimori.translators.job_file import DeclaredJob, DeclaredResource, Format, JobFile
 
 _LONGEST = 200
@@ -37,7 +37,7 @@ def apply(
     changes is shown first. All files are checked before anything is changed. What another set declares, and
     what somebody has edited by hand, is not overwritten: then nothing is changed, unless --take-over is given.
     """
-    from tokimori.service.sets import check_applicable
+    from tokimori.service.set_work import check_applicable
 
     read = [_read(file, form) for file in files]
     chosen = _set_of(read, files, name)
@@ -47,13 +47,13 @@ def apply(
 
     async def act(service: "Service") -> "Applied":
         try:
-            plan = await service.apply(chosen, fields, **rest, prune=prune, take_over=take_over, dry_run=True)
+            plan = await service.sets.apply(chosen, fields, **rest, prune=prune, take_over=take_over, dry_run=True)
             if not options().as_json:
                 print_lines(*_diff(plan, fields, rest))
             if dry_run:
                 return plan
             check_applicable(plan)
-            return await service.apply(chosen, fields, **rest, prune=prune, take_over=take_over)
+            return await service.sets.apply(chosen, fields, **rest, prune=prune, take_over=take_over)
         except InvalidInput as fault:
             raise _placed(fault, jobs) from None
 

@@ -76,7 +76,7 @@ async def _matching(service: "Service", pattern: str) -> list[str]:
     wanted = JobSearch(prefix=beginning or None, limit=1_000)
     ids: list[str] = []
     while True:
-        found = await service.find_jobs(wanted)
+        found = await service.jobs.find(wanted)
         ids += [job.id for job in found.jobs if fnmatchcase(job.id, pattern)]
         if len(ids) > MOST_MATCHING:
             message = f"id: more than {MOST_MATCHING} jobs match {pattern!r}"

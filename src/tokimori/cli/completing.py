@@ -19,7 +19,7 @@ def job_ids(_context: click.Context, _parameter: click.Parameter, incomplete: st
     from tokimori.service.finding import JobSearch
 
     async def act(service: "Service") -> Sequence[str]:
-        return [job.id for job in (await service.find_jobs(JobSearch(prefix=incomplete or None, limit=_MOST))).jobs]
+        return [job.id for job in (await service.jobs.find(JobSearch(prefix=incomplete or None, limit=_MOST))).jobs]
 
     return _found(act)
 
@@ -29,7 +29,7 @@ def run_ids(_context: click.Context, _parameter: click.Parameter, incomplete: st
     from tokimori.service.finding import RunSearch
 
     async def act(service: "Service") -> Sequence[str]:
-        found = await service.find_runs(RunSearch(limit=_MOST), longest=0)
+        found = await service.runs.find(RunSearch(limit=_MOST), longest=0)
         return [run.id for run in found.runs if run.id.startswith(incomplete)]
 
     return _found(act)

@@ -84,7 +84,7 @@ def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dic
     from tokimori.model.job import set_of
 
     async def act(service: "Service") -> "tuple[list[Job], Resources | None]":
-        return await _read(service, job_ids), None if job_ids else await service.resources(name)
+        return await _read(service, job_ids), None if job_ids else await service.sets.resources(name)
 
     jobs, resources = in_service(act)
     found = {} if resources is None else asdict(resources)
@@ -94,9 +94,9 @@ def _exported(job_ids: Sequence[str], name: str | None) -> "tuple[list[Job], dic
 
 async def _read(service: "Service", job_ids: Sequence[str]) -> "list[Job]":
     if job_ids:
-        return [await service.get(job_id) for job_id in job_ids]
+        return [await service.jobs.get(job_id) for job_id in job_ids]
     jobs: list[Job] = []
-    while page := await service.list(jobs[-1].id if jobs else None):
+    while page := await service.jobs.list(jobs[-1].id if jobs else None):
         jobs += page
     return jobs
 

@@ -46,13 +46,13 @@ def backfill(
         raise InvalidInput(message, field="cancel", value=True, allowed="--from and --to")
 
     async def act(service: "Service") -> "Backfill":
-        now, zone = await service.now(), (await service.get(job_id)).definition.time_zone
+        now, zone = await service.store.now(), (await service.jobs.get(job_id)).definition.time_zone
         start = moment_ago("from", first, zone, now)
         end = now if last is None else moment_ago("to", last, zone, now)
         if cancel:
-            return await service.cancel_backfill(job_id, start, end)
+            return await service.jobs.cancel_backfill(job_id, start, end)
         if dry_run:
-            return await service.backfill(job_id, start, end, dry_run=True)
+            return await service.jobs.backfill(job_id, start, end, dry_run=True)
         return await _make(service, job_id, (start, end), max_running, wait=wait)
 
     done = in_service(act)
@@ -68,13 +68,13 @@ async def _make(
     """Make runs as far as there is room until none is missing, or somebody cancels the backfill."""
     from tokimori.service.backfill import was_cancelled
 
-    if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes()):
+    if (max_running or wait) and not any(node.runs_jobs for node in await service.nodes.list()):
         print_notice("the runs will wait for a node: start one with `tokimori serve`")
-    before = await service.backfill(job_id, *moments, dry_run=True)
+    before = await service.jobs.backfill(job_id, *moments, dry_run=True)
     told = ""
     with counting("backfill", "runs") as advance:
         while True:
-            done = await service.backfill(job_id, *moments, max_running=max_running)
+            done = await service.jobs.backfill(job_id, *moments, max_running=max_running)
             made = len(done.runs)
             advance(made - (done.active if wait else 0), made + len(done.missing))
             told = _tell(done, told)

@@ -47,7 +47,7 @@ def delete(
             str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade, now, force), yes=yes
         )
     _check(not yes, "all", "--yes only with --all or a pattern")
-    in_service(lambda service: service.delete(str(job_id), cascade=cascade, now=now, force=force))
+    in_service(lambda service: service.jobs.delete(str(job_id), cascade=cascade, now=now, force=force))
     if options().as_json:
         print_json({"id": job_id, "deleted": True})
     else:
@@ -58,7 +58,7 @@ def delete(
 async def _see_gone(service: "Service", job_id: str, cascade: bool, now: bool, force: bool) -> None:
     """Delete one of several jobs; it may be gone already, with one after which it ran."""
     with suppress(NotFound):
-        await service.delete(job_id, cascade=cascade, now=now, force=force)
+        await service.jobs.delete(job_id, cascade=cascade, now=now, force=force)
 
 
 def _check(right: bool, field: str, allowed: str) -> None:
@@ -81,10 +81,10 @@ def _delete_all(*, now: bool, yes: bool, dry_run: bool) -> int:
 
 async def _all_jobs(service: "Service") -> tuple[Moment, list[str]]:
     """Return the ids of all jobs, and up to which moment they were added."""
-    part = await service.delete_some(dry_run=True)
+    part = await service.jobs.delete_some(dry_run=True)
     until, ids = part.until, [str(job.id) for job in part.jobs]
     while part.next is not None:
-        part = await service.delete_some(dry_run=True, after=part.next, until=until)
+        part = await service.jobs.delete_some(dry_run=True, after=part.next, until=until)
         ids += [job.id for job in part.jobs]
     return until, ids
 
@@ -94,13 +94,13 @@ async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool
     from tokimori.service.deleting import CONFIRMED
 
     with counting("delete", "jobs") as advance:
-        part = await service.delete_some(CONFIRMED, until=until, now=now)
+        part = await service.jobs.delete_some(CONFIRMED, until=until, now=now)
         ids, kept = [str(job.id) for job in part.jobs], dict(part.kept)
         while part.next is not None:
             advance(len(ids), total)
             if not sys.stderr.isatty():  # a terminal has a bar
                 print_notice(f"{len(ids)} of {total} deleted")
-            part = await service.delete_some(CONFIRMED, after=part.next, until=until, now=now)
+            part = await service.jobs.delete_some(CONFIRMED, after=part.next, until=until, now=now)
             ids += [job.id for job in part.jobs]
             kept |= part.kept
     return ids, kept

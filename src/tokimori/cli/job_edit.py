@@ -45,13 +45,13 @@ def edit(job_id: str, *, yes: bool, editor: str | None) -> int:
     from tokimori.service.definitions import check_readable, job_fields_of, replacing
     from tokimori.service.edits import tag_of
 
-    job = in_service(lambda service: service.get(job_id))
+    job = in_service(lambda service: service.jobs.get(job_id))
     check_readable(job.definition)
     old = dict(job_fields_of(job))
 
     def save(edited: "Edited") -> "Job":
         changes = replacing(job, edited.fields)
-        return in_service(lambda service: service.edit(job.id, changes, tags=[tag_of(job)]))
+        return in_service(lambda service: service.jobs.edit(job.id, changes, tags=[tag_of(job)]))
 
     with Draft(_text([f"The job {job.id}, version {job.version}.", *_CHANGED], old), ".toml", editor) as draft:
         changed = _edited(draft, save, job_id=job.id, old=old, question="Change this job?", yes=yes)
@@ -66,7 +66,7 @@ def add_in_editor(job_id: str | None, fields: Mapping[str, Any], *, yes: bool) -
 
     def save(edited: "Edited") -> "Job":
         async def act(service: "Service") -> "Job":
-            return await service.add(edited.id, **edited.fields)
+            return await service.jobs.add(edited.id, **edited.fields)
 
         return in_service(act, Absent.MADE)
 

@@ -26,9 +26,9 @@ def graph(job_id: str | None, as_dot: bool) -> None:
     from tokimori.service.views.jobs import edge_view
 
     async def act(service: "Service") -> "tuple[Sequence[Edge], str | None]":
-        alone = None if job_id is None else await service.get(job_id)
+        alone = None if job_id is None else await service.jobs.get(job_id)
         note = " (deleted)" if alone is not None and alone.state is JobState.DELETED else ""
-        return await service.graph(job_id), None if alone is None else f"{alone.id}{note}"
+        return await service.jobs.graph(job_id), None if alone is None else f"{alone.id}{note}"
 
     edges, alone = in_service(act)
     if options().as_json:

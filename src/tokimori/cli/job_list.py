@@ -46,10 +46,10 @@ def _row(found: "Job") -> Row:
 
 
 async def _all_jobs(service: "Service", wanted: "JobSearch") -> "list[Job]":
-    found = await service.find_jobs(wanted)
+    found = await service.jobs.find(wanted)
     jobs = list(found.jobs)
     while found.next is not None:
-        found = await service.find_jobs(structs.replace(wanted, after=found.next))
+        found = await service.jobs.find(structs.replace(wanted, after=found.next))
         jobs += found.jobs
     return jobs
 

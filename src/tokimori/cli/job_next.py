@@ -47,12 +47,12 @@ def next_moments(
         check_zone(time_zone)
 
     async def act(service: "Service") -> list[Row]:
-        start = None if after is None else told_ahead("after", after, await service.now())
+        start = None if after is None else told_ahead("after", after, await service.store.now())
         if schedule is not None:
             return await _of_text(service, schedule, count, start, time_zone)
         if subject is not None:
             return await _of_job_or_text(service, subject, count, start, time_zone)
-        upcoming = await service.upcoming(count, start)
+        upcoming = await service.schedules.upcoming(count, start)
         return [(found.id, time_zone or found.definition.time_zone, moment) for found, moment in upcoming]
 
     is_text = schedule is not None or (subject is not None and (" " in subject or subject.startswith("@")))
@@ -71,7 +71,7 @@ async def _of_job_or_text(
     from tokimori.service.why.stops import stopped
 
     try:
-        found = await service.get(subject)
+        found = await service.jobs.get(subject)
     except (NotFound, InvalidInput) as fault:
         try:
             return await _of_text(service, subject, count, after, time_zone)
@@ -81,12 +81,12 @@ async def _of_job_or_text(
             raise fault from None
     if (why := stopped(found)) is not None:
         print_notice(f"none of these starts while {told(why)}")
-    moments = await service.next_times(subject, count, after)
+    moments = await service.jobs.next(subject, count, after)
     return [(found.id, time_zone or found.definition.time_zone, moment) for moment in moments]
 
 
 async def _of_text(service: "Service", text: str, count: int, after: str | None, time_zone: str | None) -> list[Row]:
-    explanation = await service.explain(text, time_zone, count, after)
+    explanation = await service.schedules.explain(text, time_zone, count, after)
     return [(None, explanation.time_zone, moment) for moment in explanation.moments]
 
 

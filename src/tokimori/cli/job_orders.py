@@ -22,8 +22,10 @@ _job = click.argument("job_id", metavar="ID", shell_complete=job_ids)
 def pause(job_id: str, *, reason: str | None, now: bool, yes: bool) -> int:
     """Pause a job: nothing of it starts until it is resumed. 'etl-*' means all jobs whose ids match."""
     if is_pattern(job_id):
-        return for_each_matching(job_id, "pause", "paused", lambda s, each: s.pause(each, reason, now=now), yes=yes)
-    paused = in_service(lambda service: service.pause(job_id, reason, now=now))
+        return for_each_matching(
+            job_id, "pause", "paused", lambda s, each: s.jobs.pause(each, reason, now=now), yes=yes
+        )
+    paused = in_service(lambda service: service.jobs.pause(job_id, reason, now=now))
     if reason is not None and paused.reason != reason:
         since = "without a reason" if paused.reason is None else f"for this reason, which stays: {paused.reason}"
         print_notice(f"{job_id} was paused before, {since}; `tokimori job resume {job_id}` first gives another")
@@ -37,8 +39,8 @@ def pause(job_id: str, *, reason: str | None, now: bool, yes: bool) -> int:
 def resume(job_id: str, *, yes: bool) -> int:
     """Resume a paused job, or all that match. What it missed is recorded as skipped, and does not run."""
     if is_pattern(job_id):
-        return for_each_matching(job_id, "resume", "resumed", lambda service, each: service.resume(each), yes=yes)
-    print_job("resumed", in_service(lambda service: service.resume(job_id)))
+        return for_each_matching(job_id, "resume", "resumed", lambda service, each: service.jobs.resume(each), yes=yes)
+    print_job("resumed", in_service(lambda service: service.jobs.resume(job_id)))
     return DONE
 
 
@@ -46,7 +48,7 @@ def resume(job_id: str, *, yes: bool) -> int:
 @_job
 def resolve(job_id: str) -> None:
     """Enable a job that a failure has parked, once the cause is fixed."""
-    print_job("resolved", in_service(lambda service: service.resolve(job_id)))
+    print_job("resolved", in_service(lambda service: service.jobs.resolve(job_id)))
 
 
 @click.command(cls=Command)
@@ -57,7 +59,7 @@ def rewind(job_id: str) -> None:
     Where `tokimori doctor` names the job for over two minutes, some of what it ran ahead was pruned, or it was over
     10,000 runs: what is not known to have run comes again.
     """
-    print_job("put back", in_service(lambda service: service.rewind(job_id)))
+    print_job("put back", in_service(lambda service: service.jobs.rewind(job_id)))
 
 
 @click.command(cls=Command)
@@ -65,7 +67,7 @@ def rewind(job_id: str) -> None:
 @click.argument("new_id", metavar="NEW-ID")
 def copy(job_id: str, new_id: str) -> None:
     """Add a job with the definition of another one. It is paused where the other one is paused or parked."""
-    print_job(f"copied {job_id} to", in_service(lambda service: service.copy_job(job_id, new_id)))
+    print_job(f"copied {job_id} to", in_service(lambda service: service.jobs.copy(job_id, new_id)))
 
 
 @click.command(cls=Command)
@@ -76,4 +78,4 @@ def rename(job_id: str, new_id: str) -> None:
 
     Its runs so far stay under the old id. If this is interrupted, the job stays paused, and the same command goes on.
     """
-    print_job(f"renamed {job_id} to", in_service(lambda service: service.rename_job(job_id, new_id)))
+    print_job(f"renamed {job_id} to", in_service(lambda service: service.jobs.rename(job_id, new_id)))

@@ -38,10 +38,10 @@ def print_shown(job_id: str) -> None:
     from tokimori.service.why.stops import stopped
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Moment], Sequence[Skip], Sequence[Edge], Why]":
-        found = await service.get(job_id)
-        edges, skips = direct(await service.graph(job_id), found.id), await service.skips(job_id, 10)
-        moments = () if stopped(found) else await service.next_times(job_id, SHOWN_MOMENTS)
-        return found, moments, skips, edges, await service.why_job(job_id)
+        found = await service.jobs.get(job_id)
+        edges, skips = direct(await service.jobs.graph(job_id), found.id), await service.jobs.skips(job_id, 10)
+        moments = () if stopped(found) else await service.jobs.next(job_id, SHOWN_MOMENTS)
+        return found, moments, skips, edges, await service.jobs.why(job_id)
 
     found, moments, skips, edges, why = in_service(act)
     if options().as_json:
@@ -89,7 +89,7 @@ def explain(job_id: str, count: int) -> None:
     from tokimori.service.why.reasons import AT_REST, told
 
     async def act(service: "Service") -> "tuple[Explanation, Why]":
-        return await service.explain_job(job_id, count), await service.why_job(job_id)
+        return await service.jobs.explain(job_id, count), await service.jobs.why(job_id)
 
     explanation, why = in_service(act)
     if options().as_json:
@@ -107,7 +107,7 @@ def skips(job_id: str) -> None:
     from tokimori.service.views.jobs import skip_view
 
     async def act(service: "Service") -> "tuple[Job, Sequence[Skip]]":
-        return await service.get(job_id), await service.skips(job_id)
+        return await service.jobs.get(job_id), await service.jobs.skips(job_id)
 
     found, rows = in_service(act)
     if options().as_json:
@@ -128,7 +128,7 @@ def counts(job_id: str) -> None:
     from tokimori.model.retention import MOST_COUNTED
     from tokimori.service.views.jobs import count_view
 
-    views = [count_view(each) for each in in_service(lambda service: service.counts(job_id))]
+    views = [count_view(each) for each in in_service(lambda service: service.jobs.counts(job_id))]
     if options().as_json:
         print_json(views)
         return

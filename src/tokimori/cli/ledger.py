@@ -45,13 +45,13 @@ def ledger(job_id: str, first: str | None, last: str | None, count: int) -> None
     async def act(service: "Service") -> "tuple[Job, list[LedgerLine], Moment | None]":
         since, until = await _range(service, first, last)
         lines: list[LedgerLine] = []
-        left, page = count, await service.ledger(job_id, since, until, min(count, PAGE))
+        left, page = count, await service.jobs.ledger(job_id, since, until, min(count, PAGE))
         while True:
             lines += page.lines
             left -= sum(line.count for line in page.lines)
             if page.next is None or left <= 0:
-                return await service.get(job_id), lines, page.next
-            page = await service.ledger(job_id, page.next, until, min(left, PAGE))
+                return await service.jobs.get(job_id), lines, page.next
+            page = await service.jobs.ledger(job_id, page.next, until, min(left, PAGE))
 
     job, lines, following = in_service(act)
     if options().as_json:
@@ -106,7 +106,7 @@ def verify(job_ids: tuple[str, ...], first: str | None, last: str | None) -> int
 
 async def _all(service: "Service") -> "AsyncIterator[Job]":
     after: str | None = None
-    while page := await service.list(after, PAGE):
+    while page := await service.jobs.list(after, PAGE):
         for job in page:
             yield job
         after = page[-1].id
@@ -129,10 +129,10 @@ async def _verified(
 async def _parts(
     service: "Service", job_id: str, since: Moment | None, until: Moment | None
 ) -> "AsyncIterator[Verified]":
-    part = await service.verify(job_id, since, until)
+    part = await service.jobs.verify(job_id, since, until)
     yield part
     while (following := part.next) is not None:
-        yield (part := await service.verify(job_id, following, until))
+        yield (part := await service.jobs.verify(job_id, following, until))
 
 
 def _print_verified(found: "list[Verified]", wrong: int) -> None:

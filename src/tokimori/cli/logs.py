@@ -47,13 +47,13 @@ def logs(*, job_id: str | None, since: str | None, follow: bool, count: int) -> 
     async def act(service: "Service") -> None:
         first = await past_or_none(service, "since", since)
         printer = Printer(service)
-        found = await service.find_runs(RunSearch(job_id=checked, since=first, limit=count))
+        found = await service.runs.find(RunSearch(job_id=checked, since=first, limit=count))
         await printer.print(list(reversed(found.runs)))
         begun: Moment | None = None
         while follow:
             await asyncio.sleep(_LOOK)
-            begun = begun or (found.runs[0].created if found.runs else await service.now())
-            newer = await service.find_runs(RunSearch(job_id=checked, since=begun, limit=_MOST_FOLLOWED))
+            begun = begun or (found.runs[0].created if found.runs else await service.store.now())
+            newer = await service.runs.find(RunSearch(job_id=checked, since=begun, limit=_MOST_FOLLOWED))
             await printer.go_on(list(reversed(newer.runs)))
 
     try:
@@ -91,7 +91,7 @@ class Printer:
         again = []
         for run_id in sorted(self._open)[-_MOST_FOLLOWED:]:
             try:
-                again.append((await self._service.get_run(run_id)).run)
+                again.append((await self._service.runs.get(run_id)).run)
             except NotFound:  # it has ended, and its job keeps no such run
                 self._open.discard(run_id)
         await self.print([*again, *fresh])
@@ -101,7 +101,7 @@ class Printer:
         from tokimori.service.outputs import unread
 
         try:
-            output = await self._service.output(run.id, attempt)
+            output = await self._service.runs.output(run.id, attempt)
         except NotFound:  # since it was listed
             return position
         if output is None:

@@ -66,7 +66,7 @@ def _row(each: "NodeRecord", zone: str) -> Row:
 
 
 async def _nodes(service: "Service") -> "tuple[str, Sequence[NodeRecord]]":
-    return service.time_zone, await service.nodes()
+    return service.time_zone, await service.nodes.list()
 
 
 @node.command("address")

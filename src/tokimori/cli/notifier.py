@@ -41,7 +41,7 @@ def add(notifier_name: str, **values: Any) -> None:
     fields = notifier_fields(fields_given(values))
 
     async def act(service: "Service") -> "Job":
-        return await service.add(id_of(notifier_name), **fields)
+        return await service.jobs.add(id_of(notifier_name), **fields)
 
     _print("added", notifier_name, in_service(act, Absent.MADE))
 
@@ -68,7 +68,7 @@ async def _all(service: "Service") -> "Sequence[Job]":
     from tokimori.model.notifier import PREFIX
     from tokimori.service.finding import JobSearch
 
-    return (await service.find_jobs(JobSearch(prefix=PREFIX, limit=1_000))).jobs
+    return (await service.jobs.find(JobSearch(prefix=PREFIX, limit=1_000))).jobs
 
 
 @notifier.command()
@@ -89,7 +89,7 @@ def delete(name: str, *, force: bool) -> None:
     from tokimori.service.notifiers import id_of
 
     async def act(service: "Service") -> None:
-        await service.delete(id_of(name), force=force)
+        await service.jobs.delete(id_of(name), force=force)
 
     in_service(act)
     if options().as_json:
@@ -109,8 +109,8 @@ def test(name: str, timeout: float | None) -> int:
     from tokimori.service.views.runs import run_view
 
     async def act(service: "Service") -> "Run":
-        job, now = await service.get(id_of(name)), await service.now()
-        run = await service.trigger(job.id, payload=trial_payload(job, name, now))
+        job, now = await service.jobs.get(id_of(name)), await service.store.now()
+        run = await service.jobs.trigger(job.id, payload=trial_payload(job, name, now))
         return await end_of(service, run.id, timeout)
 
     run = in_service(act)

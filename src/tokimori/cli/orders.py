@@ -27,7 +27,7 @@ _all = click.option("--all", "all_nodes", is_flag=True, help="All nodes that liv
 @_run
 def restart_run(run_id: str) -> None:
     """Restart a running run: its attempt is ended, counts for nothing, and the run begins anew on some node."""
-    _print_run(with_run(run_id, lambda service, whole: service.orders.restart(whole)), "begins it anew")
+    _print_run(with_run(run_id, lambda service, whole: service.runs.restart(whole)), "begins it anew")
 
 
 @click.command("signal", cls=Command, examples=(('run signal 01a2141f reload --data \'{"level": "debug"}\'', ""),))
@@ -39,7 +39,7 @@ def signal_run(run_id: str, name: str, data: str | None) -> None:
     from tokimori.cli.channels import json_in
 
     value = None if data is None else json_in("data", data)
-    _print_run(with_run(run_id, lambda service, whole: service.orders.signal(whole, name, value)), f"tells it {name}")
+    _print_run(with_run(run_id, lambda service, whole: service.runs.signal(whole, name, value)), f"tells it {name}")
 
 
 def _print_run(run: "Run", what: str) -> None:
@@ -56,7 +56,7 @@ def _print_run(run: "Run", what: str) -> None:
 @click.option("--reason", metavar="TEXT", default="cancelled by hand", show_default=True, help="Kept with the runs.")
 def cancel_job(job_id: str, reason: str) -> None:
     """Cancel all runs of a job that have not ended, wherever they are. The job itself goes on."""
-    cancelled = in_service(lambda service: service.orders.cancel_job(job_id, reason))
+    cancelled = in_service(lambda service: service.jobs.cancel(job_id, reason))
     if options().as_json:
         print_json({"job_id": job_id, "cancelled": cancelled})
     else:
@@ -69,7 +69,7 @@ def restart_job(job_id: str) -> None:
     """Restart all running runs of a job: their attempts are ended, and the runs begin anew."""
     from tokimori.service.views.runs import run_view
 
-    runs = in_service(lambda service: service.orders.restart_job(job_id))
+    runs = in_service(lambda service: service.jobs.restart(job_id))
     if options().as_json:
         print_json([run_view(run) for run in runs])
     else:
@@ -82,7 +82,7 @@ def restart_job(job_id: str) -> None:
 @_all
 def drain(node_id: str | None, *, all_nodes: bool) -> None:
     """Let a node take no new runs, until it is told to resume or starts again; what it runs goes on."""
-    _order(node_id, lambda service, node: service.orders.drain(node), "takes no new runs", all_nodes=all_nodes)
+    _order(node_id, lambda service, node: service.nodes.drain(node), "takes no new runs", all_nodes=all_nodes)
 
 
 @click.command("resume", cls=Command)
@@ -90,7 +90,7 @@ def drain(node_id: str | None, *, all_nodes: bool) -> None:
 @_all
 def resume(node_id: str | None, *, all_nodes: bool) -> None:
     """Let a node take runs again."""
-    _order(node_id, lambda service, node: service.orders.resume(node), "takes runs again", all_nodes=all_nodes)
+    _order(node_id, lambda service, node: service.nodes.resume(node), "takes runs again", all_nodes=all_nodes)
 
 
 @click.command("stop", cls=Command)
@@ -99,7 +99,7 @@ def resume(node_id: str | None, *, all_nodes: bool) -> None:
 @click.option("--now", is_flag=True, help="End its runs and hand them back, instead of letting them finish.")
 def stop(node_id: str | None, *, all_nodes: bool, now: bool) -> None:
     """Shut down a node: its runs get its grace to finish. What starts nodes, such as systemd, may start it again."""
-    _order(node_id, lambda service, node: service.orders.stop(node, now=now), "stops", all_nodes=all_nodes)
+    _order(node_id, lambda service, node: service.nodes.stop(node, now=now), "stops", all_nodes=all_nodes)
 
 
 def _order(
@@ -131,7 +131,7 @@ async def _whole(service: "Service", text: str) -> str:
     """Return the id of the only living node whose id begins so. Raises `NotFound`, and `InvalidInput` where several
     do.
     """
-    found = [each.id for each in await service.nodes() if each.runs_jobs and each.id.startswith(text.lower())]
+    found = [each.id for each in await service.nodes.list() if each.runs_jobs and each.id.startswith(text.lower())]
     if len(found) > 1:
         message = f"node: the ids of several nodes begin with {text!r}: {', '.join(found[:5])}"
         raise InvalidInput(message, field="node", value=text, allowed="more of the id")

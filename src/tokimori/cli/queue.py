@@ -68,7 +68,7 @@ def pause(name: str | None, everything: bool, reason: str | None, now: bool) -> 
 
     async def act(service: "Service") -> "tuple[Pause, object]":
         paused = await service.queues.pause(chosen, reason, now=now)
-        return paused, await service.list(limit=1) if chosen is None else (await service.queues.get(chosen)).jobs
+        return paused, await service.jobs.list(limit=1) if chosen is None else (await service.queues.get(chosen)).jobs
 
     paused, jobs = in_service(act)
     if not jobs:

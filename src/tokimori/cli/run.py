@@ -57,8 +57,8 @@ def show(run_id: str, before: int | None) -> None:
     from tokimori.service.views.runs import run_details_view
 
     async def act(service: "Service", whole: str) -> "tuple[RunDetails, Why | None]":
-        found = await service.get_run(whole, before)
-        return found, await service.why_run(whole) if found.run.state in STANDING_STILL else None
+        found = await service.runs.get(whole, before)
+        return found, await service.runs.why(whole) if found.run.state in STANDING_STILL else None
 
     details, why = with_run(run_id, act)
     if options().as_json:
@@ -75,7 +75,7 @@ def cancel(run_id: str, reason: str) -> None:
 
     from tokimori.service.views.runs import run_view
 
-    cancelled = with_run(run_id, lambda service, whole: service.cancel(whole, reason))
+    cancelled = with_run(run_id, lambda service, whole: service.runs.cancel(whole, reason))
     if options().as_json:
         print_json(run_view(cancelled))
     elif cancelled.state is RunState.CANCELLED:
@@ -91,14 +91,14 @@ def cancel(run_id: str, reason: str) -> None:
 @click.option("--reason", metavar="TEXT", default="held by hand", show_default=True, help="Kept with the run.")
 def hold(run_id: str, reason: str) -> None:
     """Hold a run that has not started: it waits until it is resumed."""
-    _print_run(with_run(run_id, lambda service, whole: service.hold(whole, reason)))
+    _print_run(with_run(run_id, lambda service, whole: service.runs.hold(whole, reason)))
 
 
 @run.command()
 @click.argument("run_id", metavar="ID", shell_complete=run_ids)
 def resume(run_id: str) -> None:
     """Resume a held run."""
-    _print_run(with_run(run_id, lambda service, whole: service.resume_run(whole)))
+    _print_run(with_run(run_id, lambda service, whole: service.runs.resume(whole)))
 
 
 @run.command()
@@ -110,7 +110,7 @@ def retry(run_id: str, *, key: str | None, force: bool) -> None:
     from tokimori.service.requests import Became
     from tokimori.service.views.runs import run_view
 
-    asked = with_run(run_id, lambda service, whole: service.retry_run(whole, key, force=force))
+    asked = with_run(run_id, lambda service, whole: service.runs.retry(whole, key, force=force))
     if options().as_json:
         print_json(run_view(asked.run, became=asked.became))
         return

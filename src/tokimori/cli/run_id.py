@@ -42,7 +42,7 @@ async def whole_id(service: "Service", text: str, field: str = "run") -> str:
         return str(UUID(digits))
     after = int(digits, 16) + 1 << 4 * (_DIGITS - len(digits))
     before = None if after >> 4 * _DIGITS else RunId(str(UUID(int=after)))
-    newest = (await service.find_runs(RunSearch(before=before, limit=_SHOWN), longest=0)).runs
+    newest = (await service.runs.find(RunSearch(before=before, limit=_SHOWN), longest=0)).runs
     found = [run.id for run in newest if run.id.replace("-", "").startswith(digits)]
     if not found:
         raise NotFound(f"no run's id begins with {text!r}", field=field, value=text, allowed=_ALLOWED)

@@ -88,7 +88,7 @@ def list_runs(
             since=await past_or_none(service, "since", since),
             until=await past_or_none(service, "until", until),
         )
-        return await service.summaries(await _found(service, search))
+        return await service.runs.summaries(await _found(service, search))
 
     if watch:
         watched(act, lambda runs: (_COLUMNS, rows_of(_COLUMNS, _listed(runs)), _SPARE))
@@ -119,11 +119,11 @@ def _row(run: "Run", summary: "RunSummary") -> tuple[object, ...]:
 
 async def _found(service: "Service", wanted: "RunSearch") -> "list[Run]":
     """So many as are wanted, if there are: one answer looks at a bounded number of runs."""
-    found = await service.find_runs(wanted)
+    found = await service.runs.find(wanted)
     runs = list(found.runs)
     while found.next is not None and len(runs) < wanted.limit:
         left = structs.replace(wanted, before=found.next, limit=wanted.limit - len(runs))
-        found = await service.find_runs(left)
+        found = await service.runs.find(left)
         runs += found.runs
     return runs
 

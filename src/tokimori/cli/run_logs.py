@@ -78,8 +78,8 @@ def job_logs(job_id: str, *, follow: bool, timestamps: bool, raw: bool, editor: 
     """Print what the newest run of a job wrote, as `run logs` does."""
 
     async def with_newest(service: "Service", act: Act[_T]) -> _T:
-        job = (await service.get(job_id)).id
-        for run in (await service.last_runs([job], longest=0))[job]:
+        job = (await service.jobs.get(job_id)).id
+        for run in (await service.runs.last([job], longest=0))[job]:
             print_notice(f"run {run.id} {run.state}")
             return await act(service, run.id)
         raise NotFound(f"the job {job!r} has no runs", field="id", value=job, allowed="a job that has run")
@@ -97,12 +97,12 @@ def _logs(carry_out: _CarryOut, how: _How, *, follow: bool, editor: str | None) 
             return _ending(carry_out(lambda service, whole: _follow(service, whole, how, write)))
 
     async def act(service: "Service", whole: str) -> "tuple[Run | None, Output | None, bytes]":
-        ended = await service.wait(whole) if follow else None
-        output = await service.output(whole, how.attempt)
+        ended = await service.runs.wait(whole) if follow else None
+        output = await service.runs.output(whole, how.attempt)
         return (
             ended,
             output,
-            b"" if output is None else (await part_of(service, output, 0, timestamps=how.timestamps))[0],
+            b"" if output is None else (await part_of(service.runs, output, 0, timestamps=how.timestamps))[0],
         )
 
     ended, output, text = carry_out(act)
@@ -128,25 +128,25 @@ async def _follow(service: "Service", run_id: str, how: _How, write: Write) -> "
 
     import asyncio
 
-    from tokimori.service.runs import POLL
+    from tokimori.service.runs import POLLS
 
     position = 0
     current: int | None = how.attempt
     while True:
-        run_now = (await service.get_run(run_id)).run
+        run_now = (await service.runs.get(run_id)).run
         has_ended = run_now.state in ENDS
         newest = run_now.attempt if how.attempt is None else how.attempt
         current = newest if current is None else current
         begun = newest if has_ended else min(newest, run_now.attempt)
         for number in range(current, begun + 1):
             position, is_over = position if number == current else 0, has_ended or number < run_now.attempt
-            if (output := await service.output(run_id, number)) is not None:
+            if (output := await service.runs.output(run_id, number)) is not None:
                 text, position = await _unread(service, output, position, timestamps=how.timestamps, is_over=is_over)
                 write(text)
         current = newest
         if has_ended:
             return run_now
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLLS[0])
 
 
 async def _unread(
@@ -156,7 +156,7 @@ async def _unread(
     from tokimori.service.outputs import stamped, unread
 
     if timestamps:
-        return await stamped(service, output, position, unfinished=is_over)
+        return await stamped(service.runs, output, position, unfinished=is_over)
     missed, new = unread(output, position)
     if missed:
         print_notice(f"… {missed} bytes left out …")

@@ -65,7 +65,7 @@ def explain(
     start = None if after is None else told_ahead("after", after, SystemClock().now())
     if calendars or options().server is not None or options().context is not None:
         explanation = in_service(
-            lambda service: service.explain(
+            lambda service: service.schedules.explain(
                 text, time_zone, count, start, gap=gap, fold=fold, calendars=calendars, shift=shift
             )
         )

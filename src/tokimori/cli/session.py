@@ -116,7 +116,7 @@ def in_own_service(act: Callable[["Service"], Awaitable[_T]]) -> _T:
 
 async def _at_node(url: str, act: Callable[["Service"], Awaitable[_T]]) -> _T:
     """Return the result of `act`, whose service is that of a node."""
-    from tokimori.client.asynchronous import open_async
+    from tokimori.client.client import open_async
     from tokimori.client.door import is_address
     from tokimori.errors import InvalidInput
 
@@ -168,7 +168,7 @@ async def _with_service(
     from tokimori.config.secrets import keyring_of
     from tokimori.errors import StoreUnavailable
     from tokimori.service.audited import audited
-    from tokimori.service.service import Service
+    from tokimori.service.service import service_on
     from tokimori.traces.ambient import ambient
 
     clock = SystemClock()
@@ -179,7 +179,7 @@ async def _with_service(
         fault.message += f". {NOTHING_CHANGED}"
         raise
     try:
-        service = Service(
+        service = service_on(
             store,
             clock,
             os.urandom,

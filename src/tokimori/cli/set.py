@@ -39,7 +39,7 @@ def _print(name: str | None) -> None:
     from tokimori.service.views.sets import sentence, set_view
 
     async def act(service: "Service") -> "tuple[Sequence[SetState], str]":
-        return await service.sets(name), service.time_zone
+        return await service.sets.list(name), service.time_zone
 
     found, zone = in_service(act)
     rows = [

@@ -105,7 +105,7 @@ async def _job_meant(service: "Service", given: str) -> str | None:
 
     for length in dict.fromkeys((len(given) // 2, 1, 0)):
         prefix = given[:length] or None
-        found = await service.find_jobs(JobSearch(prefix=prefix, limit=_MOST_LOOKED_AT))
+        found = await service.jobs.find(JobSearch(prefix=prefix, limit=_MOST_LOOKED_AT))
         if (meant := nearest(given, [job.id for job in found.jobs])) is not None:
             return meant
     return None

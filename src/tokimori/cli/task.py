@@ -233,9 +233,9 @@ async def outlived(service: "Service", name: str) -> "Sequence[Run]":
     from tokimori.ports.store import RunFilter
 
     with suppress(NotFound):
-        if (await service.get(name)).state.value == "deleted":
+        if (await service.jobs.get(name)).state.value == "deleted":
             wanted = RunFilter(job_id=JobId(name), states=frozenset({RunState.RUNNING}), limit=_SHOWN, longest=0)
-            return await service.list_runs(wanted)
+            return await service.runs.list(wanted)
     return ()
 
 

@@ -98,7 +98,7 @@ class _Followed:
         self._events = await self._last_event()
         for run in await self._runs():
             if run.state is RunState.RUNNING:
-                output = await self._service.output(run.id, run.attempt)
+                output = await self._service.runs.output(run.id, run.attempt)
                 self._next[run.id] = run.attempt, 0 if output is None else output.size
             else:
                 self._next[run.id] = run.attempt + 1, 0
@@ -124,11 +124,11 @@ class _Followed:
         from tokimori.model.transitions import RunState
         from tokimori.service.outputs import timed_lines
 
-        for tried in (each.attempt for each in (await self._service.get_run(run.id)).attempts):
+        for tried in (each.attempt for each in (await self._service.runs.get(run.id)).attempts):
             first, position = self._next[run.id]
             if tried.number < first:
                 continue
-            output = await self._service.output(run.id, tried.number)
+            output = await self._service.runs.output(run.id, tried.number)
             begin, is_over = position if tried.number == first else 0, tried.outcome != RunState.RUNNING
             lines, end = ([], begin) if output is None else timed_lines(output, begin, unfinished=is_over)
             for line in tried_lines(tried, lines, over=is_over):
@@ -141,7 +141,7 @@ class _Followed:
         from tokimori.ports.store import RunFilter
 
         wanted = RunFilter(job_id=JobId(self._name), limit=MOST_FOLLOWED, longest=LONGEST_ERROR)
-        return await self._service.list_runs(wanted)
+        return await self._service.runs.list(wanted)
 
     async def _last_event(self) -> int:
         events = (await self._service.tasks.get(self._name)).record.events

@@ -84,16 +84,16 @@ async def _look(service: "Service", state: State) -> ScreenContent:
     from tokimori.service.outputs import whole
 
     failed = RunFilter(states=frozenset({RunState.FAILED}), limit=20, longest=LONGEST_ERROR)
-    running = await service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN, longest=0))
-    told = [(await service.get_run(run.id)).run for run in running[:20]]  # how far they are is noted beside them
-    output = None if state.followed is None else await service.output(state.followed)
+    running = await service.runs.list(RunFilter(states=frozenset({RunState.RUNNING}), limit=_MOST_SHOWN, longest=0))
+    told = [(await service.runs.get(run.id)).run for run in running[:20]]  # how far they are is noted beside them
+    output = None if state.followed is None else await service.runs.output(state.followed)
     return ScreenContent(
-        now=await service.now(),
+        now=await service.store.now(),
         zone=service.time_zone,
-        nodes=[node for node in await service.nodes() if node.state is NodeState.ALIVE and node.runs_jobs],
+        nodes=[node for node in await service.nodes.list() if node.state is NodeState.ALIVE and node.runs_jobs],
         running=[*told, *running[20:]],
-        upcoming=await service.upcoming(5),
-        failed=await service.list_runs(failed),
+        upcoming=await service.schedules.upcoming(5),
+        failed=await service.runs.list(failed),
         output=None if output is None else whole(output),
     )
 
@@ -103,9 +103,9 @@ async def _carried_out(service: "Service", order: Order) -> str:
     try:
         match order.verb:
             case Verb.CANCEL:
-                await service.cancel(order.subject.run)
+                await service.runs.cancel(order.subject.run)
             case Verb.PAUSE:
-                await service.pause(order.subject.job)
+                await service.jobs.pause(order.subject.job)
     except TokimoriError as fault:
         return f"error: {fault.message}"
     return f"done: {order}"

@@ -23,7 +23,7 @@ async def end_of(service: "Service", run_id: str, timeout: float | None) -> "Run
     from tokimori.service.why.run import SOON
 
     loop = asyncio.get_running_loop()
-    ending, began, pause = asyncio.ensure_future(service.wait(run_id, timeout)), loop.time(), LOOK
+    ending, began, pause = asyncio.ensure_future(service.runs.wait(run_id, timeout)), loop.time(), LOOK
     said: set[str] = set()
     try:
         while not ending.done():
@@ -43,7 +43,7 @@ async def _hindrances(service: "Service", run_id: str, *, soon: bool) -> "list[R
     from tokimori.model.transitions import STANDING_STILL
     from tokimori.service.why.reasons import Cause
 
-    why = await service.why_run(run_id)
+    why = await service.runs.why(run_id)
     if why.state not in STANDING_STILL:
         return []
     return [reason for reason in why.reasons if not (soon and reason.cause is Cause.NEXT)]

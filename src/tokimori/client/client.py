@@ -1,145 +1,66 @@
-"""The client for synchronous programs, made from the asynchronous one: each of its methods is one line here."""
+"""The client for synchronous programs: the parts of the asynchronous one, which return when they are done.
 
-from collections.abc import Callable
+Both clients are opened here.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
 from copy import copy
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from tokimori.client.asynchronous import AsyncClient, client_maker
-from tokimori.client.facade import Background, Facade, Runner, SyncVia, iterated, synchronous
+from tokimori.client.asynchronous import AsyncClient, client_on
+from tokimori.client.door import is_address
+from tokimori.client.facade import Background, Runner, SyncVia
 from tokimori.client.locks import Locking, SyncLock
+from tokimori.client.opening import load_store, missing_file, this_program
 from tokimori.client.transactions import add_within, check_connection
+from tokimori.clock import SystemClock
+from tokimori.config.secrets import keyring_of
+from tokimori.errors import InvalidInput
 from tokimori.locks.holdings import Wanted
 from tokimori.model.run import Run
+from tokimori.model.words import check_text
+from tokimori.randomness import Randomness
 from tokimori.service.arguments import Payload, RequestArguments
-from tokimori.service.audit import Audit
-from tokimori.service.calendars import Calendars
-from tokimori.service.calls import KINDS
-from tokimori.service.channels.channels import Channels
-from tokimori.service.claims import Claims
-from tokimori.service.events.events import Events
-from tokimori.service.expectations import Expectations
+from tokimori.service.copying import KindCopied
 from tokimori.service.given import check_author
-from tokimori.service.operation import Sync, through
-from tokimori.service.orders import Orders
-from tokimori.service.queues import Queues
-from tokimori.service.secrets import Secrets
-from tokimori.service.semaphores import Semaphores
-from tokimori.service.tasks import Tasks
-from tokimori.service.tokens import Tokens
+from tokimori.service.operation import Part, Sync, through
+from tokimori.service.service import Parts
+
+log = logging.getLogger(__name__)
 
 
-class Client(Facade[AsyncClient], Locking[SyncLock]):
+class Client(Parts[Sync], Locking[SyncLock]):
     """Jobs, runs and locks of one store: `with tokimori.open(url) as client:`. See `AsyncClient`.
 
     It may be shared between threads, and survives a fork.
     """
-
-    audit: Audit[Sync]
-    calendars: Calendars[Sync]
-    channels: Channels[Sync]
-    claims: Claims[Sync]
-    events: Events[Sync]
-    expectations: Expectations[Sync]
-    orders: Orders[Sync]
-    queues: Queues[Sync]
-    secrets: Secrets[Sync]
-    semaphores: Semaphores[Sync]
-    tasks: Tasks[Sync]
-    tokens: Tokens[Sync]
 
     def __init__(self, new_client: Callable[[], AsyncClient]) -> None:
         self._background = Background(new_client)
         self._act_through(self._background.run)
 
     def _act_through(self, run: Runner[AsyncClient]) -> None:
-        super().__init__(run)
-        for noun, kind in KINDS.items():
-            setattr(self, noun, through(kind, SyncVia(_runner(run, noun))))
+        self._run = run
 
-    add = synchronous(AsyncClient.add)
-    add_since = synchronous(AsyncClient.add_since)
-    import_all = synchronous(AsyncClient.import_all)
-    get = synchronous(AsyncClient.get)
-    list = synchronous(AsyncClient.list)
-    apply = synchronous(AsyncClient.apply)
-    resources = synchronous(AsyncClient.resources)
-    sets = synchronous(AsyncClient.sets)
-    update = synchronous(AsyncClient.update)
-    edit = synchronous(AsyncClient.edit)
-    refresh = synchronous(AsyncClient.refresh)
-    delete = synchronous(AsyncClient.delete)
-    delete_all = synchronous(AsyncClient.delete_all)
-    delete_some = synchronous(AsyncClient.delete_some)
-    pause = synchronous(AsyncClient.pause)
-    resume = synchronous(AsyncClient.resume)
-    disable, enable = pause, resume
-    resolve = synchronous(AsyncClient.resolve)
-    rewind = synchronous(AsyncClient.rewind)
-    ask = synchronous(AsyncClient.ask)
-    trigger_many = synchronous(AsyncClient.trigger_many)
-    backfill = synchronous(AsyncClient.backfill)
-    cancel_backfill = synchronous(AsyncClient.cancel_backfill)
-    next_times = synchronous(AsyncClient.next_times)
-    upcoming = synchronous(AsyncClient.upcoming)
-    explain = synchronous(AsyncClient.explain)
-    explain_job = synchronous(AsyncClient.explain_job)
-    shown = synchronous(AsyncClient.shown)
-    pauses_of = synchronous(AsyncClient.pauses_of)
-    too_heavy = synchronous(AsyncClient.too_heavy)
-    skips = synchronous(AsyncClient.skips)
-    ledger = synchronous(AsyncClient.ledger)
-    verify = synchronous(AsyncClient.verify)
-    statistics = synchronous(AsyncClient.statistics)
-    graph = synchronous(AsyncClient.graph)
-    counts = synchronous(AsyncClient.counts)
-    get_run = synchronous(AsyncClient.get_run)
-    why_run = synchronous(AsyncClient.why_run)
-    why_job = synchronous(AsyncClient.why_job)
-    find_jobs = synchronous(AsyncClient.find_jobs)
-    find_runs = synchronous(AsyncClient.find_runs)
-    list_runs = synchronous(AsyncClient.list_runs)
-    last_runs = synchronous(AsyncClient.last_runs)
-    summaries = synchronous(AsyncClient.summaries)
-    cancel = synchronous(AsyncClient.cancel)
-    hold = synchronous(AsyncClient.hold)
-    resume_run = synchronous(AsyncClient.resume_run)
-    retry_run = synchronous(AsyncClient.retry_run)
-    copy_job = synchronous(AsyncClient.copy_job)
-    rename_job = synchronous(AsyncClient.rename_job)
-    wait = synchronous(AsyncClient.wait)
-    output = synchronous(AsyncClient.output)
-    now = synchronous(AsyncClient.now)
-    ping = synchronous(AsyncClient.ping)
-    alarms = synchronous(AsyncClient.alarms)
-    publish = synchronous(AsyncClient.publish)
-    subscribe = iterated(AsyncClient.subscribe)
-    nodes = synchronous(AsyncClient.nodes)
-    doctor = synchronous(AsyncClient.doctor)
-    schema = synchronous(AsyncClient.schema)
-    migrate = synchronous(AsyncClient.migrate)
-    schema_script = synchronous(AsyncClient.schema_script)
-    check_schema = synchronous(AsyncClient.check_schema)
-    copy_to = synchronous(AsyncClient.copy_to)
+        def part_of(kind: type[Part[Any]]) -> Part[Any]:
+            def behind(act: Callable[[Any], Any]) -> Any:
+                return run(lambda client: act(getattr(client, kind.noun)))
 
-    def trigger(
-        self,
-        job_id: str,
-        key: str | None = None,
-        payload: Payload | None = None,
-        *,
-        connection: object = None,
-        **fields: Unpack[RequestArguments],
-    ) -> Run:
-        """See `AsyncClient.trigger`."""
-        if connection is None:
-            return self._run(lambda client: client.trigger(job_id, key, payload, **fields))
+            return through(kind, SyncVia(behind))
+
+        self._take(part_of)
+
+    def within(self, connection: object) -> "Within":
+        """See `AsyncClient.within`. The statements run in this thread: a connection is for the one that opened it."""
         check_connection(connection)
-        run, outside = self._run(lambda client: client._wanted_within(job_id, key, payload, fields))
-        if outside is None:
-            return run
-        found = add_within(connection, run, outside)  # in this thread: a connection is for the one that has opened it
-        return self._run(lambda client: client._answering(run, found))
+        return Within(self, connection)
+
+    def copy_to(self, url: str) -> Sequence[KindCopied]:
+        """See `AsyncClient.copy_to`."""
+        return self._run(lambda client: client.copy_to(url))
 
     @property
     def time_zone(self) -> str:
@@ -160,7 +81,7 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         return other
 
     def _lock(self, wanted: Wanted) -> SyncLock:
-        return SyncLock(lambda act: self._run(lambda client: act(client._session)), wanted)
+        return SyncLock(lambda act: self._run(lambda client: act(client._behind.session)), wanted)
 
     def __enter__(self) -> Self:
         return self
@@ -175,11 +96,26 @@ class Client(Facade[AsyncClient], Locking[SyncLock]):
         self._background.close()
 
 
-def _runner(run: Runner[AsyncClient], noun: str) -> Runner[Any]:
-    def behind(act: Callable[[Any], Any]) -> Any:
-        return run(lambda client: act(getattr(client, noun)))
+class Within:
+    """A transaction of the program, in which `jobs.trigger` makes runs."""
 
-    return behind
+    def __init__(self, client: Client, connection: object) -> None:
+        self._run, self._connection = client._run, connection
+
+    @property
+    def jobs(self) -> Self:
+        """Return the jobs that can be triggered."""
+        return self
+
+    def trigger(
+        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
+    ) -> Run:
+        """Request a run of a job as `jobs.trigger` does, in the transaction."""
+        run, outside = self._run(lambda client: client._behind.wanted(client._caller, job_id, key, payload, fields))
+        if outside is None:
+            return run
+        found = add_within(self._connection, run, outside)
+        return self._run(lambda client: client._behind.answering(run, found))
 
 
 def open(
@@ -197,3 +133,62 @@ def open(
     installed.
     """
     return Client(client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store))
+
+
+def open_async(
+    url: str | None = None,
+    *,
+    time_zone: str | None = None,
+    author: str | None = None,
+    semaphore_store: str | None = None,
+) -> AsyncClient:
+    """Return a client for the store at `url` in asynchronous programs, which `async with` opens; else like
+    `tokimori.open`.
+
+    An SQLite file that does not exist is made, as `sqlite3.connect` does, and a warning is logged.
+
+    Raises `InvalidConfig`, `InvalidInput` for a URL that names no store, and `StoreError` if its driver is not
+    installed.
+    """
+    return client_maker(url, time_zone=time_zone, author=author, semaphore_store=semaphore_store)()
+
+
+def client_maker(
+    url: str | None, *, time_zone: str | None, author: str | None, semaphore_store: str | None
+) -> Callable[[], AsyncClient]:
+    """Return a function that makes clients for the store at `url`, one for each process. Raises what `open_async`
+    does.
+    """
+    for name, given in (("url", url), ("time_zone", time_zone), ("semaphore_store", semaphore_store)):
+        if given is not None:
+            check_text(name, given)
+    check_author(author)
+    if url is not None and is_address(url):
+        return _http_maker(url, time_zone, author, semaphore_store)
+    loaded, new_stores = load_store(url, time_zone, semaphore_store)
+
+    def new() -> AsyncClient:
+        if (file := missing_file(loaded.settings.job_store)) is not None:
+            log.warning("the store %s does not exist: it is made, and is empty", file)
+        return client_on(
+            new_stores(),
+            SystemClock(),
+            Randomness(),
+            program=this_program(os.environ),
+            time_zone=loaded.settings.time_zone,
+            author=author,
+            cipher=keyring_of(loaded.settings.secrets, os.environ),
+        )
+
+    return new
+
+
+def _http_maker(
+    url: str, time_zone: str | None, author: str | None, semaphore_store: str | None
+) -> Callable[[], AsyncClient]:
+    from tokimori.client.over_http import http_maker  # noqa: PLC0415  a program on a store needs none of it
+
+    if semaphore_store is not None:
+        message = "semaphore_store: a node has one of its own settings; over HTTP none can be named"
+        raise InvalidInput(message, field="semaphore_store", value=semaphore_store, allowed="None with http://")
+    return http_maker(url, time_zone, author)

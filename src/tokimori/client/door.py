@@ -1,6 +1,6 @@
 """A node's door, as a client knows it: its address, its secret, and how its answers are read."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 SCHEMES = ("http://", "https://")
 PATH = "/api/v2/calls/"
+_REQUESTS = ("jobs.trigger", "jobs.request", "jobs.trigger_many")
 LONGEST_CALL = 90.0
 """Seconds: a claim waits for a minute at most."""
 _ALLOWED = "the address of a node, as `tokimori node address` prints it"
-
-Calls = Callable[[Method, tuple[object, ...], dict[str, object]], Coroutine[Any, Any, Any]]
 
 
 def is_address(url: str) -> bool:
@@ -73,22 +72,20 @@ class Door:
         self,
         address: NodeAddress,
         *,
-        author: str | None,
-        time_zone: str | None,
         parent: Callable[[], str | None],
         traceparent: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.author = author
-        self.time_zone = time_zone
+        self._author: str | None = None
+        self._time_zone: str | None = None
         self._address = address
         self._parent = parent
         self.traceparent = traceparent
         self._sessions: list[aiohttp.ClientSession] = []
 
-    def acting_as(self, author: str | None) -> Self:
+    def acting_as(self, author: str | None, time_zone: str | None) -> Self:
         """Return the same door for another author, with the same connections."""
         other = copy(self)
-        other.author = author
+        other._author, other._time_zone = author, time_zone
         return other
 
     async def open(self) -> None:
@@ -107,20 +104,14 @@ class Door:
         while self._sessions:
             await self._sessions.pop().close()
 
-    def part(self, part: str) -> Calls:
-        """Return a caller of a part's methods; of the service itself without a name."""
-
-        async def call(method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-            asks = not part and method.__name__ in ("ask", "trigger", "trigger_many")
-            if asks and (by := self._parent()) is not None:
-                kwargs.setdefault("parent", by)
-            if method.__name__ in ("ask", "trigger") and not part and (at := self.traceparent()) is not None:
-                kwargs.setdefault("traceparent", at)
-            body = written(method, args, kwargs, author=self.author, time_zone=self.time_zone)
-            name = f"{part}.{method.__name__}" if part else method.__name__
-            return self._read(method, *await self._post(PATH + quote(name), body))
-
-        return call
+    async def call(self, name: str, method: Method, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+        """Return what the node answers to a call of this operation."""
+        if name in _REQUESTS and (by := self._parent()) is not None:
+            kwargs.setdefault("parent", by)
+        if name in _REQUESTS[:2] and (at := self.traceparent()) is not None:
+            kwargs.setdefault("traceparent", at)
+        body = written(method, args, kwargs, author=self._author, time_zone=self._time_zone)
+        return self._read(method, *await self._post(PATH + quote(name), body))
 
     async def _post(self, path: str, body: bytes) -> tuple[int, bytes]:
         import aiohttp  # noqa: PLC0415

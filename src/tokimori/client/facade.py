@@ -1,22 +1,18 @@
-"""Façades: through one a synchronous program uses an asynchronous object, which lives on a loop in its own thread.
-
-The methods of a façade are made from those of the object, never written again.
-"""
+"""The way from a synchronous program to an asynchronous object, which lives on a loop in its own thread."""
 
 import asyncio
+import inspect
 import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import wraps
-from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tokimori.errors import Refused
 from tokimori.service.operation import Member, Stream
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Behind = TypeVar("_Behind")
 _Behind_co = TypeVar("_Behind_co", covariant=True)
@@ -30,74 +26,60 @@ class Runner(Protocol[_Behind_co]):
         ...
 
 
-class Facade(Generic[_Behind_co]):
-    """The synchronous side of an asynchronous object: the same methods, which return when they are done."""
-
-    def __init__(self, run: Runner[_Behind_co]) -> None:
-        self._run = run
-
-
-def synchronous(
-    method: Callable[Concatenate[_Behind, _P], Awaitable[_T]],
-) -> Callable[Concatenate[Facade[_Behind], _P], _T]:
-    """Return the same method for synchronous callers: it waits for the result in their thread."""
-
-    @wraps(method)
-    def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return facade._run(lambda behind: of_its_kind(behind)(*args, **kwargs))
-
-    def of_its_kind(behind: _Behind) -> Callable[_P, Awaitable[_T]]:
-        """Return the method of what is behind, which may do the same in another way."""
-        own: Callable[_P, Awaitable[_T]] = getattr(behind, method.__name__)
-        return own
-
-    return call
-
-
-def iterated(
-    method: Callable[Concatenate[_Behind, _P], AsyncIterator[_T]],
-) -> Callable[Concatenate[Facade[_Behind], _P], Iterator[_T]]:
-    """Return the same iteration for synchronous callers: each step waits in their thread."""
-
-    @wraps(method)
-    def call(facade: Facade[_Behind], /, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        async def begun(behind: _Behind) -> AsyncIterator[_T]:
-            found: AsyncIterator[_T] = getattr(behind, method.__name__)(*args, **kwargs)
-            return found
-
-        async def step(_: _Behind) -> tuple[_T, ...]:
-            async for each in steps:
-                return (each,)
-            return ()
-
-        steps = facade._run(begun)
-
-        async def end(_: _Behind) -> None:
-            if isinstance(steps, AsyncGenerator):
-                await steps.aclose()
-
-        try:
-            while found := facade._run(step):
-                yield found[0]
-        finally:
-            with suppress(Refused):  # of a client that is closed nothing is left to end
-                facade._run(end)
-
-    return call
-
-
 class SyncVia:
     """The way to a part from another thread: each of its members waits there for what the part behind does."""
 
     whole = True
 
     def __init__(self, run: Runner[Any]) -> None:
-        self._facade = Facade[Any](run)
+        self._run = run
 
     def __call__(self, member: Member[Any, Any], _: str) -> Callable[..., Any]:
         """Return the method, which returns when it is done."""
-        made: Callable[..., Any] = iterated if isinstance(member, Stream) else synchronous
-        return MethodType(made(member.method), self._facade)
+        run, name = self._run, member.name
+
+        @wraps(member.method)
+        def call(*args: object, **kwargs: object) -> Any:
+            return run(lambda part: getattr(part, name)(*args, **kwargs))
+
+        @wraps(member.method)
+        def iterate(*args: object, **kwargs: object) -> Iterator[Any]:
+            return _iterated(run, lambda part: getattr(part, name)(*args, **kwargs))
+
+        made: Any = iterate if isinstance(member, Stream) else call
+        made.__signature__ = signature_of(member)
+        return cast(Callable[..., Any], made)
+
+
+def signature_of(member: Member[Any, Any]) -> inspect.Signature:
+    """Return the signature of a member as it is called."""
+    whole = inspect.signature(member.method)
+    return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+def _iterated(run: Runner[Any], stream: Callable[[Any], AsyncIterator[_T]]) -> Iterator[_T]:
+    """Yield what a stream does: each step waits in the caller's thread."""
+
+    async def begun(part: Any) -> AsyncIterator[_T]:
+        return stream(part)
+
+    async def step(_: Any) -> tuple[_T, ...]:
+        async for each in steps:
+            return (each,)
+        return ()
+
+    steps = run(begun)
+
+    async def end(_: Any) -> None:
+        if isinstance(steps, AsyncGenerator):
+            await steps.aclose()
+
+    try:
+        while found := run(step):
+            yield found[0]
+    finally:
+        with suppress(Refused):  # of a client that is closed nothing is left to end
+            run(end)
 
 
 class Background(Generic[_Behind]):

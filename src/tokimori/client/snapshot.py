@@ -34,7 +34,7 @@ from tokimori.service.builds import BUILDS, PIECES, UPLOADS
 from tokimori.service.channels.channels import SUBSCRIBERS
 from tokimori.service.days_off import CALENDARS
 from tokimori.service.declarations import DECLARATIONS
-from tokimori.service.declared import APPS
+from tokimori.service.declaring import APPS
 from tokimori.service.documents import DocumentKind
 from tokimori.service.drained import DRAINED
 from tokimori.service.expectations import ALARMS, EXPECTATIONS

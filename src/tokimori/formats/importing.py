@@ -79,7 +79,7 @@ async def bring_in(
         for job_id, job in jobs.items():
             changes = known.get(job_id)
             if changes and wish.update and not wish.dry_run:
-                await service.edit(job_id, dict(fields_of(job.definition)), whole=True)
+                await service.jobs.edit(job_id, dict(fields_of(job.definition)), whole=True)
             tally.count(job, changes, update=wish.update)
             tell(job, changes)
     return tally
@@ -99,7 +99,7 @@ def _jobs_of(page: Iterable[Entry], taken: dict[str, str], tally: ImportTally) -
 
 async def _added(service: Service, new: Sequence[Moved]) -> dict[str, Changes]:
     """Add jobs in one transaction, and return those that somebody else has added meanwhile."""
-    done = await service.import_all(
+    done = await service.jobs.import_all(
         [(job.job_id, job.definition) for job in new],
         starts={job.job_id: job.start for job in new},
         runs_remaining={job.job_id: job.runs_remaining for job in new if job.runs_remaining is not None},
@@ -112,7 +112,7 @@ async def _known(service: Service, jobs: Iterable[Moved]) -> dict[str, Changes]:
     found = {}
     for job in jobs:
         try:
-            stored = await service.get(job.job_id)
+            stored = await service.jobs.get(job.job_id)
         except NotFound:
             continue
         new = job.definition

@@ -19,7 +19,6 @@ from tokimori.executors.functions.process import AppSettings
 from tokimori.executors.functions.wire import Hello
 from tokimori.model.ids import RandomBytes
 from tokimori.node.patience import answered
-from tokimori.ports.store import Store
 from tokimori.service.declared import Declared, check_vanished, declare
 from tokimori.service.service import Service
 
@@ -167,12 +166,12 @@ def environ_of(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, s
     return {**own, **(_NO_BYTECODE if settings.app.reload else {}), "TOKIMORI_STORE": settings.job_store}
 
 
-async def declare_jobs(service: Service, store: Store, random: RandomBytes, app: Hello | None) -> None:
+async def declare_jobs(service: Service, app: Hello | None) -> None:
     """Put the jobs of the app, if there is one, in the store, and say what became of them."""
     if app is None:
         return
     said = Declared(app=app.app, jobs={job.id: job.fields for job in app.jobs}, vanished=check_vanished(app.vanished))
-    for line in await declare(service.acting_as(f"app {app.app}"), store, random, said):
+    for line in await declare(service.acting_as(f"app {app.app}").jobs, said):
         log.warning("%s", line)
 
 

@@ -3,9 +3,9 @@
 import logging
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from starlette.types import ASGIApp
 
@@ -36,10 +36,17 @@ from tokimori.node.vitals import vitals_of
 from tokimori.ports.store import Store
 from tokimori.service.allowed import Allowed
 from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
 from tokimori.service.schema import DoorOnDemand, StoreOnDemand
 from tokimori.service.service import Service
 from tokimori.web.page import Page
+
+
+class ServiceOf(Protocol):
+    """Makes the service of a door, with a place where workers claim."""
+
+    def __call__(self, store: Store, semaphores: StoreOnDemand | None, /, *, place: ClaimPlace | None) -> Service:
+        """Return the service."""
+        ...
 
 
 def formats(clock: Clock) -> Formats:
@@ -106,7 +113,7 @@ async def http_door(
     settings: Settings,
     clock: Clock,
     *,
-    service_of: Callable[[Store, StoreOnDemand | None], Service],
+    service_of: ServiceOf,
     callbacks: Callbacks,
     metrics: Metrics,
     place: ClaimPlace | None = None,
@@ -118,7 +125,7 @@ async def http_door(
     """
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     doors = await store.for_doors()
-    service = service_of(doors, semaphores)
+    service = service_of(doors, semaphores, place=place)
     vitals = vitals_of(node, doors, service, settings, clock)
     http, secret, allowed = settings.http, make_secret(settings.state_dir), allowed_by(settings.http)
     page = Page(Acting(service).service, clock, http.path_prefix or "")
@@ -139,7 +146,6 @@ async def http_door(
         public_url=http.public_url,
         hear=callbacks.hear,
         guests=callbacks.guests.bearer,
-        claims=None if place is None else Claims(place, os.urandom),
         formats=formats(clock),
         figures=lambda standing: metrics.text(standing, node.lease_left, vitals.broken, node.identity.blocking),
         allowed=allowed,

@@ -51,7 +51,7 @@ from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.reboot import trigger_reboot
 from tokimori.service.schema import StoreOnDemand, open_prepared
 from tokimori.service.secrets import Vault
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.stores.open import open_store
 from tokimori.traces.spans import traced
 
@@ -128,14 +128,14 @@ async def serve(
     store, semaphore_store = open_store(settings.job_store, clock), semaphore_store_of(settings, clock)
     await answered(lambda: open_prepared(store), tell=announce)
     try:
-        service = service_of(store, semaphore_store, settings, clock)
+        service = service_of(store, semaphore_store, settings=settings, clock=clock)
         executor: Executor = _executors(settings, clock, functions, callbacks, store, service=service, hide=hide)
         source: WorkSource = store
         app = await _loaded(functions)
         identity, stopping = identity_of(settings, app), Stopping(clock, settings.node.stop_grace)
         if semaphore_store is not None:
             stock = stock_of(semaphore_store, executor, stopping, clock)
-            source = ApartSource(store, stock, os.urandom, service.refresh)
+            source = ApartSource(store, stock, os.urandom, service.jobs.refresh)
             executor = ApartExecutor(executor, stock, clock)
             await _look_at(semaphore_store, announce)
         rhythm, place, metrics = rhythm_of(settings), place_of(store, clock, stopping), metrics_of(settings)
@@ -148,9 +148,9 @@ async def serve(
         try:
             _warn(store)
             # The door first: a port that is taken leaves no node behind.
-            await declare_jobs(service, store, os.urandom, app)
+            await declare_jobs(service, app)
             async with (
-                functions.followed(partial(_take, node, functions), partial(declare_jobs, service, store, os.urandom)),
+                functions.followed(partial(_take, node, functions), partial(declare_jobs, service)),
                 _door_of(
                     node, store, semaphore_store, settings, clock, callbacks=callbacks, metrics=metrics, place=place
                 ) as door,
@@ -328,12 +328,18 @@ def _door_of(
 
 
 def service_of(
-    store: Store, semaphores: StoreOnDemand | None, settings: Settings, clock: Clock, node: Node | None = None
+    store: Store,
+    semaphores: StoreOnDemand | None,
+    *,
+    settings: Settings,
+    clock: Clock,
+    node: Node | None = None,
+    place: ClaimPlace | None = None,
 ) -> Service:
     """Return the service on this store: of the engine, or of the door of a node, which says whether its time is
     right.
     """
-    return Service(
+    return service_on(
         store,
         clock,
         Randomness(),
@@ -342,6 +348,7 @@ def service_of(
         cipher=keyring_of(settings.secrets, os.environ),
         trusts_time=lambda: node is None or node.trusts_its_time,
         stops=lambda: node is not None and node.phase is not Phase.WORKING,
+        place=place,
     )
 
 

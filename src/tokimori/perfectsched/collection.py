@@ -24,7 +24,7 @@ from tokimori.perfectsched.slots import FOLD, GAP, Timestamp, moment_at, seconds
 from tokimori.service.arguments import RetryArguments
 from tokimori.service.claimed import ClaimedRun
 from tokimori.service.given import Span
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 
 log = logging.getLogger("tokimori.perfectsched")
 
@@ -51,7 +51,7 @@ class Schedule:
     def delete(self) -> None:
         """Delete it, and what waits of it; a task that somebody has goes on. Raises `NotFound`."""
         self._collection.job(self.key)
-        self._collection.client.delete(self.key)
+        self._collection.client.jobs.delete(self.key)
 
     def modify(
         self,
@@ -66,7 +66,7 @@ class Schedule:
         said = {"schedule": cron, "delay": delay, "time_zone": timezone, "function": type, "payload": data}
         changes: Any = {name: value for name, value in said.items() if value is not None}
         self._collection.job(self.key)
-        self._collection.client.update(self.key, **changes)
+        self._collection.client.jobs.update(self.key, **changes)
 
 
 class ScheduleWithMetadata(Schedule):
@@ -141,7 +141,7 @@ class Task(ScheduleWithMetadata):
         try:
             self._collection.client.claims.finish(run.run_id, run.token)
         except ClaimLost:
-            if self._collection.client.get_run(run.run_id).run.state is RunState.SUCCEEDED:
+            if self._collection.client.runs.get(run.run_id).run.state is RunState.SUCCEEDED:
                 raise self._already_finished() from None
             raise
         self._finished = True
@@ -219,7 +219,7 @@ class ScheduleCollection:
         Raises `AlreadyExists` where there is a job of that id, and `InvalidInput`.
         """
         start = self._now() if next_time is None else moment_at("next_time", next_time)
-        job = self.client.add_since(
+        job = self.client.jobs.add_since(
             key,
             start,
             not_before=None if next_run_time is None else moment_at("next_run_time", next_run_time),
@@ -249,19 +249,19 @@ class ScheduleCollection:
         }
 
     def _now(self) -> Moment:
-        now = self.client.now()
+        now = self.client.store.now()
         return Moment(now - now % SECOND)
 
     def list(self) -> Iterator[ScheduleWithMetadata]:
         """Yield all schedules by key, a thousand at a time."""
         after: str | None = None
-        while jobs := self.client.list(after, PAGE):
+        while jobs := self.client.jobs.list(after, PAGE):
             yield from (ScheduleWithMetadata.of_job(self, job) for job in jobs if self._has(job))
             after = jobs[-1].id
 
     def job(self, key: str) -> Job:
         """Return the job of that key. Raises `NotFound` where there is none, or it is not the collection's."""
-        job = self.client.get(key)
+        job = self.client.jobs.get(key)
         if job.state is JobState.DELETED or not self._has(job):
             message = f"the collection {self.config.table!r} has no schedule {key!r}"
             raise NotFound(message, field="key", value=key, allowed="the key of a schedule, as `list` gives them")

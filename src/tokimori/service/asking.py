@@ -5,12 +5,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from tokimori.engine.refusals import raise_first
-from tokimori.errors import InvalidInput, NotFound
-from tokimori.model.ids import JobId
+from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
+from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.run import Run
-from tokimori.ports.store import Jobs
+from tokimori.model.transitions import RunState
+from tokimori.ports.store import Jobs, RunFilter, Store
+from tokimori.service.store_time import Now
 
 _T = TypeVar("_T")
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -51,6 +55,21 @@ async def cancel_all(cancel: Callable[[str, str], Awaitable[object]], runs: Sequ
     return found
 
 
+async def cancel_run(store: Store, now: Now, run_id: str, reason: str) -> Run:
+    """Cancel a run for a reason of ours, which may quote one."""
+    checked, at = RunId(check_uuid(run_id, field="run")), await now()
+    return await retried(lambda: store.cancel_run(checked, reason, at), StoreUnavailable)
+
+
+async def cancel_running(store: Store, now: Now, job: Job, reason: str) -> None:
+    """Cancel the running runs of a job that is paused, so that no more are claimed."""
+    running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
+    while runs := await store.list_runs(running):
+        own = [run for run in runs if run.incarnation == job.incarnation]
+        await cancel_all(lambda run_id, why: cancel_run(store, now, run_id, why), own, reason)
+        running = replace(running, before=runs[-1].id)
+
+
 async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
     """Yield all jobs by id, read in pages. `idle`: only enabled jobs that have no next moment."""
     after: JobId | None = None
@@ -58,6 +77,15 @@ async def all_jobs(store: Jobs, *, idle: bool = False) -> AsyncIterator[Job]:
         for job in page:
             yield job
         after = page[-1].id
+
+
+async def known_job(store: Jobs, job_id: str) -> Job:
+    """Return the job of that id. A deleted job is found until its last run ends or its id is reused."""
+    checked_id = check_job_id(job_id)
+    try:
+        return await store.get_job(checked_id)
+    except NotFound:
+        return await store.deleted_job(checked_id)
 
 
 def checked(name: str, value: object, most: int, least: int = 1) -> int:

@@ -1,11 +1,9 @@
 """The service, whose changes are written into the audit log: what doors and the command line use."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from tokimori.errors import InvalidInput, NotFound, StoreError
 from tokimori.model.build import Upload
@@ -16,32 +14,13 @@ from tokimori.model.run import Run
 from tokimori.service.audit import Audit, record
 from tokimori.service.deleting import DeletedJobs
 from tokimori.service.imports import Imported
-from tokimori.service.operation import ITSELF, MADE, OUTCOME, STATE, Async, Member, Operation, Part, through
+from tokimori.service.jobs import Jobs
+from tokimori.service.operation import ITSELF, MADE, REQUEST, STATE, Async, Member, Operation, Part, through
 from tokimori.service.operation import Audit as Recording
 from tokimori.service.requests import Asked
-from tokimori.service.service import PARTS, Service
-from tokimori.service.sets import Applied
+from tokimori.service.service import Service
+from tokimori.service.set_work import Applied
 
-_Root = tuple[str, Recording, str | None]
-_NEW, _CHANGED, _DELETED = (("job", STATE, event) for event in ("added", "changed", "deleted"))
-CHANGES: Final[Mapping[str, _Root]] = MappingProxyType(
-    {
-        **dict.fromkeys(("add", "add_since", "copy_job"), _NEW),
-        **dict.fromkeys(("edit", "update", "refresh", "rewind"), _CHANGED),
-        "pause": ("job", STATE, "paused"),
-        "resume": ("job", STATE, "resumed"),
-        "resolve": ("job", STATE, "resolved"),
-        "delete": _DELETED,
-        **dict.fromkeys(("delete_all", "delete_some"), ("job", OUTCOME, "deleted")),
-        **dict.fromkeys(("trigger", "trigger_many", "ask", "backfill", "cancel_backfill"), ("job", OUTCOME, None)),
-        "rename_job": ("job", OUTCOME, "renamed"),
-        "import_all": ("jobs", OUTCOME, "imported"),
-        "apply": ("set", OUTCOME, "applied"),
-        **dict.fromkeys(("cancel", "hold", "resume_run"), ("run", STATE, None)),
-        "retry_run": ("run", OUTCOME, None),
-    }
-)
-"""What a method changes, how that is recorded, and how events report it."""
 _SUBJECTS: Final = ("job_id", "run_id", "node_id", "queue", "name", "jobs")
 MOST_NAMED: Final = 250
 """So many things one entry names, of those that a set or an import has changed."""
@@ -55,7 +34,7 @@ class Change(NamedTuple):
 
     what: str
     kind: str
-    recording: Recording
+    recording: Recording | None
     event: str | None
     look: Callable[[Any], Awaitable[object]]
     method: Callable[..., Awaitable[Any]]
@@ -79,76 +58,42 @@ class Change(NamedTuple):
 CarryOut = Callable[[Change], Awaitable[Any]]
 
 
-def root_change(service: Service, name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Change:
-    """Return the call of a method of the service itself."""
-    kind, recording, event = CHANGES[name]
-
-    async def look(subject: Any) -> object:
-        return _shown((await service.get_run(subject)).run if kind == "run" else await service.get(subject))
-
-    return Change(name, kind, recording, event, look, method, args, kwargs)
-
-
 def audited(service: Service) -> Service:
     """Return the same service; what is changed through it is in the audit log."""
-    return cast(Service, _AuditedService(service))
+    carry_out = partial(carried_out, service.jobs, service.audit)
+
+    def part_of(kind: type[Part[Any]]) -> Part[Any]:
+        return through(kind, RecordedVia(getattr(service, kind.noun), carry_out))
+
+    return Service(service._ground, service._caller, part_of, lambda caller: audited(service._as(caller)))
 
 
 class RecordedVia:
-    """The way to a part whose changes are recorded: `carry_out` is given them."""
+    """The way to a part whose changes are recorded: `carry_out` is given them. `of_requests`: requests for runs too."""
 
     whole = False
 
-    def __init__(self, part: Part[Async], carry_out: CarryOut) -> None:
+    def __init__(self, part: Part[Async], carry_out: CarryOut, *, of_requests: bool = True) -> None:
         self._part = part
         self._carry_out = carry_out
+        self._passed_by = (None,) if of_requests else (None, REQUEST)
 
     def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
         """Return the method of the part, whose changes are recorded."""
         method: Callable[..., Any] = getattr(self._part, member.name)
-        if not isinstance(member, Operation) or member.audit is None:
+        if not isinstance(member, Operation) or member.audit in self._passed_by:
             return method
-        kind, recording, event = member.of or self._part.word, member.audit, member.event
+        kind, event = member.of or self._part.word, member.event
         look, carry_out = self._part._state, self._carry_out
 
         @wraps(method)
         async def changed(*args: object, **kwargs: object) -> object:
-            return await carry_out(Change(name, kind, recording, event, look, method, args, kwargs))
+            return await carry_out(Change(name, kind, member.audit, event, look, method, args, kwargs))
 
         return changed
 
 
-class _AuditedService:
-    """The service itself, and its parts."""
-
-    def __init__(self, service: Service) -> None:
-        self._inner = service
-        self._carry_out = partial(carried_out, service, service.audit)
-        for noun, kind in PARTS.items():
-            setattr(self, noun, through(kind, RecordedVia(getattr(service, noun), self._carry_out)))
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the method, whose changes are recorded; whatever else it is as it is."""
-        method = getattr(self._inner, name)
-        if name not in CHANGES or not inspect.iscoroutinefunction(method):
-            return method
-
-        @wraps(method)
-        async def changed(*args: object, **kwargs: object) -> object:
-            return await self._carry_out(root_change(self._inner, name, method, args, kwargs))
-
-        return changed
-
-    def __dir__(self) -> Iterable[str]:
-        """Return the names in the service."""
-        return dir(self._inner)
-
-    def acting_as(self, author: str | None) -> Service:
-        """For another author."""
-        return audited(self._inner.acting_as(author))
-
-
-async def carried_out(service: Service, audit: Audit[Async], change: Change) -> object:
+async def carried_out(jobs: Jobs[Async], audit: Audit[Async], change: Change) -> object:
     """Carry out a method, and record it if it has changed something."""
     if change.recording is ITSELF:
         return await change.method(*change.args, **change.kwargs)
@@ -160,28 +105,29 @@ async def carried_out(service: Service, audit: Audit[Async], change: Change) -> 
         await _record_deleted(audit, change, result)
         return result
     if isinstance(result, Applied | Imported):
-        await _record_several(service, audit, change, result)
+        await _record_several(jobs, audit, change, result)
         return result
     subject = result.id if is_new and isinstance(result, Job) else subject
     if not looks:
         after = None if result is None else _outcome(result, change.kwargs)
     else:  # a job or a run that was answered need not be asked for
-        after = _shown(result) if isinstance(result, Job | Run) else await _seen(change, subject)
+        after = result if isinstance(result, Job | Run) else await _seen(change, subject)
+        before, after = _shown(before), _shown(after)
     if before != after:
-        queues = await _queues(service, change.kind, subject, before, after if looks else result)
+        queues = await _queues(jobs, change.kind, subject, before, after if looks else result)
         of, event = _named(change.kind, subject), change.became(before)
         await record(audit, change.what, of, before, after, event=event, queues=queues)
     return result
 
 
-async def _queues(service: Service, kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
+async def _queues(jobs: Jobs[Async], kind: str, subject: object, *found: object) -> Mapping[str, Sequence[str]]:
     """Return the queues of what a change is about, by job id: as it was and is, or else as its job is now."""
     known: dict[str, list[str]] = {}
     for each in found:
         for job_id, queue in _told_queues(kind, subject, each):
             known.setdefault(job_id, []).append(queue)
     if not known and kind in OF_A_JOB and isinstance(subject, str):
-        return await _queues_of(service, [subject])
+        return await _queues_of(jobs, [subject])
     return known
 
 
@@ -202,12 +148,12 @@ def _told_queues(kind: str, subject: object, found: object) -> Iterator[tuple[st
             pass
 
 
-async def _queues_of(service: Service, ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
+async def _queues_of(jobs: Jobs[Async], ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """Return the queues of these jobs, of those that there are."""
     known: dict[str, Sequence[str]] = {}
     for job_id in ids:
         with suppress(NotFound, InvalidInput, StoreError):
-            known[job_id] = ((await service.get(job_id)).definition.queue,)
+            known[job_id] = ((await jobs.get(job_id)).definition.queue,)
     return known
 
 
@@ -229,13 +175,13 @@ async def _record_deleted(audit: Audit[Async], change: Change, done: DeletedJobs
         await record(audit, change.what, of, _shown(job), None, event=change.became(job), queues=queues)
 
 
-async def _record_several(service: Service, audit: Audit[Async], change: Change, done: Applied | Imported) -> None:
+async def _record_several(jobs: Jobs[Async], audit: Audit[Async], change: Change, done: Applied | Imported) -> None:
     """Record a large set by several entries: one of all would be too large to be kept, and for readers of events."""
     named = [] if change.kwargs.get("dry_run") else _changed(done)
     of = _named(change.kind, change.subject)
     for first in range(0, len(named), MOST_NAMED):
         told = named[first : first + MOST_NAMED]
-        queues = await _queues_of(service, [name for part, _, name in told if not part])
+        queues = await _queues_of(jobs, [name for part, _, name in told if not part])
         await record(audit, change.what, of, None, _by_part(told), event=change.became(None), queues=queues)
 
 
@@ -265,13 +211,15 @@ def _by_part(named: Sequence[tuple[str, str, str]]) -> Mapping[str, Any]:
     return told
 
 
-def _shown(found: Job | Run) -> object:
+def _shown(found: object) -> object:
     match found:
         case Job():
             return {"state": found.state, "reason": found.reason, "definition": found.definition}
         case Run():
             told = {"job_id": found.job_id, "state": found.state, "cancel": found.cancel}
             return told if found.lane is None else {**told, "queue": queue_of(found.lane)}
+        case _:
+            return found
 
 
 def _named(kind: str, subject: object) -> str:

@@ -10,26 +10,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, Final, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct, field
 
 from tokimori.errors import InvalidInput
-from tokimori.service.claims import Claims
 from tokimori.service.finding import FoundJobs, FoundRuns
 from tokimori.service.given import job_fields, json_of
-from tokimori.service.operation import Part, operations_in
-from tokimori.service.service import PARTS, Service
+from tokimori.service.service import table
 
 Method = Callable[..., Any]
 
-KINDS: Final[Mapping[str, type[Part[Any]]]] = MappingProxyType({**PARTS, Claims.noun: Claims})
-"""The parts by noun."""
-NOT_OFFERED: Final = frozenset({"check_schema", "delete_all", "migrate", "schema_script", "wait"})
-"""What a door does not do for others: who changes tables opens the store, and what takes long is asked again."""
 _FIELDS_OF_A_JOB = frozenset({"add", "add_since", "update"})
 _STRUCTURED = frozenset({"jobs", "record", "runs", "starts", "wanted"})
 """Arguments that are values of ours: they are read by their annotation, all others by the method itself."""
@@ -51,17 +44,8 @@ class Call(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def offered() -> Mapping[str, Method]:
-    """Return the methods by name, such as `trigger` and `queues.pause`."""
-    own = inspect.getmembers(Service, inspect.iscoroutinefunction)
-    return {
-        **{name: method for name, method in own if not name.startswith("_") and name not in NOT_OFFERED},
-        **{
-            f"{noun}.{name}": each.method
-            for noun, kind in KINDS.items()
-            for name, each in operations_in(kind).items()
-            if each.door
-        },
-    }
+    """Return the methods by name, such as `jobs.trigger`."""
+    return {name: each.method for name, each in table().items() if each.door}
 
 
 def result_of(method: Method) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tokimori.errors import Refused
 from tokimori.model.access_token import Role
 from tokimori.model.ids import ClaimId, RandomBytes
 from tokimori.model.outcome import Failed, Hold, Released, Succeeded
@@ -10,7 +11,7 @@ from tokimori.model.transitions import RunState
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
-from tokimori.service.operation import Async, M, Part, operation
+from tokimori.service.operation import M, Part, operation
 from tokimori.service.sight import OPEN, Given, Reach, Sight, no_run, out_of_scope
 from tokimori.service.wishes import (
     ALIVE_TIME,
@@ -36,10 +37,16 @@ class Claims(Part[M]):
 
     noun, word = "claims", "run"
 
-    def __init__(self, place: ClaimPlace, random: RandomBytes, access_token: str | None = None) -> None:
-        self._place = place
+    def __init__(self, place: ClaimPlace | None, random: RandomBytes, access_token: str | None = None) -> None:
+        self._place_or_none = place
         self._random = random
         self._access_token = access_token
+
+    @property
+    def _place(self) -> ClaimPlace:
+        if self._place_or_none is None:
+            raise Refused("claims: this service has no place for workers", allowed="a node's door, or a client")
+        return self._place_or_none
 
     @operation(Role.OPERATE, OPEN, doing="Claiming runs")
     async def claim(
@@ -137,11 +144,6 @@ class Claims(Part[M]):
     async def hold(self, run_id: str, token: int, *, reason: str = "its worker asks for a person") -> RunState:
         """Ask for a person to look at it before it goes on (`tokimori run resume`). Else as `finish`."""
         return await self._place.end(key_of(run_id, token), "hold", Hold(said_text("reason", reason)))
-
-
-def with_access_token(claims: Claims[Async], name: str) -> Claims[Async]:
-    """Return the claims of who came with the access token of this name."""
-    return Claims(claims._place, claims._random, name)
 
 
 def has_claimed(claims: Claims[Any], run_id: object, token: object) -> bool:

@@ -6,40 +6,24 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, cast
 
-import msgspec
 from msgspec import Struct
 
 from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused
-from tokimori.model.ids import RandomBytes
 from tokimori.model.job import Job, JobState
 from tokimori.model.target import Function
-from tokimori.ports.store import Store
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import retried
-from tokimori.service.declaring import DeclaredStanding, digest_of, standing_of
+from tokimori.service.declaring import APPS, DeclaredDigests, DeclaredStanding, digest_of, standing_of, without_count
 from tokimori.service.definitions import definition_from, fields_of
-from tokimori.service.documents import DocumentKind, Documents
-from tokimori.service.jobs import JobService
-from tokimori.service.set_turns import SetTurn
-from tokimori.service.variants import turn_at, under
+from tokimori.service.documents import Documents
+from tokimori.service.jobs import Jobs
+from tokimori.service.operation import Async
+from tokimori.service.set_turns import SetTurn, turn_at
 
 Vanished = Literal["report", "pause", "delete"]
 _PAUSE = 0.25
 _MOST_TRIES = 160
 """Before each but the first there is a pause, in seconds: longer than a lease, all in all."""
-
-
-class DeclaredDigests(Struct, frozen=True, kw_only=True):
-    """Digests of what an app declared last for each job, or for some of them."""
-
-    jobs: dict[str, str]
-
-
-APPS = DocumentKind(
-    "app",
-    lambda known: msgspec.json.encode(known, order="sorted").decode(),
-    lambda text: msgspec.json.decode(text, type=DeclaredDigests),
-)
 
 
 class Declared(Struct, frozen=True, kw_only=True):
@@ -53,15 +37,15 @@ class Declared(Struct, frozen=True, kw_only=True):
 class _At(NamedTuple):
     """Place of declarations, and the turn in which they change."""
 
-    service: JobService
+    jobs: Jobs[Async]
     turn: SetTurn
 
-    async def changing(self) -> JobService:
-        """Return the service for the next change."""
-        return await under(self.service, self.turn)
+    async def changing(self) -> Jobs[Async]:
+        """Return the jobs for the next change."""
+        return self.jobs._on(await self.turn.store())
 
 
-async def declare(service: JobService, store: Store, random: RandomBytes, declared: Declared) -> Sequence[str]:
+async def declare(jobs: Jobs[Async], declared: Declared) -> Sequence[str]:
     """Add new jobs, update changed ones, and report, pause or delete vanished ones. What to tell people, in lines.
 
     Several nodes may do so at the same time: who has to change something takes a turn, and the others wait for it. A
@@ -70,8 +54,9 @@ async def declare(service: JobService, store: Store, random: RandomBytes, declar
     """
 
     async def act() -> Sequence[str]:
-        async with turn_at(service, f"app/{declared.app}", store) as turn:
-            return await _declare(_At(service, turn), Documents(store, APPS, random), declared)
+        ground = jobs._ground
+        async with turn_at(ground, jobs._caller.author, f"app/{declared.app}") as turn:
+            return await _declare(_At(jobs, turn), Documents(ground.store, APPS, ground.random), declared)
 
     for _ in range(_MOST_TRIES):
         with suppress(Conflict):
@@ -88,7 +73,7 @@ async def _declare(at: _At, documents: Documents[DeclaredDigests], declared: Dec
     now_known = dict(known)
     for job_id, fields in declared.jobs.items():
         said = {"owner": declared.app, **fields}
-        wanted = digest_of(definition_from(without_count(said), time_zone=at.service.time_zone))
+        wanted = digest_of(definition_from(without_count(said), time_zone=at.jobs._caller.time_zone))
         line = await _put(at, job_id, said, wanted, known.get(job_id))
         if line is None:
             now_known[job_id] = wanted
@@ -138,7 +123,7 @@ async def _put(at: _At, job_id: str, said: Mapping[str, Any], wanted: str, known
 
     async def act() -> str | None:
         try:
-            job = await at.service.get(job_id)
+            job = await at.jobs.get(job_id)
         except NotFound:
             await (await at.changing()).add(job_id, **cast(JobArguments, said))
             return None
@@ -158,13 +143,6 @@ def _declared_elsewhere(job: Job, said: Mapping[str, Any]) -> str | None:
     """
     theirs = (job.version, job.definition.owner, job.definition.target)
     return digest_of(job.definition) if theirs == (1, said["owner"], Function(name=said.get("function", ""))) else None
-
-
-def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without the one that is no part of a definition: it is counted down, and said only at the
-    first.
-    """
-    return {name: value for name, value in fields.items() if name != "runs_remaining"}
 
 
 def _changes(job: Job, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +173,7 @@ def _left_alone(job: Job, standing: DeclaredStanding) -> str:
 async def _vanish(at: _At, job_id: str, declared: Declared, now_known: dict[str, str]) -> str | None:
     """See to a job that the app does not declare any more; a line for people."""
     try:
-        job = await at.service.get(job_id)
+        job = await at.jobs.get(job_id)
     except NotFound:
         now_known.pop(job_id, None)
         return None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tokimori.model.job import Definition
 from tokimori.service.definitions import fields_of
+from tokimori.service.documents import DocumentKind
 
 
 class DeclaredStanding(Enum):
@@ -75,3 +76,23 @@ def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{key}", each) for key, each in value.items())
         else:
             yield name, value
+
+
+class DeclaredDigests(Struct, frozen=True, kw_only=True):
+    """Digests of what an app declared last for each job, or for some of them."""
+
+    jobs: dict[str, str]
+
+
+APPS = DocumentKind(
+    "app",
+    lambda known: msgspec.json.encode(known, order="sorted").decode(),
+    lambda text: msgspec.json.decode(text, type=DeclaredDigests),
+)
+
+
+def without_count(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields without the one that is no part of a definition: it is counted down, and said only at the
+    first.
+    """
+    return {name: value for name, value in fields.items() if name != "runs_remaining"}

@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import Job
 from tokimori.service.asking import checked
 from tokimori.service.given import When, flag_of, moment_of
-from tokimori.service.sets import SetService
+from tokimori.service.job_writer import JobWriter
 
 CONFIRMED: Final = "all"
 """What who deletes all jobs has to say, so that nobody does it by leaving out an id."""
@@ -35,83 +35,65 @@ class DeletedJobs(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class DeletingService(SetService):
-    """The part of the service that deletes all jobs."""
+async def delete_some(
+    writer: JobWriter,
+    confirm: str | None = None,
+    *,
+    after: str | None = None,
+    until: When | None = None,
+    limit: int = MOST_DELETED,
+    now: bool = False,
+    foreign: bool = False,
+    dry_run: bool = False,
+) -> DeletedJobs:
+    """Delete the first jobs by id: see `Jobs.delete_some`."""
+    first = None if after in (None, "") else check_job_id(after, field="after")
+    most = checked("limit", limit, MOST_DELETED)
+    begun = await writer.now() if until is None else moment_of("until", until, writer.time_zone)
+    wish = _Wish(until=begun, now=flag_of("now", now), foreign=flag_of("foreign", foreign))
+    dry = flag_of("dry_run", dry_run)
+    if not dry and confirm != CONFIRMED:
+        message = f"confirm: {confirm!r} does not say that all jobs are to be deleted"
+        raise InvalidInput(message, field="confirm", value=confirm, allowed=f"the text {CONFIRMED}")
+    page = await writer.store.list_jobs(after=first, limit=most)
+    wanted = [job for job in page if wish.means(job)]
+    done = DeletedJobs(jobs=tuple(wanted), kept={}, until=begun, next=page[-1].id if len(page) == most else None)
+    return done if dry else await _delete_these(writer, done, wish, first, most)
 
-    async def delete_all(self, confirm: str, *, now: bool = False) -> DeletedJobs:
-        """Delete all jobs there are, as `delete_some` does, until none is left that was there at the beginning.
 
-        `confirm` has to be the text `all`. Stopped on the way, it is asked again, and goes on with those that are left.
-        """
-        done = await self.delete_some(confirm, now=now)
-        jobs, kept = [*done.jobs], dict(done.kept)
-        while done.next is not None:
-            done = await self.delete_some(confirm, after=done.next, until=done.until, now=now)
-            jobs += done.jobs
-            kept |= done.kept
-        return DeletedJobs(jobs=tuple(jobs), kept=kept, until=done.until, next=None)
+async def _delete_these(
+    writer: JobWriter, asked: DeletedJobs, wish: "_Wish", first: JobId | None, most: int
+) -> DeletedJobs:
+    """Delete these jobs, and those that run after them. Of too many the rest is left to the next piece."""
+    below = _below((await writer.store.family()).edges)
+    jobs: list[Job] = []
+    kept: dict[str, str] = {}
+    reached = first or ""
+    for job in asked.jobs:
+        for job_id in _leaves_first(job.id, below):
+            if len(jobs) == most:
+                return replace(asked, jobs=tuple(jobs), kept=kept, next=reached)
+            try:
+                jobs += await _delete_one(writer, job_id, wish)
+            except Refused as fault:
+                kept[job_id] = fault.message
+        reached = job.id
+    return replace(asked, jobs=tuple(jobs), kept=kept)
 
-    async def delete_some(
-        self,
-        confirm: str | None = None,
-        *,
-        after: str | None = None,
-        until: When | None = None,
-        limit: int = MOST_DELETED,
-        now: bool = False,
-        foreign: bool = False,
-        dry_run: bool = False,
-    ) -> DeletedJobs:
-        """Delete the first jobs by id, from the first one behind `after`, each after those that run after it.
 
-        Only jobs that were added up to `until` (now by default), and of these (`foreign`) only those that Kala's API
-        has added; of others that run after them becomes what `delete` with `cascade` says. `limit` is how many at most.
-        Runs are treated as `delete` does. `confirm` has to be the text `all`, unless it is a `dry_run`, which deletes
-        nothing. Raises `InvalidInput`.
-        """
-        first = None if after in (None, "") else check_job_id(after, field="after")
-        most = checked("limit", limit, MOST_DELETED)
-        begun = await self._now() if until is None else moment_of("until", until, self.time_zone)
-        wish = _Wish(until=begun, now=flag_of("now", now), foreign=flag_of("foreign", foreign))
-        dry = flag_of("dry_run", dry_run)
-        if not dry and confirm != CONFIRMED:
-            message = f"confirm: {confirm!r} does not say that all jobs are to be deleted"
-            raise InvalidInput(message, field="confirm", value=confirm, allowed=f"the text {CONFIRMED}")
-        page = await self._store.list_jobs(after=first, limit=most)
-        wanted = [job for job in page if wish.means(job)]
-        done = DeletedJobs(jobs=tuple(wanted), kept={}, until=begun, next=page[-1].id if len(page) == most else None)
-        return done if dry else await self._delete_these(done, wish, first, most)
-
-    async def _delete_these(self, asked: DeletedJobs, wish: "_Wish", first: JobId | None, most: int) -> DeletedJobs:
-        """Delete these jobs, and those that run after them. Of too many the rest is left to the next piece."""
-        below = _below((await self._store.family()).edges)
-        jobs: list[Job] = []
-        kept: dict[str, str] = {}
-        reached = first or ""
-        for job in asked.jobs:
-            for job_id in _leaves_first(job.id, below):
-                if len(jobs) == most:
-                    return replace(asked, jobs=tuple(jobs), kept=kept, next=reached)
-                try:
-                    jobs += await self._delete_one(job_id, wish)
-                except Refused as fault:
-                    kept[job_id] = fault.message
-            reached = job.id
-        return replace(asked, jobs=tuple(jobs), kept=kept)
-
-    async def _delete_one(self, job_id: JobId, wish: "_Wish") -> Sequence[Job]:
-        """Delete a job, if it is meant, and is not gone yet; the job as it was. Raises `Refused`."""
-        try:
-            job = await self._store.get_job(job_id)
-            if not wish.means(job):
-                return ()
-            if wish.foreign:
-                await self.delete(job_id, cascade=True, now=wish.now)
-            else:
-                await self._delete_alone(job_id, now=wish.now)
-        except NotFound:
+async def _delete_one(writer: JobWriter, job_id: JobId, wish: "_Wish") -> Sequence[Job]:
+    """Delete a job, if it is meant, and is not gone yet; the job as it was. Raises `Refused`."""
+    try:
+        job = await writer.store.get_job(job_id)
+        if not wish.means(job):
             return ()
-        return (job,)
+        if wish.foreign:
+            await writer.delete(job_id, cascade=True, now=wish.now)
+        else:
+            await writer.delete_alone(job_id, now=wish.now)
+    except NotFound:
+        return ()
+    return (job,)
 
 
 class _Wish(NamedTuple):

@@ -64,7 +64,7 @@ class Expectations(Part[M]):
 
     @operation(Role.OPERATE, EXPECTATION, audit=STATE, event=MADE)
     async def set(self, name: str, within: Span, *, description: str | None = None) -> Expectation:
-        """Expect something elsewhere to report a good end (`Service.ping`) at least every `within` seconds.
+        """Expect something elsewhere to report a good end (`ping`) at least every `within` seconds.
 
         Another time replaces the one before; what was reported stays, and so does the description unless one is given
         ("" for none). Of a job say `expect_within` instead. Raises `InvalidInput`, and `Refused` for a job of which
@@ -131,8 +131,13 @@ class Expectations(Part[M]):
         known = await self.get(name)
         return known.queue if known.of_job else None
 
-    async def _ping(self, name: str, report: str, log: str | None) -> Expectation:
-        """See `Service.ping`."""
+    @operation(Role.PING, EXPECTATION)
+    async def ping(self, name: str, report: str = "ok", log: str | None = None) -> Expectation:
+        """Report of something elsewhere, or of a job from outside: `ok`, `start` or `fail`; `log` is what it wrote.
+
+        A good end takes back its alarm, a failure raises one within seconds. Raises `InvalidInput`, and `NotFound`
+        if nothing is expected.
+        """
         checked_id, said = check_job_id(name, field="name"), chosen(Report, "report", report)
         check_text("log", "" if log is None else log)
         now = await self._now()
@@ -148,9 +153,17 @@ class Expectations(Part[M]):
             await self._take_back(checked_id)
         return known
 
-    async def _alarms_page(self, after: str | None, limit: int) -> Sequence[Alarm]:
-        """See `Service.alarms`."""
+    @operation(Role.READ, OPEN)
+    async def alarms(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Alarm]:
+        """Return alarms by name, from the first name behind `after`."""
         return await self._alarms.page(_behind(after), checked("limit", limit, MOST_LISTED))
+
+    @alarms.within
+    async def _alarms_within(self, sight: Sight, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Alarm]:
+        async def sees(alarm: Alarm) -> bool:
+            return await sight.sees_expectation(alarm.name)
+
+        return await by_id(sight, self.alarms, lambda alarm: alarm.name, sees, after=after, limit=limit)
 
     async def _alarm(self, name: str) -> Alarm | None:
         """Return the alarm of this name, if there is one."""

@@ -33,9 +33,9 @@ async def made_under(service: Service, principal: str, key: str, said: object) -
 
 
 async def _known(service: Service, name: str, digest: str) -> Keyed:
-    documents, now = Documents(service._store, KEYED, service._random), await service._now()
-    fresh = Keyed(at=now, digest=digest, made=uuid7(now, service._random))
-    for document in await service._store.list_documents(KIND, prefix=name, limit=1):
+    documents, now = Documents(service._ground.store, KEYED, service._ground.random), await service._ground.now()
+    fresh = Keyed(at=now, digest=digest, made=uuid7(now, service._ground.random))
+    for document in await service._ground.store.list_documents(KIND, prefix=name, limit=1):
         known = documents.value_of(document)
         if known.at >= now - KEPT:
             return known

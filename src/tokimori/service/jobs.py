@@ -1,109 +1,54 @@
-"""Jobs as people and programs use them: they add, edit, stop and delete them."""
+"""Jobs as people and programs use them: they add, edit, trigger, stop and delete them."""
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from copy import copy
-from typing import Self, Unpack
+from collections.abc import Collection, Mapping, Sequence
+from typing import Unpack
 
-import msgspec
+from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
-from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
-from tokimori.model.decide import Due
-from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
-from tokimori.model.job import Definition, Job, JobState, schedule_of
-from tokimori.model.sizes import check_reason
-from tokimori.ports.secrets import Cipher
+from tokimori.clock import Moment, format_moment
+from tokimori.engine.rewind import hasten, rewind
+from tokimori.errors import Refused
+from tokimori.model.access_token import Role
+from tokimori.model.backfill import Backfill
+from tokimori.model.ids import check_job_id
+from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.run import Run
 from tokimori.ports.store import Store
-from tokimori.schedules.schedule import Schedule
-from tokimori.service.arguments import JobArguments
-from tokimori.service.asking import MOST_LISTED, checked, retried
-from tokimori.service.audit import Audit
-from tokimori.service.calendars import Calendars
-from tokimori.service.catching_up import caught_up, reckoned
-from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
-from tokimori.service.definitions import check_readable, definition_from, patched, replacing, runs_remaining_in
-from tokimori.service.documents import Documents
-from tokimori.service.edits import Edit, check_tag, edited, kept_since, new_job, paused, resumed
-from tokimori.service.expectations import Expectations
-from tokimori.service.family import check_childless, checked_family, going_with
-from tokimori.service.given import When, check_author, flag_of, job_fields, many, mapping_of, moment_of
-from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
-from tokimori.service.judge import Beside, Judge
-from tokimori.service.notified import check_untold
-from tokimori.service.operation import Async
-from tokimori.service.queues import Queues
-from tokimori.service.runs import RunService
-from tokimori.service.schema import StoreOnDemand
-from tokimori.service.secrets import Secrets
-from tokimori.service.semaphores import Semaphores, placed
-from tokimori.service.shown import Foreseen
-from tokimori.service.store_time import Now
-from tokimori.service.tasks import Tasks
-from tokimori.service.tokens import Tokens
-from tokimori.service.weights import Weights
-
-Wanted = tuple[Definition, Mapping[str, object]]  # and the fields by which it was said
+from tokimori.service.arguments import JobArguments, Payload, PlainRequest, RequestArguments
+from tokimori.service.backfill import Backfills
+from tokimori.service.definitions import check_readable, replacing
+from tokimori.service.deleting import MOST_DELETED, DeletedJobs, delete_some
+from tokimori.service.edits import check_tag, kept_since
+from tokimori.service.given import When, flag_of, job_fields, many, mapping_of, moment_of
+from tokimori.service.ground import Caller, Ground
+from tokimori.service.imports import Imported, Start
+from tokimori.service.job_reads import JobReads
+from tokimori.service.job_writer import schedule_for
+from tokimori.service.notified import without_names
+from tokimori.service.operation import OUTCOME, REQUEST, STATE, Async, M, composed, operation
+from tokimori.service.orders import Orders
+from tokimori.service.repeating import copied, renamed
+from tokimori.service.requesting import CancelledRuns, RunRequests, cancel_some
+from tokimori.service.requests import Asked
+from tokimori.service.sight import JOB, OPEN, WHOLE, Sight, gone_alone, out_of_scope
 
 
-class JobService(RunService):
-    """The part of the service that changes jobs. `author` is recorded with every order.
+class Jobs(JobReads[M]):
+    """Jobs. Every operation may raise `StoreError`, and `NotFound` for a job that there is not."""
 
-    Semaphores may be in a store of their own (`semaphore_store`), which is opened when it is first needed. `now` tells
-    the time by which jobs fire: the store's, unless it is given; `clock` only measures how long something takes.
-    `cipher` encrypts secrets. `trusts_time` tells whether its node decides by its clock now, `stops` whether it stops.
-    """
+    def __init__(self, ground: Ground, caller: Caller) -> None:
+        super().__init__(ground, caller)
+        self._requests = RunRequests(ground, caller)
+        self._orders = Orders(ground, caller)
+        self._backfills = Backfills(ground.store, ground.now, ground.random, ground.aside)
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        random: RandomBytes,
-        *,
-        time_zone: str = "UTC",
-        author: str | None = None,
-        parent: Callable[[], str | None] = lambda: None,
-        traceparent: Callable[[], str | None] = lambda: None,
-        semaphore_store: StoreOnDemand | None = None,
-        now: Now | None = None,
-        cipher: Cipher | None = None,
-        trusts_time: Callable[[], bool] = lambda: True,
-        stops: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._parent, self._traceparent, weights = parent, traceparent, Weights(self._store_of_semaphores)
-        super().__init__(store, clock, random, time_zone=time_zone, weights=weights, now=now, stops=stops)
-        self._semaphore_store, self._cipher, self._trusts_time = semaphore_store, cipher, trusts_time
-        self._calendars = Documents(store, CALENDARS, random)
-        self.semaphores: Semaphores[Async] = Semaphores(self._store_of_semaphores)
-        self._foreseen = Foreseen(store.mark)
-        self._judge: Judge | None = None
-        self._beside: Beside = {}
-        self._act_as(author)
+    def _on(self, store: Store) -> "Jobs[Async]":
+        """Return the jobs of the same caller, written to this store: the same one, guarded."""
+        return Jobs(replace(self._ground, store=store), self._caller)
 
-    def acting_as(self, author: str | None) -> Self:
-        """Return the same service for another author, who is recorded with its orders. Nothing is opened."""
-        check_author(author)
-        other = copy(self)
-        other._act_as(author)
-        return other
+    # Definitions
 
-    def _act_as(self, author: str | None) -> None:
-        self._author = author
-        self.calendars: Calendars[Async] = Calendars(self._store, self._random, self.refresh)
-        self.queues: Queues[Async] = Queues(self._store, self._now, author, self._cancel)
-        self.audit: Audit[Async] = Audit(self._store, self._now, self._random, author)
-        self.expectations: Expectations[Async] = Expectations(self._store, self._now, self._random)
-        self.tokens: Tokens[Async] = Tokens(self._store, self._now, self._random, author)
-        self.secrets: Secrets[Async] = Secrets(self._store, self._now, self._random, author, self._cipher)
-        self.tasks: Tasks[Async] = Tasks(self, self._store, self._now, self._random, author)
-
-    async def _store_of_semaphores(self) -> Store:
-        return self._store if self._semaphore_store is None else await self._semaphore_store.opened()
-
-    def _placed(self, definition: Definition) -> Definition:
-        return placed(definition, apart=self._semaphore_store is not None)
-
+    @operation(Role.OPERATE, OPEN, audit=STATE, event="added")
     async def add(self, job_id: str | None = None, /, **fields: Unpack[JobArguments]) -> Job:
         """Add a job, described by the fields of `JobFields`; its id is a new UUID if none is given.
 
@@ -111,8 +56,9 @@ class JobService(RunService):
 
         Raises `InvalidInput` and `AlreadyExists`.
         """
-        return await self._add(job_id, job_fields(fields), lambda job: job)
+        return await self._writer.add(job_id, job_fields(fields), lambda job: job)
 
+    @operation(Role.OPERATE, OPEN, audit=STATE, event="added", doing="Adding jobs")
     async def add_since(
         self, job_id: str, since: When, /, not_before: When | None = None, **fields: Unpack[JobArguments]
     ) -> Job:
@@ -121,54 +67,12 @@ class JobService(RunService):
         With `misfire="all"` it is run, each moment once. Nothing is decided before `not_before`. Else as `add`.
         """
         said = job_fields(fields)
-        zone = str(said.get("time_zone") or self.time_zone)
+        zone = str(said.get("time_zone") or self._caller.time_zone)
         first = moment_of("since", since, zone)
         earliest = None if not_before is None else moment_of("not_before", not_before, zone)
-        return await self._add(job_id, said, lambda job: kept_since(job, first, earliest))
+        return await self._writer.add(job_id, said, lambda job: kept_since(job, first, earliest))
 
-    async def _add(self, job_id: str | None, said: Mapping[str, object], begun: Callable[[Job], Job]) -> Job:
-        now = await self._now()
-        definition = definition_from(said, time_zone=self.time_zone)
-        checked = check_new_job_id(uuid7(now, self._random) if job_id is None else job_id)
-        new, days = await self._new(checked, definition, now, runs_remaining_in(said))
-        job = begun(new)
-        try:
-            await self._add_jobs([job])
-        except Conflict:
-            raise _taken(checked) from None
-        return await self._kept(job, days)
-
-    async def _new(
-        self, job_id: JobId, said: Definition, now: Moment, limit: int | None = None, since: Moment | None = None
-    ) -> tuple[Job, DaysOff]:
-        """Return the job as it is added, and whose days off it has. Raises `InvalidInput`."""
-        definition = self._placed(said)
-        await self._judged(job_id, definition)
-        await self._weights.check(definition)
-        days = await read_days_off(self._calendars, definition.calendars)
-        life = new_incarnation(self._random)
-        return new_job(job_id, definition, life, now, limit, days_off=days.text, since=since), days
-
-    async def _judged(self, job_id: JobId, definition: Definition) -> None:
-        if self._judge is not None:
-            await self._judge(job_id, definition, self._beside)
-        await self.expectations._check_free(job_id, definition)
-
-    async def _kept(self, job: Job, days: DaysOff) -> Job:
-        """Return the job with its calendars' days of now: they may have changed while it was written."""
-        if (await read_again(self._calendars, days)).text == job.days_off:
-            return job
-        return await self.refresh(job.id)
-
-    async def _add_jobs(self, jobs: Sequence[Job]) -> None:
-        """Add all of these jobs, or none. It is tried again if the edges between jobs change meanwhile."""
-        await self.expectations._of_jobs(jobs)
-
-        async def act() -> None:
-            await self._store.add_jobs(jobs, await checked_family(self._store, jobs))
-
-        await retried(act, FamilyChanged, StoreUnavailable)
-
+    @operation(Role.OPERATE, OPEN, audit=OUTCOME, event="imported", of="jobs", doing="Adding jobs")
     async def import_all(
         self,
         jobs: Sequence[tuple[str, Definition]],
@@ -182,51 +86,9 @@ class JobService(RunService):
         scheduled runs there are to be, and `starts` how jobs go on that were kept elsewhere so far. Raises
         `InvalidInput` if any job is invalid; `AlreadyExists` if two have the same id.
         """
-        limits, begun = checked_limits(runs_remaining), checked_starts(starts, paused_because)
-        now, together = await self._now(), copy(self)
-        new: dict[JobId, Job] = {}
-        days: dict[JobId, DaysOff] = {}
-        pairs = [checked_pair(pair) for pair in many("jobs", jobs, PAIRS)]
-        together._beside = dict(pairs)
-        for place, (job_id, definition) in enumerate(pairs):
-            if job_id in new:
-                raise _taken(job_id)
-            await asyncio.sleep(0)  # on the loop of a node, runs have their turn
-            try:
-                start = begun.get(job_id, Start())
-                job, days[job_id] = await together._new(job_id, definition, now, limits.get(job_id), start.since)
-            except InvalidInput as fault:
-                raise fault.below(f"jobs[{place}]") from None
-            new[job_id] = started(job, start, now, self._author)
-        try:
-            await self._add_jobs(list(new.values()))
-            added: Collection[JobId] = new
-        except (Conflict, StoreUnavailable):
-            added = await retried(lambda: self._add_missing(new), Conflict, StoreUnavailable)
-        for job_id in added:
-            await self._kept(new[job_id], days[job_id])
-        return Imported(added=tuple(added), unchanged=tuple(job_id for job_id in new if job_id not in added))
+        return await self._writer.import_all(jobs, paused_because, runs_remaining, starts)
 
-    async def _add_missing(self, new: Mapping[JobId, Job]) -> dict[JobId, Job]:
-        """Add the jobs that are missing. Jobs that a first try added, though its reply was lost, count as added."""
-        missing: dict[JobId, Job] = {}
-        for job_id, job in new.items():
-            try:
-                found = await self._store.get_job(job_id)
-            except NotFound:
-                missing[job_id] = job
-            else:
-                if found.incarnation == job.incarnation:
-                    missing[job_id] = job
-        if missing:
-            await self._add_jobs(list(missing.values()))
-        return missing
-
-    async def list(self, after: str | None = None, limit: int = MOST_LISTED) -> Sequence[Job]:
-        """Jobs by id, from the first one behind `after`."""
-        first = None if after is None else check_job_id(after, field="after")
-        return await self._store.list_jobs(after=first, limit=checked("limit", limit, MOST_LISTED))
-
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job")
     async def update(self, job_id: str, /, **changes: Unpack[JobArguments]) -> Job:
         """Change fields of a job (`JobFields`) like a JSON merge patch; None brings the default of a field back.
 
@@ -234,8 +96,9 @@ class JobService(RunService):
         others keep changing the job.
         """
         said = job_fields(changes)
-        return await self._edit(check_job_id(job_id), lambda _: said)
+        return await self._writer.edit(check_job_id(job_id), lambda _: said)
 
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed", doing="Changing a job")
     async def edit(
         self, job_id: str, said: Mapping[str, object], *, whole: bool = False, tags: Collection[str] | None = None
     ) -> Job:
@@ -250,137 +113,64 @@ class JobService(RunService):
             check_tag(job, known)
             return replacing(job, fields) if anew else fields
 
-        return await self._edit(check_job_id(job_id), changes_of)
+        return await self._writer.edit(check_job_id(job_id), changes_of)
 
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed")
     async def refresh(self, job_id: str) -> Job:
         """Bring a job up to date with the days of its calendars and with the store that now keeps its semaphores.
 
         Its definition only names them. A job that is up to date stays as it is. Raises `Refused` for a definition that
         can't be read, and `Conflict` while others keep changing the job.
         """
-        return await self._edit(check_job_id(job_id), lambda _: {})
+        return await self._writer.refresh(job_id)
 
-    async def _edit(self, job_id: JobId, changes_of: Callable[[Job], Mapping[str, object]]) -> Job:
-        def wanted(job: Job) -> Wanted:
-            changes = changes_of(job)
-            return patched(job.definition, changes, time_zone=self.time_zone), changes
+    @operation(Role.OPERATE, JOB, audit=STATE, event="added")
+    async def copy(self, job_id: str, new_id: str) -> Job:
+        """Add a job with the definition of another one; the new job.
 
-        return await self._rewrite(job_id, wanted)
-
-    async def _rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> Job:
-        """Give a job the definition that `wanted` makes of what it is."""
-
-        async def act() -> tuple[Job, DaysOff]:
-            return await self._try_rewrite(job_id, wanted)
-
-        return await self._kept(*await retried(act, Conflict, StoreUnavailable))
-
-    async def _try_rewrite(self, job_id: JobId, wanted: Callable[[Job], Wanted]) -> tuple[Job, DaysOff]:
-        now = await self._now()
-        due = await self._store.get_due(job_id)
-        said, changes = wanted(due.job)
-        definition = self._placed(said)
-        days = await read_days_off(self._calendars, definition.calendars)
-        if (definition, days.text) == (due.job.definition, due.job.days_off) and "runs_remaining" not in changes:
-            return due.job, days
-        if definition != due.job.definition:
-            await self._judged(job_id, definition)
-        await self._weights.check(definition)
-
-        def edit_of(due: Due) -> Edit:
-            return edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
-
-        edit = await reckoned(self._aside, due, now, edit_of)
-        decided = await caught_up(self._store, due, now, self._random, schedule_for, monotonic=self._clock.monotonic)
-        if decided is not due:
-            edit = await reckoned(self._aside, decided, now, edit_of)
-        family = await checked_family(self._store, [edit.job])
-        await self.expectations._of_job(job_id, definition)
-        await self._store.replace_job(decided.job, edit.job, edit.skips, family)
-        return edit.job, days
-
-    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False) -> None:
-        """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
-
-        Raises `Refused` if other jobs run after it, and for a notifier that jobs name, unless you `force` it. With
-        `cascade` jobs that have no other parent go too, with all that run after them; other ones lose this parent.
+        It is paused where the other one is paused or parked, for the same reason. Which set declares the other one, and
+        its runs, stay with that. Raises what `add` does.
         """
-        checked_id = check_job_id(job_id)
-        flag_of("now", now)
-        if not flag_of("force", force):
-            await check_untold(self._store, checked_id)
-        if flag_of("cascade", cascade):
-            await self._cut_off(checked_id, now=now)
-        await check_childless(self._store, checked_id)
-        await self._delete_alone(checked_id, now=now)
+        return await copied(self._writer, job_id, new_id)
 
-    async def _delete_alone(self, checked_id: JobId, *, now: bool) -> None:
-        """Delete this job and no other. Raises `Refused`."""
-        if now:  # paused first: nothing starts behind what is cancelled, and who dies on the way can be asked again
-            job = await self.pause(checked_id, "to be deleted")
-            await self._cancel_running(job, "its job was deleted")
-        try:
-            await self._delete(checked_id)
-        except Refused as fault:  # somebody has added a child meanwhile: it would wait in silence for a paused parent
-            stays = f"; it stays paused: `tokimori job resume {checked_id}` enables it" if now else ""
-            raise Refused(fault.message + stays, field="id", value=checked_id, allowed=fault.allowed) from None
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, event="renamed")
+    async def rename(self, job_id: str, new_id: str) -> Job:
+        """Give a job another id: the job of that id, which decides what its schedule names from where the old one was.
 
-    async def _delete(self, job_id: JobId) -> None:
-        try:
-            await self._store.delete_job(job_id, await self._now())
-        except StoreUnavailable:
-            with suppress(NotFound):  # the first try may have done it
-                await self._store.delete_job(job_id, await self._now())
+        Jobs that name it run after the new one, or are run by it. Its runs so far keep the old id: to keys of requests
+        and to backfills the job is a new one.
+        A parked job becomes paused. If this is interrupted, the same call goes on: meanwhile the job is paused. Of one
+        that was paused before there may then be two, and the call says so (`AlreadyExists`).
 
-    async def _cut_off(self, job_id: JobId, *, now: bool) -> None:
-        """Delete jobs after which none runs first: the family is read once, and a stop on the way loses nothing."""
-        edges = (await self._store.family()).edges
-        going, cut = await self._aside.compute(lambda: going_with(edges, job_id))
-        gone = frozenset(going)
-        for child in cut:
-            parents = (await self._store.get_job(child)).definition.parents
-            await self.update(child, parents=[msgspec.to_builtins(each) for each in parents if each.job not in gone])
-        for child in reversed(going[1:]):
-            with suppress(NotFound):  # somebody has deleted it meanwhile
-                await self._delete_alone(child, now=now)
+        Raises `Refused` for a job that a set or an app declares, of which runs have not ended or that is a notifier
+        which jobs name, and what `add` and `update` do.
+        """
+        return await renamed(self._writer, job_id, new_id)
 
+    @rename.within
+    async def _rename_within(self, sight: Sight, job_id: str, new_id: str) -> Job:
+        """Give a job another id, also in the jobs that name it. Which of others' jobs do is not shown."""
+        for other in {edge.declared_by for edge in await self.graph(job_id) if job_id in (edge.parent, edge.child)}:
+            if not await sight.sees_id(other):
+                raise out_of_scope(f"id: a job of others that names {job_id!r}", job_id)
+        return await gone_alone(sight, job_id, without_names(job_id, self.rename(job_id, new_id)))
+
+    # Stopping
+
+    @operation(Role.OPERATE, JOB, audit=STATE, event="paused")
     async def pause(self, job_id: str, reason: str | None = None, *, now: bool = False) -> Job:
         """Pause a job: from now on none of its runs is claimed. A paused job stays as it is.
 
         Its running runs go on; with `now` they are cancelled, on whatever node they are.
         """
-        check_reason("reason", "" if reason is None else reason)
-        flag_of("now", now)
-        checked = check_job_id(job_id)
-        job = await retried(lambda: self._pause(checked, reason), Conflict, StoreUnavailable)
-        if now:
-            await self._cancel_running(job, "its job was paused" if reason is None else f"its job was paused: {reason}")
-        return job
+        return await self._writer.pause(job_id, reason, now=now)
 
-    async def _pause(self, job_id: JobId, reason: str | None) -> Job:
-        job = await self._store.get_job(job_id)
-        if job.state is JobState.PAUSED:
-            return job
-        after = paused(job, await self._now(), reason, self._author)
-        await self._store.replace_job(job, after)
-        return after
-
+    @operation(Role.OPERATE, JOB, audit=STATE, event="resumed")
     async def resume(self, job_id: str, *, late: bool = False) -> Job:
         """Enable a paused or parked job; what it missed is skipped, or (`late`) decided by its misfire policy."""
-        checked, decides = check_job_id(job_id), flag_of("late", late)
-        return await retried(lambda: self._resume(checked, late=decides), Conflict, StoreUnavailable)
+        return await self._writer.resume(job_id, late=late)
 
-    async def _resume(self, job_id: JobId, *, late: bool) -> Job:
-        due = await self._store.get_due(job_id)
-        if due.job.state not in (JobState.PAUSED, JobState.PARKED):
-            return due.job
-        check_readable(due.job.definition)
-        now = await self._now()
-        await self.expectations._of_job(job_id, due.job.definition, since=now)
-        edit = await self._aside.compute(lambda: resumed(due, now, late=late))
-        await self._store.replace_job(due.job, edit.job, edit.skips)
-        return edit.job
-
+    @operation(Role.OPERATE, JOB, audit=STATE, event="resolved")
     async def resolve(self, job_id: str) -> Job:
         """Enable a job that a failure has parked. Raises `Refused` for a job that is not parked."""
         job = await self._store.get_job(check_job_id(job_id))
@@ -388,13 +178,213 @@ class JobService(RunService):
             hint = f": resume it with `tokimori job resume {job.id}`" if job.state is JobState.PAUSED else ""
             message = f"the job {job.id!r} is {job.state}, not parked{hint}"
             raise Refused(message, field="state", value=job.state, allowed="a parked job")
-        return await self.resume(job_id)
+        return await self._writer.resume(job_id)
 
+    @operation(Role.OPERATE, JOB, audit=STATE, event="changed")
+    async def rewind(self, job_id: str) -> Job:
+        """Put a job back to now that a clock which was ahead has put ahead, although not all is known that it has run.
 
-def schedule_for(job: Job) -> Schedule:
-    """Return the job's schedule, within its bounds and without its days off."""
-    return schedule_of(job.definition, job.anchor, job.id, job.days_off)
+        Moments of which no run is known then come again. Raises `Refused` for a job that is not ahead of the time.
+        """
+        job = await self._store.get_job(check_job_id(job_id))
+        check_readable(job.definition)
+        now = await self._now()
+        found = await rewind(self._store, job, schedule_for, now, force=True)
+        await hasten(self._store, now, job.id)
+        if not isinstance(found, Job):
+            message = (
+                f"the job {job.id!r} is not ahead of the time: it is decided up to {format_moment(job.fired_through)}"
+            )
+            raise Refused(message, field="job", value=job.id, allowed="a job that `tokimori doctor` names so")
+        return found
 
+    @operation(Role.OPERATE, JOB, audit=STATE, event="deleted")
+    async def delete(self, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False) -> None:
+        """Delete a job and cancel its runs that have not started. Running ones go on; with `now` they are cancelled.
 
-def _taken(job_id: JobId) -> AlreadyExists:
-    return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")
+        Raises `Refused` if other jobs run after it, and for a notifier that jobs name, unless you `force` it. With
+        `cascade` jobs that have no other parent go too, with all that run after them; other ones lose this parent.
+        """
+        await self._writer.delete(job_id, cascade=cascade, now=now, force=force)
+
+    @delete.within
+    async def _delete_within(
+        self, sight: Sight, job_id: str, *, cascade: bool = False, now: bool = False, force: bool = False
+    ) -> None:
+        """Delete a job, and with `cascade` all that run after it."""
+        if cascade and not await sight.sees_all_after(check_job_id(job_id)):
+            raise out_of_scope("cascade: a job that runs after it")
+        await gone_alone(
+            sight, job_id, without_names(job_id, self.delete(job_id, cascade=cascade, now=now, force=force))
+        )
+
+    @composed
+    async def delete_all(self, confirm: str, *, now: bool = False) -> DeletedJobs:
+        """Delete all jobs there are, as `delete_some` does, until none is left that was there at the beginning.
+
+        `confirm` has to be the text `all`. Stopped on the way, it is asked again, and goes on with those that are left.
+        """
+        done = await self.delete_some(confirm, now=now)
+        jobs, kept = [*done.jobs], dict(done.kept)
+        while done.next is not None:
+            done = await self.delete_some(confirm, after=done.next, until=done.until, now=now)
+            jobs += done.jobs
+            kept |= done.kept
+        return DeletedJobs(jobs=tuple(jobs), kept=kept, until=done.until, next=None)
+
+    @operation(Role.ADMIN, WHOLE, audit=OUTCOME, event="deleted", doing="Deleting all jobs")
+    async def delete_some(
+        self,
+        confirm: str | None = None,
+        *,
+        after: str | None = None,
+        until: When | None = None,
+        limit: int = MOST_DELETED,
+        now: bool = False,
+        foreign: bool = False,
+        dry_run: bool = False,
+    ) -> DeletedJobs:
+        """Delete the first jobs by id, from the first one behind `after`, each after those that run after it.
+
+        Only jobs that were added up to `until` (now by default), and of these (`foreign`) only those that Kala's API
+        has added; of others that run after them becomes what `delete` with `cascade` says. `limit` is how many at most.
+        Runs are treated as `delete` does. `confirm` has to be the text `all`, unless it is a `dry_run`, which deletes
+        nothing. Raises `InvalidInput`.
+        """
+        return await delete_some(
+            self._writer, confirm, after=after, until=until, limit=limit, now=now, foreign=foreign, dry_run=dry_run
+        )
+
+    # Runs of a job
+
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job")
+    async def trigger(
+        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
+    ) -> Run:
+        """Ask for a run of a job, now or at a moment. `Request` says what the fields mean.
+
+        A dict or a list as payload is written as JSON. Durations are seconds or timedeltas, moments aware datetimes or
+        texts.
+
+        The run that answers is returned: a new one, or one of the same key. In a program that was started by a run,
+        that run is the parent unless `parent` says otherwise. Raises `InvalidInput`, and `Refused` for a job that is
+        paused or parked (unless `force`) or has as many waiting runs as it may.
+        """
+        return (await self._request(job_id, key, payload, fields)).run
+
+    @trigger.within
+    async def _trigger_within(
+        self,
+        sight: Sight,
+        job_id: str,
+        key: str | None = None,
+        payload: Payload | None = None,
+        **fields: Unpack[RequestArguments],
+    ) -> Run:
+        await sight.check_parents([fields])
+        run = await self.trigger(job_id, key, payload, **fields)
+        await sight.check_answers(job_id, [run])
+        return run
+
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running a job")
+    async def request(
+        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
+    ) -> Asked:
+        """Do what `trigger` does, and say what became of the request."""
+        return await self._request(job_id, key, payload, fields)
+
+    @request.within
+    async def _request_within(
+        self,
+        sight: Sight,
+        job_id: str,
+        key: str | None = None,
+        payload: Payload | None = None,
+        **fields: Unpack[RequestArguments],
+    ) -> Asked:
+        await sight.check_parents([fields])
+        answer = await self.request(job_id, key, payload, **fields)
+        await sight.check_answers(job_id, [answer.run])
+        return answer
+
+    async def _request(self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments) -> Asked:
+        request, _, run = await self._requests.wanted(job_id, key, payload, fields)
+        return await self._requests.keep(request, run)
+
+    @operation(Role.OPERATE, JOB, audit=REQUEST, doing="Running jobs")
+    async def trigger_many(
+        self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
+    ) -> Sequence[Run]:
+        """Ask for many runs of a job, each by a dict with what `trigger` takes; the runs that answer, in that order.
+
+        Nothing is asked for where one of them is wrong. Of one moment and priority, the first ones start first. They
+        are kept some hundred at a time, all of these or none; what is refused on the way says how many have their
+        runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
+        that of those which name none. Raises what `trigger` does.
+        """
+        return await self._requests.keep_many(job_id, requests, parent)
+
+    @trigger_many.within
+    async def _trigger_many_within(
+        self, sight: Sight, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
+    ) -> Sequence[Run]:
+        await sight.check_parents([{"parent": parent}, *many("requests", requests, "requests")])
+        runs = await self.trigger_many(job_id, requests, parent=parent)
+        await sight.check_answers(job_id, runs)
+        return runs
+
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Backfilling a job")
+    async def backfill(
+        self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False
+    ) -> Backfill:
+        """Make runs for the occurrences from `first` to `last` (included) that have none; the state of that backfill.
+
+        At most `max_running` of them are active at a time (0: no limit): ask again until none is missing. `dry_run`
+        makes no runs. A text without offset is a time in the job's zone. Raises `InvalidInput`, and `Refused` for a
+        paused or parked job.
+        """
+        only_looks = flag_of("dry_run", dry_run)
+        span = await self._span(job_id, first, last)
+        return await self._backfills.make(job_id, *span, max_running, bounds=self._caller.bounds, dry_run=only_looks)
+
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Cancelling a backfill")
+    async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
+        """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
+        span = await self._span(job_id, first, last)
+        return await self._backfills.cancel(job_id, *span, self._caller.bounds)
+
+    async def _span(self, job_id: str, first: When, last: When) -> tuple[Moment, Moment]:
+        zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone
+        return moment_of("first", first, zone), moment_of("last", last, zone)
+
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Restarting the runs of a job")
+    async def restart(self, job_id: str) -> Sequence[Run]:
+        """Restart all runs of a job that run on nodes; those runs, at most 1,000.
+
+        Raises `Refused` for a job that never lets a run begin again.
+        """
+        return await self._orders.restart_all(await self.get(job_id))
+
+    @composed
+    async def cancel(self, job_id: str, reason: str = "cancelled by hand") -> int:
+        """Cancel all runs of a job that have not ended, wherever they are; how many. The job itself goes on.
+
+        Stopped on the way, it is asked again, and goes on with those that are left.
+        """
+        done = await self.cancel_some(job_id, reason)
+        cancelled = done.cancelled
+        while done.next is not None:
+            done = await self.cancel_some(job_id, reason, done.next)
+            cancelled += done.cancelled
+        return cancelled
+
+    @operation(Role.OPERATE, JOB, audit=OUTCOME, doing="Cancelling runs")
+    async def cancel_some(
+        self, job_id: str, reason: str = "cancelled by hand", before: str | None = None
+    ) -> CancelledRuns:
+        """Cancel the newest runs of a job that have not ended, at most 100: of those older than the run `before`."""
+        return await cancel_some(self._store, self._now, await self.get(job_id), reason, before)
+
+    async def _state(self, job_id: str) -> object:
+        """Return the job, for the audit log."""
+        return await self.get(job_id)

@@ -19,10 +19,10 @@ def sight_of(service: Service, access: Access) -> Sight:
     """Return the view of who has this access."""
 
     async def run_of(run_id: str) -> Run:
-        return (await service.get_run(run_id)).run
+        return (await service.runs.get(run_id)).run
 
-    looks = Looks(service.get, run_of, service.graph, service.tasks._queue_of, service.expectations._queue_of)
-    return Sight(looks, access.scope, access.role)
+    queues = (service.tasks._queue_of, service.expectations._queue_of)
+    return Sight(Looks(service.jobs.get, run_of, service.jobs.graph, *queues), access.scope, access.role)
 
 
 def judge_of(service: Service, access: Access, allowed: Allowed) -> Judge:
@@ -63,6 +63,6 @@ async def _check_secrets(service: Service, sight: Sight, job_id: JobId, definiti
 async def _is_kept(service: Service, sight: Sight, job_id: JobId, definition: Definition) -> bool:
     """Check if the job runs or sends the same already: whoever edits the rest of it names nothing."""
     with suppress(NotFound):
-        job = await service.get(job_id)
+        job = await service.jobs.get(job_id)
         return job.state is not JobState.DELETED and sight.sees(job) and job.definition.target == definition.target
     return False

@@ -27,7 +27,7 @@ from tokimori.model.run import Skip, backfill_origin
 from tokimori.ports.store import OCCURRENCES, Jobs, Runs
 from tokimori.schedules.schedule import Schedule, each_moment
 from tokimori.service.aside import AT_ONCE, Aside
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.scheduled import among, pages_of_runs
 
 MOST_RUNS = 100_000

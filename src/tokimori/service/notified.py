@@ -1,8 +1,8 @@
 """Notifiers that jobs name: they must exist."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.document import Document
@@ -14,6 +14,7 @@ from tokimori.ports.documents import Documents
 from tokimori.ports.store import Jobs
 from tokimori.service.asking import all_jobs
 
+_T = TypeVar("_T")
 NAMED = 10
 """So many of the jobs for which another one has to stay are told."""
 
@@ -81,3 +82,14 @@ def told_by(notifier: JobId, jobs: str) -> Refused:
         value=notifier,
         allowed="a notifier that no job names; to delete one all the same: --force (force=True)",
     )
+
+
+async def without_names(notifier: str, doing: Awaitable[_T]) -> _T:
+    """Delete or rename a job. Which of others' jobs name a notifier is not shown."""
+    try:
+        return await doing
+    except Refused as fault:
+        told = told_by(JobId(notifier), "")
+        if not fault.message.startswith(told.message):
+            raise
+        raise Refused(f"{told.message}ask an admin which", field="id", value=notifier) from fault

@@ -35,11 +35,13 @@ class Audit(Enum):
     """With the thing before and after; nothing if that did not change."""
     OUTCOME = auto()
     """With its result; nothing if that is None."""
+    REQUEST = auto()
+    """As `OUTCOME`, at doors alone: runs that a program requests say themselves who has done so."""
     ITSELF = auto()
     """The method writes the entry, before it waits for others."""
 
 
-STATE, OUTCOME, ITSELF = Audit
+STATE, OUTCOME, REQUEST, ITSELF = Audit
 MADE: Final = "made"
 """The event of an operation that adds what there is not, and changes what there is."""
 
@@ -109,6 +111,7 @@ class Operation(Member[P, T]):
     doing: str | None
     door: bool
     by_role: bool
+    reads_if: str | None
     twin: Callable[..., Coroutine[Any, Any, Any]] | None = None
 
     @overload
@@ -121,9 +124,15 @@ class Operation(Member[P, T]):
         """Return the operation of this part."""
         return self if part is None else self._bound(part)
 
-    def within(self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]) -> None:
-        """Declare what the operation does for a caller with a scope. It may call the part, and read no store."""
+    def within(
+        self, twin: Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]
+    ) -> Callable[Concatenate[S, Sight, P], Coroutine[Any, Any, T]]:
+        """Declare what the operation does for a caller with a scope.
+
+        Of an operation with an audit log it is called with the part that records, which has operations and no store.
+        """
         self.twin = twin
+        return twin
 
 
 class Composed(Member[P, T]):
@@ -167,17 +176,19 @@ def operation(
     doing: str | None = None,
     door: bool = True,
     by_role: bool = False,
+    reads_if: str | None = None,
 ) -> Callable[[_Coroutine[S, P, T]], Operation[P, T]]:
     """Declare an operation: the role that it needs, and what its first argument has to be within a scope.
 
     `event`: what becomes of the thing, as events report it; `of`: the word for the thing, if it is not the part's.
     `doing` says in a refusal what the role is for. `door`: a node offers it. `by_role`: its twin holds in any scope.
+    `reads_if` names an argument with which it only reads.
     """
 
     def declared(method: _Coroutine[S, P, T]) -> Operation[P, T]:
         made: Operation[P, T] = Operation(method)
         made.role, made.reach, made.audit, made.event, made.of = role, reach, audit, event, of
-        made.doing, made.door, made.by_role = doing, door, by_role
+        made.doing, made.door, made.by_role, made.reads_if = doing, door, by_role, reads_if
         return made
 
     return declared

@@ -2,14 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from tokimori.clock import Moment
 from tokimori.model.run import Output, marks_in
 from tokimori.schedules.zones import on_clocks
-
-if TYPE_CHECKING:
-    from tokimori.service.service import Service
+from tokimori.service.operation import Async
+from tokimori.service.runs import Runs
 
 TimedLine = tuple[Moment | None, str]
 """A line and when its first byte came; None: nobody knows."""
@@ -61,16 +59,16 @@ def _timed(data: bytes, place: int, marks: list[tuple[int, Moment]]) -> Iterator
 
 
 async def part_of(
-    service: "Service", output: Output, position: int, *, timestamps: bool, unfinished: bool = True
+    runs: Runs[Async], output: Output, position: int, *, timestamps: bool, unfinished: bool = True
 ) -> tuple[bytes, int]:
     """Return what comes after this position, each line with its time if so asked, and the new position."""
     if timestamps:
-        return await stamped(service, output, position, unfinished=unfinished)
+        return await stamped(runs, output, position, unfinished=unfinished)
     return since(output, position), output.size
 
 
 async def stamped(
-    service: "Service", output: Output, position: int = 0, *, unfinished: bool = True
+    runs: Runs[Async], output: Output, position: int = 0, *, unfinished: bool = True
 ) -> tuple[bytes, int]:
     """Return what `timed_lines` does as a text: each line behind its time.
 
@@ -79,7 +77,7 @@ async def stamped(
     lines, end = timed_lines(output, position, unfinished=unfinished)
     start: Moment | None = None
     if any(at is None for at, _ in lines):
-        tries = (each.attempt for each in (await service.get_run(output.run_id)).attempts)
+        tries = (each.attempt for each in (await runs.get(output.run_id)).attempts)
         start = next((each.started for each in tries if each.number == output.attempt), None)
     unknown = "~" if start is None else f"~{_stamp(start)}"
     return "".join(f"{unknown if at is None else _stamp(at)} {text}\n" for at, text in lines).encode(), end

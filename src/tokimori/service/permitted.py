@@ -1,47 +1,45 @@
 """The service as somebody at a door may use it: the one place where roles and scopes hold, whatever the door is.
 
-Each method has a rule (`access_rules`). A method without one is for admins.
+Each operation declares its rule. What a scope hides from a list is left out, from a read it is not found, and a change
+of it is refused.
 """
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MethodType
 from typing import Any, cast
 
+from msgspec.structs import replace
+
+from tokimori.errors import Forbidden
 from tokimori.model.access_token import Role
-from tokimori.service.access import AskedOperation, needs_role, whole
-from tokimori.service.access_rules import RULES
 from tokimori.service.allowed import NOTHING_SAID, Allowed
 from tokimori.service.audited import audited
-from tokimori.service.claims import Claims, with_access_token
+from tokimori.service.ground import Caller
 from tokimori.service.judging import judge_of, sight_of
 from tokimori.service.operation import Async, Member, Operation, Part, through
-from tokimori.service.service import PARTS, Service
+from tokimori.service.service import Service
 from tokimori.service.sight import Access, Sight
-from tokimori.service.variants import in_zone, judged_by
 
 
 def permitted(service: Service, access: Access, allowed: Allowed = NOTHING_SAID) -> Service:
     """Return the service for who has this access: orders are his, and what he may not do raises `Forbidden`.
 
-    `allowed`: what jobs may do that he makes or changes.
+    `allowed`: what jobs may do that he makes or changes. A token acts in no other name.
     """
-    judged = judged_by(service.acting_as(access.author), judge_of(service, access, allowed))
-    return cast(Service, _PermittedService(judged, access))
+    named, judge = None if access.is_owner else access.author, judge_of(service, access, allowed)
+    plain = service._as(replace(service._caller, author=access.author, judge=judge, access_token=named))
+    recorded, sight = audited(plain), sight_of(plain, access)
 
+    def part_of(kind: type[Part[Any]]) -> Part[Any]:
+        return through(kind, PermittedVia(getattr(recorded, kind.noun), getattr(plain, kind.noun), sight, access))
 
-def permitted_claims(claims: Claims[Async], service: Service, access: Access) -> Claims[Async]:
-    """Return the claims for who has this access."""
-    named = claims if access.is_owner or access.author is None else with_access_token(claims, access.author)
-    return through(Claims, PermittedVia(named, named, sight_of(service, access), access))
+    def remade(caller: Caller) -> Service:
+        author = caller.author if access.is_owner else access.author
+        return permitted(service._as(replace(caller, judge=None)), replace(access, author=author), allowed)
 
-
-def permitted_in_zone(service: Service, time_zone: str) -> Service:
-    """Return the same service of `permitted`, where jobs that name no time zone are in this one. Raises
-    `InvalidInput`.
-    """
-    return cast(_PermittedService, service)._in_zone(time_zone)
+    return Service(plain._ground, plain._caller, part_of, remade)
 
 
 class PermittedVia:
@@ -58,9 +56,29 @@ class PermittedVia:
     def __call__(self, member: Member[Any, Any], name: str) -> Callable[..., Any]:
         """Return the method with its rule."""
         assert isinstance(member, Operation)  # noqa: S101 all others run where they are called
-        access, sight = self._access, self._sight
+        access = self._access
         if not access.role.includes(member.role):
-            return _refused(member, name, access, self._plain.word)
+            refusal = partial(needs_role, member, access, self._plain.word)
+            if member.reads_if is None or not access.role.includes(Role.READ):
+                return _refused(refusal)
+            return self._only_reading(member, name, refusal)
+        return self._allowed(member, name)
+
+    def _only_reading(
+        self, member: Operation[Any, Any], name: str, refusal: Callable[[], Exception]
+    ) -> Callable[..., Any]:
+        """Return the operation for who may only use it to read."""
+        allowed = self._allowed(member, name)
+
+        async def read(*args: object, **kwargs: object) -> Any:
+            if kwargs.get(member.reads_if or "") is not True:
+                raise refusal()
+            return await allowed(*args, **kwargs)
+
+        return read
+
+    def _allowed(self, member: Operation[Any, Any], name: str) -> Callable[..., Any]:
+        access, sight = self._access, self._sight
         part = self._plain if member.audit is None else self._recorded
         call = getattr(part, member.name)
         if access.scope.is_everything and not member.by_role:
@@ -76,11 +94,29 @@ class PermittedVia:
         return checked
 
 
-def _refused(member: Operation[Any, Any], name: str, access: Access, word: str) -> Callable[..., Any]:
+def _refused(refusal: Callable[[], Exception]) -> Callable[..., Any]:
     async def refuse(*_: object, **__: object) -> Any:
-        raise needs_role(member.role, name, access, member.of or word, member.doing)
+        raise refusal()
 
     return refuse
+
+
+def needs_role(member: Operation[Any, Any], access: Access, word: str) -> Forbidden:
+    """Return the refusal of what the role of a token does not include."""
+    doing = "Reading" if member.role is Role.READ else member.doing or _doing(member.name, member.of or word)
+    return Forbidden(
+        f"Your token may only {access.role}. {doing} needs the role {member.role}.",
+        field="role",
+        value=access.role,
+        allowed=f"a token of the role {member.role}, or of one that includes it: "
+        f"`tokimori token create NAME --role {member.role}`",
+    )
+
+
+def _doing(verb: str, word: str) -> str:
+    """Return an operation in words, as the subject of a sentence: `drain` is draining a node."""
+    stem = verb.removesuffix("e") + verb[-1:] * (verb in ("cancel", "set", "stop"))
+    return f"{stem.capitalize()}ing {'an' if word[0] in 'aeiou' else 'a'} {word}"
 
 
 def _given(method: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Mapping[str, Any]:
@@ -94,45 +130,3 @@ def _given(method: Callable[..., Any], args: tuple[object, ...], kwargs: dict[st
 def _signature(method: Callable[..., Any]) -> inspect.Signature:
     whole = inspect.signature(method)
     return whole.replace(parameters=list(whole.parameters.values())[1:])
-
-
-class _PermittedService:
-    """The service itself. Its parts are under the same rules; a copy of it for others is for the same person."""
-
-    def __init__(self, service: Service, access: Access) -> None:
-        self._inner = recorded = audited(service)
-        self._service, self._access = service, access
-        sight = sight_of(service, access)
-        for noun, kind in PARTS.items():
-            setattr(
-                self, noun, through(kind, PermittedVia(getattr(recorded, noun), getattr(service, noun), sight, access))
-            )
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the method, with its rule; whatever else it is as it is."""
-        method: Any = getattr(self._inner, name)
-        if name.startswith("_") or not inspect.iscoroutinefunction(method):
-            return method
-        access, service = self._access, self._service
-
-        async def asked(*args: object, **kwargs: object) -> Any:
-            role, rule = RULES.get(name, (Role.ADMIN, whole))
-            if name == "apply" and kwargs.get("dry_run") is True:
-                role = Role.READ
-            if not access.role.includes(role):
-                raise needs_role(role, name, access)
-            if access.scope.is_everything:
-                return await method(*args, **kwargs)
-            sight = sight_of(service, access)
-            return await rule(AskedOperation(sight, service, method, name, args, kwargs, access.role))
-
-        self.__dict__[name] = asked  # made once: each request asks for it
-        return asked
-
-    def acting_as(self, author: str | None) -> Service:
-        """In the name of another one; a token stays in its own."""
-        service = self._service.acting_as(author) if self._access.is_owner else self._service
-        return cast(Service, _PermittedService(service, self._access))
-
-    def _in_zone(self, time_zone: str) -> Service:
-        return cast(Service, _PermittedService(in_zone(self._service, time_zone), self._access))

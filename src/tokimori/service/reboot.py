@@ -13,7 +13,7 @@ from tokimori.model.run import Run
 from tokimori.ports.store import Jobs
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.asking import all_jobs
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.service import Service
 
 
@@ -26,12 +26,12 @@ async def trigger_reboot(
     added, as one that comes from cron does.
     """
     runs: list[Run] = []
-    booted = await service.now() - int(up * SECOND)
+    booted = await service.store.now() - int(up * SECOND)
     async for job in all_jobs(store, idle=True):
         is_late = job.created > booted and job.definition.misfire is Misfire.SKIP
         if not is_late and _is_for_a_start(job) and serves(lane_of(job.definition)):
             with suppress(NotFound, Refused):  # deleted or paused meanwhile
-                runs.append(await service.trigger(job.id, f"reboot:{host}:{boot_id}"))
+                runs.append(await service.jobs.trigger(job.id, f"reboot:{host}:{boot_id}"))
     return runs
 
 

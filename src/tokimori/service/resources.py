@@ -1,19 +1,24 @@
 """Resources as the service applies and exports them: calendars, pauses of queues and limits of semaphores."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
 from typing import Self, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tokimori.errors import NotFound
 from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Definition
-from tokimori.model.words import check_word
 from tokimori.ports.store import Store
+from tokimori.service.calendars import Calendars
 from tokimori.service.days_off import CALENDARS
 from tokimori.service.declarations import ApplyWish, Declarations, ResourceStep
 from tokimori.service.documents import Documents
-from tokimori.service.jobs import JobService
+from tokimori.service.ground import Caller, Ground
+from tokimori.service.job_writer import JobWriter
+from tokimori.service.operation import Async
+from tokimori.service.queues import Queues
 from tokimori.service.resource_kinds import (
     PARTS,
     WORDS,
@@ -26,18 +31,22 @@ from tokimori.service.resource_kinds import (
     State,
     shown_state,
 )
+from tokimori.service.semaphores import Semaphores
 from tokimori.service.weights import Weights
 
 
-class ResourceService(JobService):
-    """The part of the service that knows what sets declare beside jobs."""
+class ResourceWork(Struct, frozen=True, kw_only=True):
+    """What sets declare, as it is planned and carried out: resources, and `writer` for jobs."""
 
-    async def resources(self, set_name: str | None = None) -> Resources:
-        """Return the calendars, paused queues and limits of semaphores that a set declares; None: all that there
-        are.
-        """
-        if set_name is not None:
-            check_word("set_name", set_name)
+    ground: Ground
+    caller: Caller
+    writer: JobWriter
+    calendars: Calendars[Async]
+    queues: Queues[Async]
+    semaphores: Semaphores[Async]
+
+    async def resources(self, set_name: str | None) -> Resources:
+        """Return the resources that a set declares; None: all that there are."""
         found = {part: await self._declarations(part).states(set_name) for part in PARTS}
         return Resources(
             **{part: {name: shown_state(state) for name, state in found[part].items() if state} for part in PARTS}
@@ -51,14 +60,14 @@ class ResourceService(JobService):
             case "queues":
                 kind = QueueResources(self.queues)
             case "semaphores":
-                kind = SemaphoreResources(self.semaphores, self._store_of_semaphores)
+                kind = SemaphoreResources(self.semaphores, self.ground.store_of_semaphores)
             case _:
                 assert_never(part)
-        opened = self._store_of_semaphores if part == "semaphores" else self._own_store
-        return Declarations(WORDS[part], kind, opened, self._random)
+        opened = self.ground.store_of_semaphores if part == "semaphores" else self._own_store
+        return Declarations(WORDS[part], kind, opened, self.ground.random)
 
     async def _own_store(self) -> Store:
-        return self._store
+        return self.ground.store
 
     async def _carry_out(
         self,
@@ -88,13 +97,12 @@ class ResourceService(JobService):
         }
 
     def _as_declared(self, steps: Mapping[Part, Sequence[ResourceStep]]) -> Self:
-        """Return the same service, to which calendars and semaphores are as they will be."""
-        other = copy(self)
+        """Return the same work, to which calendars and semaphores are as they will be."""
         days = {step.name: step.state for step in steps["calendars"]}
-        other._calendars = _CalendarsToBe(self._store, days, self._random)
         limits = {step.name: step.state["limit"] for step in steps["semaphores"]}
-        other._weights = Weights(self._store_of_semaphores, limits)
-        return other
+        calendars = _CalendarsToBe(self.ground.store, days, self.ground.random)
+        weights = Weights(self.ground.store_of_semaphores, limits)
+        return replace(self, writer=replace(self.writer, calendars=calendars, weights=weights))
 
 
 class _CalendarsToBe(Documents[Calendar]):

@@ -1,46 +1,42 @@
 """Runs as people and programs use them."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Unpack
+from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
-from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
-from tokimori.model.backfill import Backfill
-from tokimori.model.ids import JobId, RandomBytes, RunId, check_job_id, check_uuid, uuid7
+from tokimori.errors import InvalidInput, NotFound, Refused, StoreUnavailable
+from tokimori.model.access_token import Role
+from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
-from tokimori.model.notes import NUMBER, notes_in, payload_for, shown_of
+from tokimori.model.notes import NUMBER, given_to, is_inherited, notes_in, payload_for, shown_of
 from tokimori.model.run import Attempt, Output, Run
 from tokimori.model.sizes import check_reason
 from tokimori.model.transitions import ENDS, RunState
-from tokimori.ports.store import RunFilter, Store
-from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
-from tokimori.service.aside import Aside
-from tokimori.service.asking import MOST_LISTED, cancel_all, checked, chosen, retried
-from tokimori.service.backfill import Backfills
-from tokimori.service.bounds import OF_A_PROGRAM
-from tokimori.service.channels.topics import Topics
-from tokimori.service.definitions import check_readable
-from tokimori.service.events.events import events_of
-from tokimori.service.events.feed import Stops
-from tokimori.service.family import check_inherited
-from tokimori.service.finding import as_of_now
-from tokimori.service.given import Span, When, flag_of, many, moment_of, seconds_of
-from tokimori.service.many import after, batches, read_many, requested_runs
-from tokimori.service.requests import Asked, Request, became, manner_of, read_request, requested_run
-from tokimori.service.store_time import Now, StoreTime
-from tokimori.service.weights import Weights
-from tokimori.service.why.run import is_gone
+from tokimori.ports.store import RunFilter
+from tokimori.service.arguments import RequestArguments
+from tokimori.service.asking import MOST_LISTED, cancel_run, checked, chosen, known_job, retried
+from tokimori.service.finding import FoundRuns, RunSearch, as_of_now, find_runs, seen_runs
+from tokimori.service.given import Span, flag_of, many, seconds_of
+from tokimori.service.ground import Caller, Ground
+from tokimori.service.job_reads import reader_on
+from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, Part, composed, operation
+from tokimori.service.orders import Orders
+from tokimori.service.requesting import RunRequests
+from tokimori.service.requests import Asked
+from tokimori.service.scoped import jobs_within
+from tokimori.service.sight import OPEN, RUN, Sight, no_job, out_of_scope
+from tokimori.service.why.reasons import Why
+from tokimori.service.why.run import is_gone, why_run
 
-POLL = 0.1
-"""Seconds between two looks at a run for which somebody waits."""
+POLLS = (0.05, 0.25)
+"""Seconds between two looks at a run for which somebody waits: at first, and at last."""
 _AT_ONCE = 50
 """Of so many jobs one question to the store asks the newest runs."""
-_LONGEST = 2**31 - 1
-MOST_ATTEMPTS = 2**31 - 1
+_LONGEST = MOST_ATTEMPTS = 2**31 - 1
 """The largest number of an attempt for which every database can be asked."""
 SHOWN_ATTEMPTS = 100
 """So many attempts of a run are shown at once: each may have 64 KiB of an error."""
@@ -65,7 +61,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunDetails(RunSummary, frozen=True, kw_only=True):
-    """A run with its newest attempts by number. Why it does not start is what `why_run` says.
+    """A run with its newest attempts by number. Why it does not start is what `why` says.
 
     `attempts_left_out`: how many earlier ones there are. `run.details` has what the attempt that runs has told of
     itself, and `run.payload` what it got, or what the next one will get.
@@ -75,130 +71,22 @@ class RunDetails(RunSummary, frozen=True, kw_only=True):
     attempts_left_out: int = 0
 
 
-class RunService:
-    """The part of the service that concerns runs. `parent` tells the parent of runs whose request does not name one.
+_Summary = TypeVar("_Summary", bound=RunSummary)
 
-    `traceparent` tells where the program stands in a trace right now.
-    """
 
-    _author: str | None
-    _parent: Callable[[], str | None]
-    _traceparent: Callable[[], str | None]
+class Runs(Part[M]):
+    """Runs. Every operation may raise `StoreError`, and `NotFound` for a run that there is not."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        random: RandomBytes,
-        *,
-        time_zone: str,
-        weights: Weights,
-        now: Now | None,
-        stops: Stops,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._now: Now = StoreTime(store.now, clock) if now is None else now
-        self._random = random
-        self.time_zone = time_zone
-        self._bounds = OF_A_PROGRAM
-        self._weights = weights
-        self._aside = Aside()
-        self._backfills = Backfills(store, self._now, random, self._aside)
-        self.events = events_of(store, clock, random, now=self._now, job_of=self.get, stops=stops)
-        self._topics = Topics(store, random)
+    noun, word = "runs", "run"
 
-    async def trigger(
-        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> Run:
-        """Ask for a run of a job, now or at a moment. `Request` says what the fields mean.
+    def __init__(self, ground: Ground, caller: Caller) -> None:
+        self._ground, self._caller = ground, caller
+        self._store, self._now = ground.store, ground.now
+        self._requests = RunRequests(ground, caller)
+        self._orders = Orders(ground, caller)
 
-        A dict or a list as payload is written as JSON. Durations are seconds or timedeltas, moments aware datetimes or
-        texts.
-
-        The run that answers is returned: a new one, or one of the same key. In a program that was started by a run,
-        that run is the parent unless `parent` says otherwise. Raises `InvalidInput`, and `Refused` for a job that is
-        paused or parked (unless `force`) or has as many waiting runs as it may.
-        """
-        return (await self.ask(job_id, key, payload, **fields)).run
-
-    async def ask(
-        self, job_id: str, key: str | None = None, payload: Payload | None = None, **fields: Unpack[RequestArguments]
-    ) -> Asked:
-        """Do what `trigger` does, and say what became of the request."""
-        request, _, run = await self._wanted(job_id, key, payload, fields)
-        return await self._keep(request, run)
-
-    async def _keep(self, request: Request, run: Run) -> Asked:
-        await check_inherited(self._store, run.job_id, [run.payload])
-        manner = manner_of(request, run.created)
-        found = await retried(lambda: self._store.add_run(run, run.created, manner), StoreUnavailable)
-        return Asked(run=found, became=became(request, run.id, found))
-
-    async def trigger_many(
-        self, job_id: str, requests: Sequence[PlainRequest], *, parent: str | None = None
-    ) -> Sequence[Run]:
-        """Ask for many runs of a job, each by a dict with what `trigger` takes; the runs that answer, in that order.
-
-        Nothing is asked for where one of them is wrong. Of one moment and priority, the first ones start first. They
-        are kept some hundred at a time, all of these or none; what is refused on the way says how many have their
-        runs: with keys it may be asked for again. They can't `force`, `debounce`, `throttle` or `replace`. `parent` is
-        that of those which name none. Raises what `trigger` does.
-        """
-        checked_id, by = check_job_id(job_id), self._parent() if parent is None else parent
-        wanted = read_many(requests, by, self._traceparent())
-        answers: list[Run] = []
-        for batch in batches(wanted):
-            try:
-                answers += await self._keep_together(checked_id, batch)
-            except TokimoriError as fault:
-                raise after(len(answers), wanted, fault) from None
-        return answers
-
-    async def _keep_together(self, job_id: JobId, batch: Sequence[tuple[int, Request]]) -> list[Run]:
-        now = await self._now()
-        job = await self._store.get_job(job_id)
-        check_readable(job.definition)
-        runs, origins = requested_runs(job, batch, self._random, now, self._author)
-        await check_inherited(self._store, job_id, [run.payload for run in runs])
-        found = await retried(lambda: self._store.add_runs(runs, now), StoreUnavailable)
-        by_origin = {run.origin: kept for run, kept in zip(runs, found, strict=True)}
-        return [by_origin[origin] for origin in origins]
-
-    async def _wanted(
-        self, job_id: str, key: str | None, payload: Payload | None, fields: RequestArguments
-    ) -> tuple[Request, Job, Run]:
-        """Return the request that these arguments say, its job, and the run that it would make: nothing is kept yet."""
-        fields.setdefault("parent", self._parent())
-        fields.setdefault("traceparent", self._traceparent())
-        request = read_request(key, payload, fields)
-        now = await self._now()
-        job = await self._store.get_job(check_job_id(job_id))
-        check_readable(job.definition)
-        return request, job, requested_run(job, request, RunId(uuid7(now, self._random)), now, self._author)
-
-    async def backfill(
-        self, job_id: str, first: When, last: When, *, max_running: int = 0, dry_run: bool = False
-    ) -> Backfill:
-        """Make runs for the occurrences from `first` to `last` (included) that have none; the state of that backfill.
-
-        At most `max_running` of them are active at a time (0: no limit): ask again until none is missing. `dry_run`
-        makes no runs. A text without offset is a time in the job's zone. Raises `InvalidInput`, and `Refused` for a
-        paused or parked job.
-        """
-        only_looks = flag_of("dry_run", dry_run)
-        span = await self._span(job_id, first, last)
-        return await self._backfills.make(job_id, *span, max_running, bounds=self._bounds, dry_run=only_looks)
-
-    async def cancel_backfill(self, job_id: str, first: When, last: When) -> Backfill:
-        """Cancel a backfill of these occurrences: its runs that have not ended, and the making of more."""
-        return await self._backfills.cancel(job_id, *await self._span(job_id, first, last), self._bounds)
-
-    async def _span(self, job_id: str, first: When, last: When) -> tuple[Moment, Moment]:
-        zone = (await self._store.get_job(check_job_id(job_id))).definition.time_zone
-        return moment_of("first", first, zone), moment_of("last", last, zone)
-
-    async def get_run(self, run_id: str, before: int | None = None) -> RunDetails:
+    @operation(Role.READ, RUN)
+    async def get(self, run_id: str, before: int | None = None) -> RunDetails:
         """Return the run with its newest attempts, at most `SHOWN_ATTEMPTS`: of those before a number, if one is
         given.
         """
@@ -213,26 +101,71 @@ class RunService:
         left_out = max(len(attempts) - SHOWN_ATTEMPTS, 0)
         attempts = attempts[left_out:]
         hosts = {node.id: node.host for node in await self._store.list_nodes()} if attempts else {}
-        details = (
-            AttemptDetails(attempt=attempt, host=hosts.get(attempt.node_id) if attempt.node_id else None)
-            for attempt in attempts
-        )
+        host_of = [hosts.get(attempt.node_id) if attempt.node_id else None for attempt in attempts]
+        details = (AttemptDetails(attempt=each, host=host) for each, host in zip(attempts, host_of, strict=True))
         job = (await self._jobs_of([run])).get(run.job_id)
         return RunDetails(
-            run=structs.replace(run, payload=_payload_of(run, job)),
+            run=replace(run, payload=_payload_of(run, job)),
             attempts=tuple(details),
             attempts_left_out=left_out,
             time_zone=self._zone_of(job),
             is_job_deleted=is_gone(job, run),
         )
 
+    @get.within
+    async def _get_within(self, sight: Sight, run_id: str, before: int | None = None) -> RunDetails:
+        """Return a run, without what the job says that has its id now, if that is of others."""
+        found = await self.get(run_id, before)
+        if await sight.sees_id(found.run.job_id):
+            return found
+        run = replace(found.run, payload=given_to(await self._store.get_run(found.run.id)))
+        return replace(self._of_nobody(found), run=run)
+
     async def _as_now(self, run: Run) -> Run:
         """Return the run, with what is noted of its attempt while that runs."""
         running = run.state is RunState.RUNNING
         notes = notes_in(await self._store.output(run.id, NUMBER), run) if running else None
-        return structs.replace(run, details=shown_of(run, notes))
+        return replace(run, details=shown_of(run, notes))
 
-    async def last_runs(
+    @operation(Role.READ, OPEN)
+    async def list(self, wanted: RunFilter) -> Sequence[Run]:
+        """Return the runs that the filter wants, newest first."""
+        return await self._store.list_runs(_checked_filter(wanted))
+
+    @list.within
+    async def _list_within(self, sight: Sight, wanted: RunFilter) -> Sequence[Run]:
+        """Return runs, newest first. Raises `Refused` if too many runs of others lie between."""
+        try:
+            found = await seen_runs(self.list, wanted, sight.sees_run)
+        except Refused:
+            await sight.check_there(wanted.job_id)
+            raise
+        if not found:
+            await sight.check_there(wanted.job_id)
+        return found
+
+    @operation(Role.READ, OPEN)
+    async def find(self, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
+        """Return the runs that are wanted, newest first. At most 20,000 are looked at, 8 MB of them, and 1,000 jobs.
+
+        `longest`: of texts such as payloads those of more bytes are left out, with 0 all of them.
+        """
+        return await find_runs(self.list, self._job_of, wanted, longest=longest)
+
+    @find.within
+    async def _find_within(self, sight: Sight, wanted: RunSearch, *, longest: int | None = None) -> FoundRuns:
+        """Return the runs of a search. A job that is named has to be in scope, or runs of it."""
+        job_of = jobs_within(sight.scope, self._job_of)
+        found = await find_runs(self.list, job_of, wanted, sight.sees_run, longest=longest)
+        if not found.runs:
+            await sight.check_there(wanted.job_id)
+        return found
+
+    async def _job_of(self, job_id: str) -> Job:
+        return await known_job(self._store, job_id)
+
+    @operation(Role.READ, OPEN)
+    async def last(
         self, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
     ) -> Mapping[JobId, Sequence[Run]]:
         """Return the newest runs of each of these jobs (at most 1,000), at most `limit` of each, newest first.
@@ -255,6 +188,21 @@ class RunService:
             found[job_id] = await as_of_now(self._store.list_runs, wanted, runs, now)
         return found
 
+    @last.within
+    async def _last_within(
+        self, sight: Sight, job_ids: Sequence[str], limit: int = 1, *, longest: int | None = None
+    ) -> Mapping[JobId, Sequence[Run]]:
+        """Return the last runs in scope, also those before newer runs of others."""
+        for job_id in {check_job_id(each, field="job_ids") for each in many("job_ids", job_ids, "ids of jobs")}:
+            await sight.check_there(job_id)
+        found = dict(await self.last(job_ids, limit, longest=longest))
+        for job_id, runs in found.items():
+            if not all([await sight.sees_run(run) for run in runs]):
+                wanted = RunFilter(job_id=job_id, limit=limit, longest=longest)
+                found[job_id] = await self._list_within(sight, wanted)
+        return found
+
+    @operation(Role.READ, OPEN)
     async def summaries(self, runs: Sequence[Run]) -> Sequence[RunSummary]:
         """Return these runs as a list shows them, in the same order."""
         given = [_checked_run(run) for run in many("runs", runs, "runs")]
@@ -264,73 +212,31 @@ class RunService:
             for run, job in ((run, jobs.get(run.job_id)) for run in given)
         ]
 
+    @summaries.within
+    async def _summaries_within(self, sight: Sight, runs: Sequence[Run]) -> Sequence[RunSummary]:
+        """Return runs as a list shows them. A job that is not in scope counts as gone."""
+        for run in many("runs", runs, "runs"):
+            if isinstance(run, Run) and not await sight.sees_run(run):
+                raise no_job(run.job_id)
+        found = await self.summaries(runs)
+        return [each if await sight.sees_id(each.run.job_id) else self._of_nobody(each) for each in found]
+
+    def _of_nobody(self, summary: _Summary) -> _Summary:
+        """Return the run as one of a job that is gone: of the one that has its id now nothing is shown."""
+        return replace(summary, time_zone=self._caller.time_zone, is_job_deleted=True)
+
     async def _jobs_of(self, runs: Iterable[Run]) -> dict[JobId, Job]:
         """Return the jobs of these runs, by id. A deleted job is known as long as one of its runs still runs."""
         found = {}
         for job_id in {run.job_id for run in runs}:
             with suppress(NotFound):
-                found[job_id] = await self.get(job_id)
+                found[job_id] = await self._job_of(job_id)
         return found
 
-    async def get(self, job_id: str) -> Job:
-        """Return the job of that id. A deleted job is found, as `deleted`, until its last run ends or its id is
-        reused.
-        """
-        checked_id = check_job_id(job_id)
-        try:
-            return await self._store.get_job(checked_id)
-        except NotFound:
-            return await self._store.deleted_job(checked_id)
-
     def _zone_of(self, job: Job | None) -> str:
-        return self.time_zone if job is None else job.definition.time_zone
+        return self._caller.time_zone if job is None else job.definition.time_zone
 
-    async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
-        """Wait for the end of a run; the run then. Raises `Refused` if it has not ended after `timeout` seconds."""
-        checked = _run_id(run_id)
-        seconds = None if timeout is None else seconds_of("timeout", timeout)
-        deadline = None if seconds is None else self._clock.monotonic() + seconds
-        while (run := await self._store.get_run(checked)).state not in ENDS:
-            if deadline is not None and self._clock.monotonic() >= deadline:
-                raise Refused(
-                    f"the run {checked} is still {run.state} after {seconds} s", field="timeout", value=timeout
-                )
-            await asyncio.sleep(POLL)
-        return run
-
-    async def list_runs(self, wanted: RunFilter) -> Sequence[Run]:
-        """Return the runs that the filter wants, newest first."""
-        return await self._store.list_runs(_checked_filter(wanted))
-
-    async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
-        """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
-        check_reason("reason", reason)
-        return await self._cancel(run_id, reason)
-
-    async def _cancel(self, run_id: str, reason: str) -> Run:
-        """Cancel a run for a reason of ours, which may quote one."""
-        checked = _run_id(run_id)
-        now = await self._now()
-        return await retried(lambda: self._store.cancel_run(checked, reason, now), StoreUnavailable)
-
-    async def _cancel_running(self, job: Job, reason: str) -> None:
-        """Cancel the running runs of a job that is paused, so that no more are claimed."""
-        running = RunFilter(job_id=job.id, states=frozenset({RunState.RUNNING}), limit=MOST_LISTED, longest=0)
-        while runs := await self._store.list_runs(running):
-            await cancel_all(self._cancel, [run for run in runs if run.incarnation == job.incarnation], reason)
-            running = structs.replace(running, before=runs[-1].id)
-
-    async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
-        """Hold a run that has not started, until it is resumed. Raises `Refused` for a run that has started."""
-        check_reason("reason", reason)
-        checked = _run_id(run_id)
-        return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
-
-    async def resume_run(self, run_id: str) -> Run:
-        """Resume a held run. Raises `Refused` for a run that has ended."""
-        checked = _run_id(run_id)
-        return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
-
+    @operation(Role.READ, RUN)
     async def output(self, run_id: str, attempt: int | None = None) -> Output | None:
         """Return the output of an attempt, by default of the newest one, as far as the store knows it."""
         if attempt is not None:
@@ -340,6 +246,103 @@ class RunService:
             raise NotFound(f"the run {run_id} has no attempt {attempt}", field="attempt", value=attempt)
         number = found.attempt if attempt is None else attempt
         return None if number == NUMBER else await self._store.output(found.id, number)
+
+    @operation(Role.READ, RUN)
+    async def why(self, run_id: str) -> Why:
+        """Return what keeps a run from starting, or from a retry, and what mends it; no reasons if nothing does."""
+        run = await self._store.get_run(_run_id(run_id))
+        job = (await self._jobs_of([run])).get(run.job_id)
+        return why_run(await reader_on(self._ground).of_run(run, job), run)
+
+    @why.within
+    async def _why_within(self, sight: Sight, run_id: str) -> Why:
+        """Return the holders that are in scope; count the others."""
+        found = await self.why(run_id)
+        if not await sight.sees_id(found.job_id):  # what holds it is told of the job that has its id now
+            return replace(found, reasons=())
+        return await sight.of_why(found)
+
+    @composed
+    async def wait(self, run_id: str, timeout: Span | None = None) -> Run:
+        """Wait for the end of a run; the run then. Raises `Refused` if it has not ended after `timeout` seconds."""
+        checked, loop, pause = _run_id(run_id), asyncio.get_running_loop(), POLLS[0]
+        seconds = None if timeout is None else seconds_of("timeout", timeout)
+        ends = None if seconds is None else loop.time() + seconds
+        while (run := (await self.get(checked)).run).state not in ENDS:
+            if ends is not None and loop.time() >= ends:
+                message = f"the run {checked} is still {run.state} after {seconds} s"
+                raise Refused(message, field="timeout", value=timeout)
+            await asyncio.sleep(pause)
+            pause = min(POLLS[1], 1.5 * pause)
+        return run
+
+    @operation(Role.OPERATE, RUN, audit=STATE)
+    async def cancel(self, run_id: str, reason: str = "cancelled by hand") -> Run:
+        """Cancel a run. Its node ends it if it runs; a run that has ended stays as it is."""
+        check_reason("reason", reason)
+        return await cancel_run(self._store, self._now, run_id, reason)
+
+    @operation(Role.OPERATE, RUN, audit=STATE)
+    async def hold(self, run_id: str, reason: str = "held by hand") -> Run:
+        """Hold a run that has not started, until it is resumed. Raises `Refused` for a run that has started."""
+        check_reason("reason", reason)
+        checked = _run_id(run_id)
+        return await retried(lambda: self._store.hold_run(checked, reason), StoreUnavailable)
+
+    @operation(Role.OPERATE, RUN, audit=STATE)
+    async def resume(self, run_id: str) -> Run:
+        """Resume a held run. Raises `Refused` for a run that has ended."""
+        checked = _run_id(run_id)
+        return await retried(lambda: self._store.resume_run(checked), StoreUnavailable)
+
+    @operation(Role.OPERATE, RUN, audit=REQUEST, doing="Running a run again")
+    async def retry(self, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
+        """Ask for a run now with the payload, the priority and the concurrency key of one that has ended.
+
+        It is a new run, whose `details.retry_of` names the old one. `key` and `force` are those of `trigger`, as are
+        the errors; `Refused` is also raised for a run that has not ended, or whose job is another one by now.
+        """
+        old = await self._store.get_run(_run_id(run_id))
+        fields = RequestArguments(
+            priority=old.priority, concurrency_key=old.concurrency_key, force=flag_of("force", force)
+        )
+        request, job, run = await self._requests.wanted(old.job_id, key, given_to(old), fields)
+        if old.state not in ENDS:
+            message = f"the run {old.id} has not ended: it is {old.state}; `tokimori run cancel {old.id}` ends it"
+            raise Refused(message, field="run", value=old.id, allowed="a run that has ended")
+        if job.incarnation != old.incarnation:
+            message = f"the job of the run {old.id} was deleted, and {old.job_id!r} is another one"
+            raise Refused(message, field="run", value=old.id, allowed=f"`tokimori job trigger {old.job_id}`")
+        details = replace(run.details, retry_of=old.id, inherited=is_inherited(old))
+        return await self._requests.keep(request, replace(run, details=details))
+
+    @retry.within
+    async def _retry_within(self, sight: Sight, run_id: str, key: str | None = None, *, force: bool = False) -> Asked:
+        """Check that a new run may be requested of the job that has the id now."""
+        if not await sight.sees_id((await sight.run_of(run_id)).job_id):
+            raise out_of_scope(f"id: {run_id!r}", run_id)
+        return await self.retry(run_id, key, force=force)
+
+    @operation(Role.OPERATE, RUN, audit=OUTCOME)
+    async def restart(self, run_id: str) -> Run:
+        """End the running attempt of a run, which then begins anew; it counts for nothing. The run as it is now.
+
+        Raises `Refused` for a run that does not run on a node, or that its job never lets begin again.
+        """
+        return await self._orders.restart(run_id, await self._store.list_nodes())
+
+    @operation(Role.OPERATE, RUN, audit=OUTCOME, doing="Signalling a run")
+    async def signal(self, run_id: str, name: str, data: Any = None) -> Run:
+        """Tell the function of a running run a word, with data that JSON can hold; the run as it is now.
+
+        It hears it by `task.on_signal`; an attempt that ends before that hears nothing. Raises `Refused` for a run that
+        does not run on a node, or is no function.
+        """
+        return await self._orders.signal(run_id, name, data)
+
+    async def _state(self, run_id: str) -> object:
+        """Return the run, for the audit log."""
+        return (await self.get(run_id)).run
 
 
 def _payload_of(run: Run, job: Job | None) -> str | None:
@@ -370,9 +373,7 @@ def _newest_attempt(run: Run) -> Attempt | None:
 def _checked_run(run: object) -> Run:
     if isinstance(run, Run):
         return run
-    raise InvalidInput(
-        f"runs: {run!r} is not a run", field="runs", value=run, allowed="runs, as `list_runs` gives them"
-    )
+    raise InvalidInput(f"runs: {run!r} is not a run", field="runs", value=run, allowed="runs, as `list` gives them")
 
 
 def _checked_filter(wanted: object) -> RunFilter:

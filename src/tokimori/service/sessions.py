@@ -90,4 +90,4 @@ class Sessions:
 
 def sessions_of(service: Service, clock: Clock) -> Sessions:
     """Return the sessions at the doors of a store."""
-    return Sessions(service._store, clock, service._random)
+    return Sessions(service._ground.store, clock, service._ground.random)

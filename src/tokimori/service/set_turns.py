@@ -18,6 +18,7 @@ from tokimori.model.document import Document
 from tokimori.model.ids import RandomBytes
 from tokimori.ports.store import Store
 from tokimori.service.documents import DocumentKind, Documents
+from tokimori.service.ground import Ground
 from tokimori.service.store_time import Now
 
 LEASE = 30 * SECOND
@@ -142,3 +143,8 @@ class SetTurn:
     def _slower(self) -> Conflict:
         message = f"set {self._name}: another apply was faster: look at what it did, and apply the set again"
         return Conflict(message, field="set", value=self._name)
+
+
+def turn_at(ground: Ground, by: str | None, name: str, store: Store | None = None) -> SetTurn:
+    """Return a turn at this set, in the store of the ground unless another one is given."""
+    return SetTurn(store or ground.store, name, ground.now, ground.random, by)

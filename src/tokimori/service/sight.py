@@ -1,6 +1,6 @@
 """Rights of a caller, and what he sees: the floor below the parts of the service."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,7 +76,7 @@ class Sight:
     """View of a caller on jobs and runs: his scope, his role, and look-ups of what there is."""
 
     def __init__(self, looks: Looks, scope: Scope, role: Role) -> None:
-        self.job_of, self._run_of, self.edges, self._queue_of_task, self._queue_of_expectation = looks
+        self.job_of, self.run_of, self.edges, self._queue_of_task, self._queue_of_expectation = looks
         self.scope = scope
         self.role = role
         self.sees_run = sight_of_runs(scope, self.job_of)
@@ -115,7 +115,7 @@ class Sight:
         """Check if the run is within it, whichever job has the id of its job now. One that there is not is not."""
         checked = check_uuid(run_id, field="run")
         with suppress(NotFound):
-            return self.scope.is_everything or await self.sees_run(await self._run_of(checked))
+            return self.scope.is_everything or await self.sees_run(await self.run_of(checked))
         return False
 
     async def sees_task(self, name: str) -> bool:
@@ -139,6 +139,24 @@ class Sight:
             if not await self.sees_id(other):
                 return False
         return True
+
+    async def check_there(self, job_id: str | None) -> None:
+        """Raise `NotFound` if a job is named that is not in scope: no run of it is shown."""
+        if job_id is not None and not await self.sees_id(job_id):
+            raise no_job(job_id)
+
+    async def check_parents(self, requests: Iterable[object]) -> None:
+        """Refuse requests in the name of runs that are not in scope."""
+        named = [each.get("parent") for each in requests if isinstance(each, Mapping)]
+        for parent in dict.fromkeys(check_uuid(each, field="parent") for each in named if each is not None):
+            if not await self.sees_run_id(parent):
+                raise out_of_scope(f"parent: {parent!r}", parent)
+
+    async def check_answers(self, job_id: str, runs: Iterable[Run]) -> None:
+        """Refuse runs that were requested under the same key while the job was in another queue."""
+        for run in runs:
+            if not await self.sees_run(run):
+                raise out_of_scope("key: its run", job_id)
 
     async def of_why(self, why: Why) -> Why:
         """Return the answer without the holders that are not within it: these are only counted."""

@@ -1,7 +1,7 @@
 """Tasks as code: jobs that run builds of them, and what people do with these jobs."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from tokimori.errors import AlreadyExists, Conflict, NotFound, StoreUnavailable,
 from tokimori.model.access_token import Role
 from tokimori.model.build import Upload, build_name, check_task_name
 from tokimori.model.document import Document
-from tokimori.model.ids import JobId, RandomBytes, check_job_id, uuid7
+from tokimori.model.ids import JobId, check_job_id, uuid7
 from tokimori.model.job import Definition, Job, JobState
 from tokimori.model.policies import OnExhausted
 from tokimori.model.run import LONGEST_ERROR, Attempt, Run
@@ -33,20 +33,19 @@ from tokimori.model.task import (
 )
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.model.words import check_text
-from tokimori.ports.store import RunFilter, Store
+from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import MOST_LISTED, checked, retried
 from tokimori.service.builds import Builds, Uploads, checked_place, complete, is_whole
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.finding import SeesRun, as_of_now
 from tokimori.service.given import flag_of
-from tokimori.service.operation import OUTCOME, STATE, M, Part, operation
+from tokimori.service.ground import Caller, Ground
+from tokimori.service.jobs import Jobs
+from tokimori.service.operation import OUTCOME, STATE, Async, M, Part, operation
 from tokimori.service.outputs import TimedLine, timed_lines
+from tokimori.service.runs import Runs
 from tokimori.service.sight import OPEN, TASK, Sight, by_id, gone_alone
-from tokimori.service.store_time import Now
-
-if TYPE_CHECKING:
-    from tokimori.service.jobs import JobService
 
 TASKS = DocumentKind("task", encode_task, decode_task)
 MOST_LINES = 1_000
@@ -83,14 +82,13 @@ class Tasks(Part[M]):
 
     noun, word = "tasks", "task"
 
-    def __init__(self, jobs: "JobService", store: Store, now: Now, random: RandomBytes, author: str | None) -> None:
-        self._jobs = jobs
-        self._store = store
-        self._documents = Documents(store, TASKS, random)
-        self._builds, self._uploads = Builds(store, random), Uploads(store, random, author)
-        self._now = now
-        self._random = random
-        self._author = author
+    def __init__(self, jobs: Jobs[Async], runs: Runs[Async], ground: Ground, caller: Caller) -> None:
+        self._jobs, self._runs = jobs, runs
+        self._store, self._now, self._random = ground.store, ground.now, ground.random
+        self._author = caller.author
+        self._documents = Documents(ground.store, TASKS, ground.random)
+        self._builds = Builds(ground.store, ground.random)
+        self._uploads = Uploads(ground.store, ground.random, caller.author)
 
     # Builds
 
@@ -110,7 +108,7 @@ class Tasks(Part[M]):
         if not await self._uploads.has(name, digest):
             job, target = await self._job(name), Build(task=name, digest=digest)
             said = Definition(target=target) if job is None else replace(job.definition, target=target)
-            await self._jobs._judged(JobId(name), said)
+            await self._jobs._writer.check_right(JobId(name), said)
             begun = await self._uploads.begin(name, digest, await self._now())
         await self._uploads.put(name, digest, number, piece)
         return begun
@@ -245,8 +243,8 @@ class Tasks(Part[M]):
         if details.job is None:
             return None
         wanted = RunFilter(job_id=details.job.id, states=states, limit=1)
-        newest = await self._jobs.list_runs(wanted)
-        found = await as_of_now(self._jobs.list_runs, wanted, newest, await self._now())
+        newest = await self._runs.list(wanted)
+        found = await as_of_now(self._runs.list, wanted, newest, await self._now())
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="paused")
@@ -278,9 +276,9 @@ class Tasks(Part[M]):
         job = details.job
         if job is None:
             return details
-        runs = [run for run in await self._jobs.list_runs(running) if run.incarnation == job.incarnation]
+        runs = [run for run in await self._runs.list(running) if run.incarnation == job.incarnation]
         for run in runs:
-            await self._jobs.cancel(run.id, "its task was restarted")
+            await self._runs.cancel(run.id, "its task was restarted")
         if runs and job.state is JobState.ENABLED:
             await self._jobs.trigger(name)
         return await self._told(name, What.RESTARTED, picked_up(name, job))
@@ -318,7 +316,7 @@ class Tasks(Part[M]):
         most, details = checked("lines", lines, MOST_LINES), await self.get(name)
         wanted = RunFilter(job_id=JobId(name), limit=MOST_RUNS, longest=LONGEST_ERROR)
         job = details.job
-        runs = [] if job is None else await self._jobs.list_runs(wanted)
+        runs = [] if job is None else await self._runs.list(wanted)
         found: list[tuple[Run | Attempt, Sequence[TimedLine]]] = []
         lines_found, bytes_found = 0, 0
         for run in runs:
@@ -327,7 +325,7 @@ class Tasks(Part[M]):
             if lines_found >= most or bytes_found >= MOST_BYTES:
                 break
             for tried in await self._tries(run):
-                output = await self._jobs.output(run.id, tried.attempt if isinstance(tried, Run) else tried.number)
+                output = await self._runs.output(run.id, tried.attempt if isinstance(tried, Run) else tried.number)
                 if output is not None:
                     bytes_found += len(output.head) + len(output.tail)
                 found.append((tried, () if output is None else timed_lines(output)[0]))

@@ -14,7 +14,7 @@ from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 
 NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
@@ -123,7 +123,7 @@ class ManualNode:
         bytes_of_chance = random.Random(seed).randbytes  # noqa: S311  a test wants the same ids each time
         self.clock = VirtualClock(start)
         self.store = MemoryStore(self.clock)
-        self.service = Service(self.store, self.clock, bytes_of_chance)
+        self.service = service_on(self.store, self.clock, bytes_of_chance)
         self._executor = _AtOnce(self.clock, carry_out)
         identity = Identity(
             host="test", boot_id="test", pid=1, version="test", concurrency=concurrency, handlers=handlers

@@ -24,7 +24,7 @@ from typing import Self, TextIO, cast
 from tokimori.apps.app import App
 from tokimori.apps.attempt import RunningAttempt
 from tokimori.apps.streams import RunStream
-from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores, this_program
 from tokimori.clock import SECOND, Moment
@@ -40,7 +40,7 @@ from tokimori.model.transitions import ENDS
 from tokimori.ports.executor import AttemptTask, Noted
 from tokimori.service.declared import Declared, declare
 from tokimori.service.given import When, moment_of
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.testing.manual import ManualNode, WrittenEnd
 
 MOST_OF_A_DRAIN = timedelta(days=366)
@@ -96,13 +96,13 @@ class Rehearsal:
     async def _join(self) -> None:
         hello, store = self.app.hello(0, os.getpid()), self.node.store
         await self.node.join()
-        service = Service(store, self.node.clock, os.urandom, time_zone=self._time_zone)
+        service = service_on(store, self.node.clock, os.urandom, time_zone=self._time_zone)
         said = Declared(app=self.app.name, jobs={job.id: job.fields for job in hello.jobs})
-        await declare(service.acting_as(f"app {self.app.name}"), store, os.urandom, said)
+        await declare(service.acting_as(f"app {self.app.name}").jobs, said)
 
     def _new_client(self) -> AsyncClient:
         program = this_program({})
-        return AsyncClient(
+        return client_on(
             Stores(self.node.store),
             self.node.clock,
             os.urandom,

@@ -56,15 +56,15 @@ class PageContent(NamedTuple):
 async def content(service: Service, clock: Clock, view: View) -> PageContent:
     """Return the content of the page for this view. Raises `InvalidInput`, `NotFound` and `StoreError`."""
     now = clock.now()
-    jobs = await service.list(view.after, JOBS_SHOWN)
+    jobs = await service.jobs.list(view.after, JOBS_SHOWN)
     chosen = await _chosen(service, view.job, jobs)
-    runs = await service.summaries(await service.list_runs(_filter(view)))
-    nodes = [node for node in await service.nodes() if node.runs_jobs]
+    runs = await service.runs.summaries(await service.runs.list(_filter(view)))
+    nodes = [node for node in await service.nodes.list() if node.runs_jobs]
     pauses = await service.queues.pauses()
     return PageContent(
         view=view,
         pauses=[pause_row(pause, service.time_zone, now) for pause in pauses],
-        alarms=[sentence(alarm) for alarm in await service.alarms(limit=ALARMS_SHOWN)],
+        alarms=[sentence(alarm) for alarm in await service.expectations.alarms(limit=ALARMS_SHOWN)],
         jobs=await _jobs(service, [*chosen, *jobs], pauses, now),
         more_jobs=view.link(after=jobs[-1].id) if len(jobs) == JOBS_SHOWN else None,
         runs=[run_row(each.run, each.time_zone, now, is_job_deleted=each.is_job_deleted) for each in runs],
@@ -85,14 +85,14 @@ async def _chosen(service: Service, job_id: str | None, jobs: Sequence[Job]) -> 
     if job_id is None or any(job.id == job_id for job in jobs):
         return ()
     try:
-        job = await service.get(job_id)
+        job = await service.jobs.get(job_id)
     except NotFound:
         return ()
     return () if job.state is JobState.DELETED else (job,)
 
 
 async def _jobs(service: Service, jobs: Sequence[Job], pauses: Sequence[Pause], now: Moment) -> Sequence[JobRow]:
-    last = await service.last_runs([job.id for job in jobs], LAST_RUNS_SHOWN, longest=0)
+    last = await service.runs.last([job.id for job in jobs], LAST_RUNS_SHOWN, longest=0)
     return [job_row(job, last[job.id], pauses, now) for job in jobs]
 
 
@@ -107,7 +107,7 @@ async def _semaphores(service: Service) -> Sequence[SemaphoreRow]:
 async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview | None:
     """Return the schedule of the job; None if there is no such job, of which runs may still be listed."""
     try:
-        return None if job_id is None else preview(await service.explain_job(job_id, MOMENTS_SHOWN), now)
+        return None if job_id is None else preview(await service.jobs.explain(job_id, MOMENTS_SHOWN), now)
     except NotFound:
         return None
     except InvalidInput as fault:
@@ -116,7 +116,7 @@ async def _of_job(service: Service, job_id: str | None, now: Moment) -> Preview 
 
 async def _why(service: Service, job_id: str | None) -> Sequence[Reason]:
     try:
-        reasons = () if job_id is None else (await service.why_job(job_id)).reasons
+        reasons = () if job_id is None else (await service.jobs.why(job_id)).reasons
     except (NotFound, InvalidInput):  # the latter stands in place of its schedule
         return ()
     return [reason for reason in reasons if reason.cause not in AT_REST]
@@ -124,14 +124,14 @@ async def _why(service: Service, job_id: str | None) -> Sequence[Reason]:
 
 async def _graph(service: Service, job_id: str | None) -> Sequence[str]:
     try:
-        return () if job_id is None else tree(await service.graph(job_id))
+        return () if job_id is None else tree(await service.jobs.graph(job_id))
     except NotFound:
         return ()
 
 
 async def _of_text(service: Service, text: str, zone: str | None, now: Moment) -> Preview:
     try:
-        return preview(await service.explain(text, zone, MOMENTS_SHOWN), now)
+        return preview(await service.schedules.explain(text, zone, MOMENTS_SHOWN), now)
     except InvalidInput as fault:
         return _unread(zone or service.time_zone, fault)
 
@@ -150,7 +150,7 @@ def _filter(view: View) -> RunFilter:
 
 
 async def _panel(service: Service, run_id: str, attempt: str | None, now: Moment) -> RunPanel:
-    details = await service.get_run(run_id)
-    why = (await service.why_run(run_id)).reasons if details.run.state in STANDING_STILL else ()
+    details = await service.runs.get(run_id)
+    why = (await service.runs.why(run_id)).reasons if details.run.state in STANDING_STILL else ()
     number = int(attempt) if attempt and attempt.isdecimal() and len(attempt) < 10 else details.run.attempt
-    return panel_of(details, why, number, await service.output(run_id, number), now)
+    return panel_of(details, why, number, await service.runs.output(run_id, number), now)

@@ -24,8 +24,8 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.target import Command
 from tokimori.ports.store import Store
 from tokimori.ports.working import Claimed
-from tokimori.service.jobs import schedule_for
-from tokimori.service.service import Service
+from tokimori.service.job_writer import schedule_for
+from tokimori.service.service import service_on
 
 HEALTHY = Health(status="ok", node_id="n", store_reachable=True, version="1.2.3")
 JSON = "application/json;charset=UTF-8"
@@ -57,7 +57,7 @@ class Server:
     def __init__(self, store: Store, runner: asyncio.Runner, *, open_below: tuple[str, ...] = ()) -> None:
         self.clock = SetClock()
         self.store = store
-        self.service = Service(store, self.clock, os.urandom, now=self._now)
+        self.service = service_on(store, self.clock, os.urandom, now=self._now)
         self.ran: list[str] = []
         """The names of the jobs of which an attempt has ended, in order."""
         self.pause, self.at_once = 0.005, 100

@@ -12,7 +12,7 @@ from tokimori.ports.store import Store
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.operation import Async
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.testing.manual import VirtualClock
 
@@ -27,9 +27,9 @@ async def test_who_says_nothing_loses_its_slot(store: Store) -> None:
     """Past slots come one at a time, the oldest first; a silent program's goes to another one, and its word is void."""
     now = await store.now()
     clocks = [VirtualClock(now), VirtualClock(now)]
-    service = Service(store, clocks[0], os.urandom)
+    service = service_on(store, clocks[0], os.urandom)
     since = Moment(now - now % MINUTE - 2 * MINUTE)
-    await service.add_since("a", since, schedule="* * * * *", function="f", misfire="all", on_overlap="queue")
+    await service.jobs.add_since("a", since, schedule="* * * * *", function="f", misfire="all", on_overlap="queue")
     places = [place_on(store, clock, pid) for pid, clock in enumerate(clocks)]
     silent, other = (Claims[Async](place, os.urandom) for place in places)
 

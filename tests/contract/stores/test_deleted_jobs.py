@@ -16,7 +16,7 @@ from tokimori.model.policies import Retry
 from tokimori.model.retention import expiry_of_deleted
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter, Store
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 
 
 async def test_what_runs_belongs_to_a_deleted_job(store: Store, worker: Worker) -> None:
@@ -99,12 +99,12 @@ async def test_a_run_of_a_deleted_job_has_no_children(store: Store, worker: Work
 
 async def test_no_child_is_left_behind(store: Store) -> None:
     """Of a child that is added and its parent that is deleted at the same time one is refused, whoever comes first."""
-    service = Service(store, SystemClock(), os.urandom)
+    service = service_on(store, SystemClock(), os.urandom)
     for number in range(20):
         mother, child = f"mother{number}", f"child{number}"
-        await service.add(mother, noop=True)
-        adding = service.add(child, noop=True, parents=[{"job": mother}])
-        both = (adding, service.delete(mother)) if number % 2 else (service.delete(mother), adding)
+        await service.jobs.add(mother, noop=True)
+        adding = service.jobs.add(child, noop=True, parents=[{"job": mother}])
+        both = (adding, service.jobs.delete(mother)) if number % 2 else (service.jobs.delete(mother), adding)
         answers = await asyncio.gather(*both, return_exceptions=True)
         assert sum(isinstance(answer, InvalidInput | Refused) for answer in answers) == 1
         there = {job.id for job in await store.list_jobs()}

@@ -17,7 +17,7 @@ from tokimori.node.membership import Identity
 from tokimori.node.node import Node
 from tokimori.ports.executor import StopReason
 from tokimori.ports.store import Store
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.open import open_store
 
@@ -49,7 +49,7 @@ async def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
     await executor.open(node.hear)
     await node.start()
     working = asyncio.create_task(node.run())
-    yield node, executor, Service(here, CLOCK, os.urandom, author="ada")
+    yield node, executor, service_on(here, CLOCK, os.urandom, author="ada")
     executor.end_all()
     node.stop()
     await working
@@ -70,21 +70,21 @@ async def until(true: Callable[[], object]) -> float:
 async def test_cancel_and_restart_reach_a_run_on_another_node_in_time(elsewhere: Elsewhere) -> None:
     """Each within a second; a restarted run is at work again, and a cancelled one is not."""
     _, executor, service = elsewhere
-    await service.add("long", noop=True)
-    run = await service.trigger("long")
+    await service.jobs.add("long", noop=True)
+    run = await service.jobs.trigger("long")
     await until(lambda: executor.running == [run.id])
     await asyncio.sleep(0.6)
-    await service.orders.restart(run.id)
+    await service.runs.restart(run.id)
     restarted = await until(lambda: executor.stops)
     assert executor.stops[0].reason is StopReason.RESTART
     executor.obey()
     executor.stops.clear()
     await until(lambda: executor.running == [run.id])
     await asyncio.sleep(0.6)
-    await service.cancel(run.id)
+    await service.runs.cancel(run.id)
     cancelled = await until(lambda: executor.stops)
     executor.obey()
-    ended = await service.wait(run.id, 10)
+    ended = await service.runs.wait(run.id, 10)
     assert (ended.state, ended.attempt) == (RunState.CANCELLED, 2)
     assert max(restarted, cancelled) < WITHIN
 
@@ -92,16 +92,16 @@ async def test_cancel_and_restart_reach_a_run_on_another_node_in_time(elsewhere:
 async def test_a_node_that_works_is_drained_and_stopped_in_time(elsewhere: Elsewhere) -> None:
     """It takes nothing new, and then leaves once its run has ended."""
     node, executor, service = elsewhere
-    await service.add("long", noop=True)
-    run = await service.trigger("long")
+    await service.jobs.add("long", noop=True)
+    run = await service.jobs.trigger("long")
     await until(lambda: executor.running == [run.id])
     began = time.monotonic()
-    await service.orders.drain(node.id)
+    await service.nodes.drain(node.id)
     assert await until(lambda: node.unready) + time.monotonic() - began < WITHIN + 0.5  # it was waited for
-    await service.trigger("long")
+    await service.jobs.trigger("long")
     await asyncio.sleep(1.2)
     assert executor.running == [run.id]
-    await service.orders.stop(node.id)
+    await service.nodes.stop(node.id)
     assert await until(lambda: node.phase.value == "draining") < WITHIN
     executor.end_all()
     await until(lambda: node.finished)

@@ -27,7 +27,7 @@ from tokimori.node.units import Stock
 from tokimori.ports.executor import AttemptTask, Ended, Report, StopReason
 from tokimori.ports.store import RunFilter, Store
 from tokimori.service.schema import StoreOnDemand, open_prepared
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.open import open_store
 
@@ -146,7 +146,7 @@ def session_on(
 async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> None:
     """A node at work until the stack is unwound."""
     jobs, semaphores = await opened(stack, pair)
-    service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
+    service = service_on(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
     stock = Stock(
         executor,
         lambda renewed: session_on(semaphores, renewed, rests=False),
@@ -154,7 +154,7 @@ async def start_node(stack: AsyncExitStack, pair: Pair, executor: Holding) -> No
         random=os.urandom,
         claims=lambda: True,
     )
-    source, apart = ApartSource(jobs, stock, os.urandom, service.refresh), ApartExecutor(executor, stock, CLOCK)
+    source, apart = ApartSource(jobs, stock, os.urandom, service.jobs.refresh), ApartExecutor(executor, stock, CLOCK)
     identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=4, labels={APART_LABEL: "yes"})
     node = Node(jobs, apart, CLOCK, os.urandom, identity, source=source)
     await apart.open(node.hear)
@@ -197,11 +197,11 @@ async def test_limits_hold_across_two_stores(pair: Pair) -> None:
     held, most, order = Counter[str](), Counter[str](), list[RunId]()
     async with AsyncExitStack() as stack:
         jobs, semaphores = await opened(stack, pair)
-        service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
+        service = service_on(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
         await service.semaphores.set("api", LIMITS["api"])
         for name, names in JOBS.items():
-            await service.add(name, noop=True, semaphores=names)
-        asked = {name: [(await service.trigger(name)).id for _ in range(RUNS)] for name in JOBS}
+            await service.jobs.add(name, noop=True, semaphores=names)
+        asked = {name: [(await service.jobs.trigger(name)).id for _ in range(RUNS)] for name in JOBS}
         program = session_on(semaphores)
         await program.acquire(Wanted(name="table"), "ada")
         for _ in range(2):
@@ -215,7 +215,7 @@ async def test_limits_hold_across_two_stores(pair: Pair) -> None:
             await until(lambda: are_free(service))
         except AssertionError:
             left = [await service.semaphores.get(each.name) for each in await service.semaphores.list()]
-            raise AssertionError(f"units are still held: {left}; the programs: {await service.nodes()}") from None
+            raise AssertionError(f"units are still held: {left}; the programs: {await service.nodes.list()}") from None
         runs = await jobs.list_runs(RunFilter(limit=100))
         assert [run.state for run in runs] == [RunState.SUCCEEDED] * RUNS * len(JOBS)
         assert {each.name: each.limit for each in await service.semaphores.list()} == LIMITS
@@ -232,10 +232,10 @@ async def test_only_the_other_store_is_missed(pair: Pair) -> None:
     async with AsyncExitStack() as stack:
         lame = Pair(pair.jobs, lambda: open_store("redis://127.0.0.1:1/0", CLOCK))
         jobs, semaphores = await opened(stack, lame)
-        service = Service(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
-        await service.add("a", noop=True, semaphores=["table"])
-        await service.add("free", noop=True)
+        service = service_on(jobs, CLOCK, os.urandom, semaphore_store=semaphores)
+        await service.jobs.add("a", noop=True, semaphores=["table"])
+        await service.jobs.add("free", noop=True)
         await start_node(stack, lame, Holding(held, most, order))
-        waits, goes = await service.trigger("a"), await service.trigger("free")
+        waits, goes = await service.jobs.trigger("a"), await service.jobs.trigger("free")
         await until(lambda: has_ended(jobs, goes.id))
         assert (await jobs.get_run(waits.id)).state is RunState.READY

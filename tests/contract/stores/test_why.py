@@ -9,18 +9,18 @@ from tokimori.model.outcome import Failed
 from tokimori.model.policies import OnExhausted, Retry
 from tokimori.model.run import Run, SkipReason
 from tokimori.ports.store import Store
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.service.why.reasons import Cause, Reason
 
 
 async def reasons(service: Service, run: Run) -> dict[Cause, Reason]:
     """Why this run does not start, by cause."""
-    return {reason.cause: reason for reason in (await service.why_run(run.id)).reasons}
+    return {reason.cause: reason for reason in (await service.runs.why(run.id)).reasons}
 
 
 async def test_who_holds_it_is_named(store: Store, worker: Worker) -> None:
     """A place, a key and units by the run that has them, units also by the program; a stopped job by its error."""
-    service = Service(store, StoppedClock(), os.urandom, author="ada")
+    service = service_on(store, StoppedClock(), os.urandom, author="ada")
     one = await add_runs(store, await add_job(store, "one", max_running=1), 2)
     keyed = await add_job(store, "keyed", concurrency_key="k")
     two = [await store.add_run(a_request(keyed, concurrency_key="k", due=later(n - 9)), NOW) for n in range(2)]
@@ -38,12 +38,12 @@ async def test_who_holds_it_is_named(store: Store, worker: Worker) -> None:
         assert [each.pid for each in holders if each.run_id is None] == ([1] if cause is Cause.SEMAPHORE else [])
     await worker.settle(claimed[four[0].id], Failed(error="no luck"))
     assert "parks is parked (no luck)" in (await reasons(service, four[1]))[Cause.PARKED].text
-    assert Cause.PARKED in {reason.cause for reason in (await service.why_job("parks")).reasons}
+    assert Cause.PARKED in {reason.cause for reason in (await service.jobs.why("parks")).reasons}
 
 
 async def test_nodes_and_what_was_said(store: Store) -> None:
     """Pauses, a missing label, a full node, a moment that has not come, epsilon, and the newest skip."""
-    service = Service(store, StoppedClock(), os.urandom, author="ada")
+    service = service_on(store, StoppedClock(), os.urandom, author="ada")
     free, bound = await add_job(store, "free"), await add_job(store, "bound", labels={"gpu": "yes"})
     runs = await add_runs(store, free, 2)
     assert [*await reasons(service, runs[0])] == [Cause.NO_NODE]
@@ -70,11 +70,11 @@ async def test_nodes_and_what_was_said(store: Store) -> None:
 
 async def test_the_newest_occurrence_became_no_run(store: Store, worker: Worker) -> None:
     """The ledger's newest row is told with its reason, and the run that was in the way."""
-    service = Service(store, StoppedClock(), os.urandom)
+    service = service_on(store, StoppedClock(), os.urandom)
     job = await add_job(store, "timed", schedule="* * * * * *", next_due=later(1))
     await fire(store, later(1))
     (claimed,) = await worker.claim(now=later(1))
     await fire(store, later(2))
-    (skipped,) = [r for r in (await service.why_job(job.id)).reasons if r.cause is Cause.SKIPPED]
+    (skipped,) = [r for r in (await service.jobs.why(job.id)).reasons if r.cause is Cause.SKIPPED]
     assert [holder.run_id for holder in skipped.holders] == [claimed.run.id]
     assert (await store.skips(job.id))[0].reason is SkipReason.OVERLAP

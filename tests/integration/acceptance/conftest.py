@@ -27,11 +27,11 @@ class Workplace:
 
     def run(self, job_id: str, **asked: object) -> Run:
         """A run that was asked for, when it has ended."""
-        return self.client.wait(self.client.trigger(job_id, **asked).id, PATIENCE)  # type: ignore[arg-type]
+        return self.client.runs.wait(self.client.jobs.trigger(job_id, **asked).id, PATIENCE)  # type: ignore[arg-type]
 
     def runs(self, job_id: str) -> Sequence[Run]:
         """The job's runs, the oldest first."""
-        return list(self.client.list_runs(RunFilter(job_id=job_id)))[::-1]  # type: ignore[arg-type]
+        return list(self.client.runs.list(RunFilter(job_id=job_id)))[::-1]  # type: ignore[arg-type]
 
     def states(self, *job_ids: str) -> list[list[str]]:
         """The states of each job's runs, once none of them goes on: children are there when their parent has ended."""
@@ -44,7 +44,7 @@ class Workplace:
     def until(self, run: Run, state: RunState) -> Run:
         """The run, once it is in this state."""
         end = time.monotonic() + PATIENCE
-        while (found := self.client.get_run(run.id).run).state is not state:
+        while (found := self.client.runs.get(run.id).run).state is not state:
             assert time.monotonic() < end, found
             time.sleep(0.05)
         return found

@@ -123,7 +123,7 @@ def test_the_program(name: str, program: Program) -> None:
 def test_the_client(name: str, program: Program, client: Client) -> None:
     """An exception of ours that names the field."""
     case, before = CASES[name], program.contents()
-    act = getattr(client, case.act)
+    act = getattr(client.jobs, case.act)
     with pytest.raises(TokimoriError) as refused:
         act(case.job, **case.values)
     assert (refused.value.code, refused.value.field) == (case.code, case.field)

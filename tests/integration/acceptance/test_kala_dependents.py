@@ -22,8 +22,8 @@ def after(*parents: str, fields: Fields = OK) -> Fields:
 
 def test_simple(workplace: Workplace) -> None:
     """A child runs once when its parent has succeeded, with its nominal time, and knows it."""
-    workplace.client.add("simple", **OK)
-    workplace.client.add("simple-child", **after("simple"))
+    workplace.client.jobs.add("simple", **OK)
+    workplace.client.jobs.add("simple-child", **after("simple"))
     parent = workplace.run("simple", payload="p")
     assert workplace.states("simple-child") == [["succeeded"]]
     (child,) = workplace.runs("simple-child")
@@ -33,24 +33,24 @@ def test_simple(workplace: Workplace) -> None:
 def test_unknown_parent(workplace: Workplace) -> None:
     """A job after one that there is not is refused."""
     with pytest.raises(InvalidInput, match="no job 'nobody'"):
-        workplace.client.add("orphan", **after("nobody"))
+        workplace.client.jobs.add("orphan", **after("nobody"))
 
 
 def test_two_children(workplace: Workplace) -> None:
     """Both run, once each."""
-    workplace.client.add("two", **OK)
-    workplace.client.add("two-a", **after("two"))
-    workplace.client.add("two-b", **after("two"))
+    workplace.client.jobs.add("two", **OK)
+    workplace.client.jobs.add("two-a", **after("two"))
+    workplace.client.jobs.add("two-b", **after("two"))
     workplace.run("two")
     assert workplace.states("two-a", "two-b") == [["succeeded"]] * 2
 
 
 def test_a_child_with_two_children(workplace: Workplace) -> None:
     """Its children run after it."""
-    workplace.client.add("top", **OK)
-    workplace.client.add("middle", **after("top"))
-    workplace.client.add("below-a", **after("middle"))
-    workplace.client.add("below-b", **after("middle"))
+    workplace.client.jobs.add("top", **OK)
+    workplace.client.jobs.add("middle", **after("top"))
+    workplace.client.jobs.add("below-a", **after("middle"))
+    workplace.client.jobs.add("below-b", **after("middle"))
     workplace.run("top")
     assert workplace.states("middle", "below-a", "below-b") == [["succeeded"]] * 3
 
@@ -59,7 +59,7 @@ def chain(workplace: Workplace, name: str, *members: Fields) -> list[str]:
     """Jobs, each after the one before."""
     ids = [f"{name}-{number}" for number in range(len(members))]
     for number, fields in enumerate(members):
-        workplace.client.add(ids[number], **(after(ids[number - 1], fields=fields) if number else fields))
+        workplace.client.jobs.add(ids[number], **(after(ids[number - 1], fields=fields) if number else fields))
     return ids
 
 
@@ -93,11 +93,11 @@ def test_a_slow_member_delays_the_rest(workplace: Workplace) -> None:
 
 def test_two_parents_of_the_same_child(workplace: Workplace) -> None:
     """The child runs once after each; one that joins all of one root runs once after both."""
-    workplace.client.add("root", **OK)
-    workplace.client.add("left", **after("root"))
-    workplace.client.add("right", **after("root"))
-    workplace.client.add("any", **after("left", "right"))
-    workplace.client.add("all", **{**after("left", "right"), "join": "all"})
+    workplace.client.jobs.add("root", **OK)
+    workplace.client.jobs.add("left", **after("root"))
+    workplace.client.jobs.add("right", **after("root"))
+    workplace.client.jobs.add("any", **after("left", "right"))
+    workplace.client.jobs.add("all", **{**after("left", "right"), "join": "all"})
     workplace.run("root")
     assert workplace.states("left", "right", "any", "all") == [
         ["succeeded"],
@@ -109,62 +109,64 @@ def test_two_parents_of_the_same_child(workplace: Workplace) -> None:
 
 def test_a_deleted_child(workplace: Workplace) -> None:
     """It does not run any more, and its parent is none the worse."""
-    workplace.client.add("parent-of-gone", **OK)
-    workplace.client.add("gone-child", **after("parent-of-gone"))
-    workplace.client.delete("gone-child")
+    workplace.client.jobs.add("parent-of-gone", **OK)
+    workplace.client.jobs.add("gone-child", **after("parent-of-gone"))
+    workplace.client.jobs.delete("gone-child")
     assert workplace.run("parent-of-gone").state == "succeeded"
     assert workplace.runs("gone-child") == []
 
 
 def test_a_disabled_child(workplace: Workplace) -> None:
     """It does not run, and the ledger says why; enabled again it runs after the next end."""
-    workplace.client.add("parent-of-paused", **OK)
-    workplace.client.add("paused-child", **after("parent-of-paused"))
-    workplace.client.pause("paused-child")
+    workplace.client.jobs.add("parent-of-paused", **OK)
+    workplace.client.jobs.add("paused-child", **after("parent-of-paused"))
+    workplace.client.jobs.pause("paused-child")
     workplace.run("parent-of-paused")
     assert workplace.states("paused-child") == [[]]
-    assert [(skip.count, skip.reason) for skip in workplace.client.skips("paused-child")] == [(1, SkipReason.PAUSED)]
-    workplace.client.resume("paused-child")
+    assert [(skip.count, skip.reason) for skip in workplace.client.jobs.skips("paused-child")] == [
+        (1, SkipReason.PAUSED)
+    ]
+    workplace.client.jobs.resume("paused-child")
     workplace.run("parent-of-paused")
     assert workplace.states("paused-child") == [["succeeded"]]
 
 
 def test_a_deleted_parent(workplace: Workplace) -> None:
     """By itself it stays; where that is asked for its child goes, too, but not one that has another parent."""
-    workplace.client.add("doomed", **OK)
-    workplace.client.add("survivor", **OK)
-    workplace.client.add("doomed-child", **after("doomed"))
-    workplace.client.add("shared-child", **after("doomed", "survivor"))
+    workplace.client.jobs.add("doomed", **OK)
+    workplace.client.jobs.add("survivor", **OK)
+    workplace.client.jobs.add("doomed-child", **after("doomed"))
+    workplace.client.jobs.add("shared-child", **after("doomed", "survivor"))
     with pytest.raises(Refused, match="doomed-child"):
-        workplace.client.delete("doomed")
-    workplace.client.delete("doomed", cascade=True)
+        workplace.client.jobs.delete("doomed")
+    workplace.client.jobs.delete("doomed", cascade=True)
     for job_id in ("doomed", "doomed-child"):
         with pytest.raises(NotFound):
-            workplace.client.get(job_id)
+            workplace.client.jobs.get(job_id)
     workplace.run("survivor")
     assert workplace.states("shared-child") == [["succeeded"]]
 
 
 def test_a_deleted_job(workplace: Workplace) -> None:
     """It does not run any more, by its schedule or on demand, while others go on."""
-    workplace.client.add("deleted", schedule="* * * * * *", **OK)
-    workplace.client.delete("deleted")
+    workplace.client.jobs.add("deleted", schedule="* * * * * *", **OK)
+    workplace.client.jobs.delete("deleted")
     before = len(workplace.runs("deleted"))
-    workplace.client.add("witness", schedule="* * * * * *", **OK)
+    workplace.client.jobs.add("witness", schedule="* * * * * *", **OK)
     end = time.monotonic() + PATIENCE
     while len(workplace.runs("witness")) < 2:
         assert time.monotonic() < end
         time.sleep(0.05)
-    workplace.client.delete("witness")
+    workplace.client.jobs.delete("witness")
     assert len(workplace.runs("deleted")) == before
     with pytest.raises(NotFound):
-        workplace.client.trigger("deleted")
+        workplace.client.jobs.trigger("deleted")
 
 
 def test_the_on_failure_job(workplace: Workplace) -> None:
     """It runs after a failure, once the retries are used up, and not after a success."""
-    workplace.client.add("mop", **OK)
-    workplace.client.add("spills", command="exit $TOKIMORI_PAYLOAD", retry={"attempts": 2}, on_failure_job="mop")
+    workplace.client.jobs.add("mop", **OK)
+    workplace.client.jobs.add("spills", command="exit $TOKIMORI_PAYLOAD", retry={"attempts": 2}, on_failure_job="mop")
     assert workplace.run("spills", payload="0").state == "succeeded"
     assert workplace.states("mop") == [[]]
     failed = workplace.run("spills", payload="3")

@@ -76,7 +76,7 @@ def type_in(program: Program, command: str, client: Client) -> None:
     """Carry out one command of the README, as its reader would: with the id of a run for `RUN`."""
     if "RUN" in command:
         later = {"at": "2099-01-01T00:00:00Z"} if " hold " in command or " resume " in command else {}
-        run = client.trigger("nightly-report", "the one of the README" if later else None, **later)  # type: ignore[arg-type]
+        run = client.jobs.trigger("nightly-report", "the one of the README" if later else None, **later)  # type: ignore[arg-type]
         command = command.replace("RUN", run.id)
     done = subprocess.run(
         ["sh", "-c", command.replace("/etc/", f"{program.home}/etc/")],

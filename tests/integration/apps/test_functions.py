@@ -96,8 +96,8 @@ def test_coroutines_share_a_process(working: AppProgram) -> None:
     """Twenty that sleep a second take little more than one, in two processes."""
     began = time.monotonic()
     with tokimori.open(working.environment["TOKIMORI_STORE"]) as client:
-        runs = [client.trigger("sleeps", payload={"seconds": 1}).id for _ in range(20)]
-        ended = [client.wait(run) for run in runs]
+        runs = [client.jobs.trigger("sleeps", payload={"seconds": 1}).id for _ in range(20)]
+        ended = [client.runs.wait(run) for run in runs]
     assert {run.state for run in ended} == {"succeeded"}
     assert len({run.pid for run in ended}) <= 2
     assert time.monotonic() - began < 15
@@ -340,10 +340,10 @@ def test_what_a_function_asks_for_by_a_client_has_its_run_as_parent(program: App
     program.app.write_text(
         "import time, tokimori\napp = tokimori.App()\n@app.job\ndef asks():\n"
         f"    with tokimori.open({url!r}) as client:\n"
-        "        client.trigger('asked')\n        client.trigger_many('asked', [{}])\n"
+        "        client.jobs.trigger('asked')\n        client.jobs.trigger_many('asked', [{}])\n"
         "    time.sleep(2)\n"
         "@app.job\nasync def waits():\n"
-        f"    async with tokimori.open_async({url!r}) as client:\n        await client.trigger('asked')\n"
+        f"    async with tokimori.open_async({url!r}) as client:\n        await client.jobs.trigger('asked')\n"
     )
     program("job", "add", "asked", "--noop")
     node = program.work()

@@ -111,8 +111,8 @@ def test_a_thousand_coroutines_that_sleep_share_four_processes(nodes: Nodes) -> 
     """All of them at the same time."""
     node = nodes.begin("--processes", "4", "--concurrency", "250")
     with tokimori.open(nodes.program.environment["TOKIMORI_STORE"]) as client:
-        runs = [client.trigger("sleeps", payload={"seconds": 30}).id for _ in range(1000)]
-        ended = [client.wait(run) for run in runs]
+        runs = [client.jobs.trigger("sleeps", payload={"seconds": 30}).id for _ in range(1000)]
+        ended = [client.runs.wait(run) for run in runs]
     assert {run.state for run in ended} == {"succeeded"}
     assert len({run.pid for run in ended}) == 4
     assert max(run.started or 0 for run in ended) < min(run.ended or 0 for run in ended)

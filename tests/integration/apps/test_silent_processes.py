@@ -130,13 +130,13 @@ def test_what_a_process_has_not_taken_goes_back(program: AppProgram, begin: Begi
     blocking = trigger(program, "blocks", '{"seconds": 12}')
     until(lambda: show(program, blocking)["state"] == "running")
     with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
-        runs = [client.trigger("takes", payload={"text": "x" * 300_000}).id for _ in range(6)]
-        until(lambda: any(client.get_run(run).run.state == "running" for run in runs))
+        runs = [client.jobs.trigger("takes", payload={"text": "x" * 300_000}).id for _ in range(6)]
+        until(lambda: any(client.runs.get(run).run.state == "running" for run in runs))
         until(lambda: f"run {blocking} of blocks blocks it" in program.log.read_text())
-        states = [client.get_run(run).run.state for run in runs]
+        states = [client.runs.get(run).run.state for run in runs]
         assert {*states} == {"ready", "running"}
         for run in runs:
-            assert (client.wait(run).state, client.get_run(run).run.failures) == ("succeeded", 0)
+            assert (client.runs.wait(run).state, client.runs.get(run).run.failures) == ("succeeded", 0)
 
 
 def test_runs_go_to_the_process_that_answers(program: AppProgram, begin: Begin) -> None:

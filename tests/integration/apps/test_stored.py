@@ -93,6 +93,6 @@ def test_from_python_toml_and_the_command_line_it_is_one_field(program: Program)
     """`function`, as of any handler; it comes out as it went in."""
     program("job", "add", "one", "--function", "workers:Worker.add")
     with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
-        client.add("three", function="workers:Worker.add")
+        client.jobs.add("three", function="workers:Worker.add")
     assert 'function = "workers:Worker.add"' in program("export", "toml")
     assert {program.json("job", "show", job)["function"] for job in ("one", "three")} == {"workers:Worker.add"}

@@ -165,9 +165,9 @@ def test_a_program_keeps_its_own_output(
     streams = sys.stdout, sys.stderr
     with app.running():
         run = speak.enqueue().id
-        until(lambda: str(app.client.get_run(run).run.state) == "succeeded")
+        until(lambda: str(app.client.runs.get(run).run.state) == "succeeded")
         threading.Thread(target=print, args=("of the program",)).start()
-        kept = app.client.output(run)
+        kept = app.client.runs.output(run)
     assert kept is not None
     assert kept.head == b"printed\nlogged\ncomplained\n"
     assert (sys.stdout, sys.stderr, handler.stream) == (*streams, streams[1])

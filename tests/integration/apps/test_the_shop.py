@@ -158,7 +158,7 @@ def check(shop: Shop) -> None:
     with tokimori.open(shop.environment["TOKIMORI_STORE"]) as client:
 
         def runs_of(job: str) -> list[Any]:
-            return list(client.list_runs(RunFilter(job_id=JobId(job), limit=1000)))
+            return list(client.runs.list(RunFilter(job_id=JobId(job), limit=1000)))
 
         def rest() -> bool:
             orders, bills = runs_of("order"), runs_of("bill")

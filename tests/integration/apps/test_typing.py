@@ -51,10 +51,10 @@ app.job(retry_wait=[5])  # call-overload reportArgumentType
 app.job(payload=7)  # call-overload reportArgumentType
 tokimori.Worker(app, config={"app.processes": 4})  # arg-type reportArgumentType
 with tokimori.open("memory:") as client, perfectsched.open("memory:") as schedules:
-    client.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType
-    client.add("hook", url="https://a.example", metod="PUT")  # call-arg reportCallIssue
-    client.trigger("mail", debounce=[5])  # arg-type reportArgumentType
-    client.trigger("mail", throtle=3)  # call-arg reportCallIssue
+    client.jobs.add("hook", url="https://a.example", expect="200 OK")  # arg-type reportArgumentType
+    client.jobs.add("hook", url="https://a.example", metod="PUT")  # call-arg reportCallIssue
+    client.jobs.trigger("mail", debounce=[5])  # arg-type reportArgumentType
+    client.jobs.trigger("mail", throtle=3)  # call-arg reportCallIssue
     client.claims.claim("resize", wait=[5])  # arg-type reportArgumentType
     client.claims.finish("run", "token")  # arg-type reportArgumentType
     schedules.add("hourly", "mail.send")  # call-arg reportCallIssue

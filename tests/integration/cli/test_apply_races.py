@@ -42,7 +42,7 @@ def ids(who: str) -> list[str]:
 
 def jobs_in(program: Program) -> Sequence[str]:
     with tokimori.open(program.environment["TOKIMORI_STORE"]) as client:
-        return [job.id for job in client.list()]
+        return [job.id for job in client.jobs.list()]
 
 
 def test_of_two_that_apply_a_set_one_is_refused_or_last(apart: Program, request: pytest.FixtureRequest) -> None:
@@ -70,7 +70,7 @@ def test_what_was_killed_is_taken_over(apart: Program) -> None:
     apart("apply", "a.json")
     killed = apart.start("apply", "b.json", "--prune")
     with tokimori.open(apart.environment["TOKIMORI_STORE"]) as client:
-        while client.list(after="b")[0].id == "shared":
+        while client.jobs.list(after="b")[0].id == "shared":
             time.sleep(0.005)
     killed.kill()
     killed.wait()

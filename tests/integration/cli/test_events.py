@@ -44,5 +44,5 @@ def test_a_follower_that_was_killed_misses_nothing(program: Program) -> None:
         told[event["event"]] = event
     second.kill()
     second.communicate()
-    assert {"job.paused", "audit.ask", "run.cancelled", "job.deleted"} <= told.keys()
+    assert {"job.paused", "audit.jobs.request", "run.cancelled", "job.deleted"} <= told.keys()
     assert told["run.cancelled"]["run_id"] == run

@@ -18,7 +18,7 @@ from tokimori.clock import SystemClock
 from tokimori.model.policies import Retry
 from tokimori.service.allowed import Allowed
 from tokimori.service.definitions import JobFields
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.open import open_store
 from tokimori.web.page import Page
 
@@ -130,7 +130,7 @@ async def door(url: str) -> AsyncIterator[aiohttp.ClientSession]:
     clock = SystemClock()
     store = open_store(url, clock)
     await store.open()
-    service = Service(store, clock, os.urandom)
+    service = service_on(store, clock, os.urandom)
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
     app = create_app(
         service,
@@ -172,7 +172,7 @@ async def test_all_doors_keep_the_same(
         async with http.get(f"/api/v2/jobs/{name}") as answer:
             seen = await answer.json()
     with open_client(url) as client:
-        client.add("python", **values)
+        client.jobs.add("python", **values)
     shown = {each: program.json("job", "show", each) for each in (name, "http", "python")}
     for field, value in values.items():
         assert [view[field] for view in (*shown.values(), seen)] == [value] * 4, field

@@ -59,9 +59,9 @@ async def test_json_comes_back_by_every_door(full: Program) -> None:
 
     with tokimori.open("memory:", time_zone="Asia/Tokyo") as client:
         for job in exported:
-            client.add(job.pop("id"), **job)
-        definitions = [job.definition for job in client.list()]
-    assert definitions == [job.definition for job in await world.service.list()]
+            client.jobs.add(job.pop("id"), **job)
+        definitions = [job.definition for job in client.jobs.list()]
+    assert definitions == [job.definition for job in await world.service.jobs.list()]
 
 
 def test_toml_says_the_same_as_json(full: Program) -> None:

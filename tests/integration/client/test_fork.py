@@ -11,16 +11,16 @@ warnings.simplefilter("ignore", DeprecationWarning)  # that forking with threads
 import tokimori
 
 client = tokimori.open(sys.argv[1])
-client.add("parent", noop=True)
+client.jobs.add("parent", noop=True)
 child = os.fork()
 if child == 0:
-    client.add("child", noop=True)
-    print([job.id for job in client.list()], flush=True)
+    client.jobs.add("child", noop=True)
+    print([job.id for job in client.jobs.list()], flush=True)
     client.close()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-client.add("after", noop=True)
-print([job.id for job in client.list()])
+client.jobs.add("after", noop=True)
+print([job.id for job in client.jobs.list()])
 client.close()
 """
 

@@ -35,17 +35,17 @@ async def mark(url: str) -> None:
 async def test_a_program_writes_nothing_into_a_part_of_a_copy(url: str) -> None:
     """Neither one that comes later nor one that is there: jobs, runs, locks, tokens, messages, secrets, calendars."""
     async with tokimori.open_async(url) as client:
-        await client.add("j", noop=True)
+        await client.jobs.add("j", noop=True)
         await mark(url)
-        await asyncio.sleep(2 * client._store.looks_every)
+        await asyncio.sleep(2 * client._ground.store.looks_every)
         for attempt in (
-            client.add("k", noop=True),
-            client.trigger("j"),
+            client.jobs.add("k", noop=True),
+            client.jobs.trigger("j"),
             client.tokens.create("t", "read"),
-            client.publish("topic", "message"),
+            client.channels.publish("topic", "message"),
             client.calendars.add("c", dates=["12-25"]),
             client.queues.pause("q"),
-            client.apply("s", {"k": {"noop": True}}),
+            client.sets.apply("s", {"k": {"noop": True}}),
             client.mutex("l", wait=1).__aenter__(),
         ):
             with pytest.raises(StoreError, match="a part of a copy"):
@@ -54,7 +54,7 @@ async def test_a_program_writes_nothing_into_a_part_of_a_copy(url: str) -> None:
             with sqlite3.connect(url.removeprefix("sqlite://")) as connection:
                 connection.execute("BEGIN")
                 with pytest.raises(StoreError, match="a part of a copy"):
-                    await client.trigger("j", connection=connection)
+                    await client.within(connection).jobs.trigger("j")
     with pytest.raises(StoreError, match="a part of a copy"):
         async with tokimori.open_async(url):
             pass

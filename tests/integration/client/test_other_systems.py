@@ -41,8 +41,8 @@ from pathlib import Path
 opening.BOOT_ID = Path("/no/such/file")
 
 with tokimori.open(URL, author="somebody") as client:
-    client.add("one", noop=True, schedule=tokimori.every(10).minutes)
-    print(client.trigger("one").state, client.get("one").state)
+    client.jobs.add("one", noop=True, schedule=tokimori.every(10).minutes)
+    print(client.jobs.trigger("one").state, client.jobs.get("one").state)
 app = tokimori.App("shop", url=URL)
 
 @app.job

@@ -29,39 +29,39 @@ def site(program: Program) -> Iterator[Site]:
 def test_from_job_to_output(site: Site) -> None:
     """A job that was added over HTTP runs, and its run, attempts and output are the values that a store gives."""
     with tokimori.open(site.entry, author="ann") as client:
-        job = client.add("hello", command="echo hello", schedule="0 3 * * *", time_zone="Europe/Paris")
-        assert client.get("hello") == job
-        ended = client.wait(client.trigger("hello", key="k").id, timeout=30)
+        job = client.jobs.add("hello", command="echo hello", schedule="0 3 * * *", time_zone="Europe/Paris")
+        assert client.jobs.get("hello") == job
+        ended = client.runs.wait(client.jobs.trigger("hello", key="k").id, timeout=30)
         assert (ended.state, ended.exit_code) == (tokimori.RunState.SUCCEEDED, 0)
-        output = client.output(ended.id)
+        output = client.runs.output(ended.id)
         assert output is not None
         assert output.head == b"hello\n"
-        assert client.trigger("hello", key="k").id == ended.id
-        assert client.pause("hello", "why").by == "ann"
-        assert [node.host for node in client.nodes()] == [client.get_run(ended.id).attempts[0].host]
+        assert client.jobs.trigger("hello", key="k").id == ended.id
+        assert client.jobs.pause("hello", "why").by == "ann"
+        assert [node.host for node in client.nodes.list()] == [client.runs.get(ended.id).attempts[0].host]
 
 
 def test_jobs_and_runs_are_found_over_http(site: Site) -> None:
     """A search goes and comes back as the same values as on a store, in pages."""
     with tokimori.open(site.entry) as client:
         for job_id in ("find-a", "find-b"):
-            client.add(job_id, noop=True, owner="eve", labels={"eu": "yes"}, queue="far")
-            client.pause(job_id)
-        first = client.find_jobs(tokimori.JobSearch(owner="eve", label=("eu=yes",), limit=1))
-        assert (first.jobs, first.next) == ([client.get("find-a")], "find-a")
+            client.jobs.add(job_id, noop=True, owner="eve", labels={"eu": "yes"}, queue="far")
+            client.jobs.pause(job_id)
+        first = client.jobs.find(tokimori.JobSearch(owner="eve", label=("eu=yes",), limit=1))
+        assert (first.jobs, first.next) == ([client.jobs.get("find-a")], "find-a")
         paused = frozenset({tokimori.JobState.PAUSED})
-        behind = client.find_jobs(tokimori.JobSearch(owner="eve", state=paused, after=first.next))
+        behind = client.jobs.find(tokimori.JobSearch(owner="eve", state=paused, after=first.next))
         assert ([job.id for job in behind.jobs], behind.next) == (["find-b"], None)
-        run = client.trigger("find-b", force=True)
-        found = client.find_runs(tokimori.RunSearch(label=("eu",), since=run.created))
+        run = client.jobs.trigger("find-b", force=True)
+        found = client.runs.find(tokimori.RunSearch(label=("eu",), since=run.created))
         assert [each.id for each in found.runs] == [run.id]
 
 
 def test_a_worker_in_python_over_http(site: Site) -> None:
     """Runs are claimed, kept and finished through the door, and a wait there ends with the first run."""
     with tokimori.open(site.entry) as client:
-        client.add("work", function="count")
-        run = client.trigger("work", payload={"n": 3})
+        client.jobs.add("work", function="count")
+        run = client.jobs.trigger("work", payload={"n": 3})
         (mine,) = client.claims.claim(["count"], wait=10, worker="py")
         assert (mine.run_id, mine.payload) == (run.id, '{"n":3}')
         assert client.claims.heartbeat(mine.run_id, mine.token).cancel is None
@@ -76,12 +76,12 @@ def test_the_secret_may_come_from_the_state_folder(
     """An address without it is enough beside the node; a wrong one is told as what it is."""
     monkeypatch.setenv("TOKIMORI_STATE_DIR", program.environment["TOKIMORI_STATE_DIR"])
     with tokimori.open(site.url) as client:
-        assert client.now() > 0
+        assert client.store.now() > 0
     with (
         tokimori.open(f"{site.url}?secret=wrong") as client,
         pytest.raises(tokimori.Refused, match="without its secret"),
     ):
-        client.now()
+        client.store.now()
 
 
 def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
@@ -90,11 +90,11 @@ def test_what_a_door_does_not_offer_says_so(site: Site) -> None:
         with pytest.raises(tokimori.Refused, match="does not offer"), client.mutex("m"):
             pass
         for call in (
-            client.migrate,
-            client.schema_script,
-            client.check_schema,
+            client.store.migrate,
+            client.store.script,
+            client.store.check,
             lambda: client.copy_to("memory:"),
-            lambda: client.trigger("x", connection=sqlite3.connect(":memory:")),
+            lambda: client.within(sqlite3.connect(":memory:")).jobs.trigger("x"),
         ):
             with pytest.raises(tokimori.Refused, match="open the store itself"):
                 call()
@@ -121,7 +121,7 @@ def test_a_bad_address_is_refused_at_once(url: str, said: str, tmp_path: Path, m
 def test_a_node_that_does_not_answer() -> None:
     """It is an error of the store, which can be tried again; a store for semaphores can't be named."""
     with tokimori.open("http://127.0.0.1:1/?secret=x") as client, pytest.raises(tokimori.StoreUnavailable):
-        client.now()
+        client.store.now()
     with pytest.raises(tokimori.InvalidInput) as refused:
         tokimori.open("http://127.0.0.1:1/?secret=x", semaphore_store="memory:")
     assert refused.value.field == "semaphore_store"
@@ -130,10 +130,10 @@ def test_a_node_that_does_not_answer() -> None:
 async def test_the_asynchronous_client_too(site: Site) -> None:
     """`open_async` takes the same address, and is opened and closed in the same way."""
     async with tokimori.open_async(site.entry) as client:
-        assert (await client.explain("0 3 * * *")).moments
+        assert (await client.schedules.explain("0 3 * * *")).moments
         assert await client.queues.list() is not None
     with pytest.raises(tokimori.Refused, match="not open"):
-        await client.now()
+        await client.store.now()
 
 
 def test_perfectsched_over_http(site: Site) -> None:

@@ -16,8 +16,7 @@ from tests.integration.cli.conftest import Program, stop
 from tests.integration.client.shops import EACH, SHOPS, SOLD, Shop, for_sqlalchemy, path_of, place_of
 from tests.servers import mariadb, postgres
 from tokimori.apps.app import App
-from tokimori.client.asynchronous import open_async
-from tokimori.client.client import Client
+from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput, NotFound, Refused
 from tokimori.model.transitions import RunState
@@ -54,7 +53,7 @@ def shop(request: pytest.FixtureRequest, place: Callable[[str], str]) -> Iterato
     kind, make = SHOPS[request.param]
     url = place(kind)
     with open_client(url) as client:
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
     found = make(url)
     found.execute("CREATE TABLE orders (id integer)")
     found.commit()
@@ -78,7 +77,7 @@ def orders(shop: Shop) -> list[Any]:
 
 def runs(client: Client) -> list[str]:
     """The ids of all runs."""
-    return [run.id for run in client.list_runs(RunFilter())]
+    return [run.id for run in client.runs.list(RunFilter())]
 
 
 @pytest.mark.parametrize("shop", EACH, indirect=True)
@@ -86,19 +85,19 @@ def test_a_run_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
     """With all that the request says of it; nobody sees it before, and a rollback leaves nothing of it."""
     with open_client(shop.url) as client:
         shop.execute(SOLD)
-        undone = client.trigger("deliver", payload={"order": 1}, connection=shop.connection)
+        undone = client.within(shop.connection).jobs.trigger("deliver", payload={"order": 1})
         assert runs(client) == []
         shop.rollback()
         assert (runs(client), orders(shop)) == ([], [])
         with pytest.raises(NotFound):
-            client.get_run(undone.id)
+            client.runs.get(undone.id)
 
         shop.execute(SOLD)
-        run = client.trigger("deliver", "order-1", {"order": "№ 1"}, priority=7, connection=shop.connection)
+        run = client.within(shop.connection).jobs.trigger("deliver", "order-1", {"order": "№ 1"}, priority=7)
         assert runs(client) == []
         shop.commit()
         assert (runs(client), orders(shop)) == ([run.id], [(1,)])
-        kept = client.get_run(run.id).run
+        kept = client.runs.get(run.id).run
         assert kept == run
         assert (kept.payload, kept.priority, kept.job_id) == ('{"order":"№ 1"}', 7, "deliver")
         assert kept.state is RunState.WAITING
@@ -108,13 +107,13 @@ def test_a_run_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
 def test_a_key_gives_one_run_in_a_transaction_too(shop: Shop) -> None:
     """In the same transaction, in the next, and beside requests without one; a rollback frees the key."""
     with open_client(shop.url) as client:
-        client.trigger("deliver", "k", connection=shop.connection)
+        client.within(shop.connection).jobs.trigger("deliver", "k")
         shop.rollback()
-        first = client.trigger("deliver", "k", connection=shop.connection)
-        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
+        first = client.within(shop.connection).jobs.trigger("deliver", "k")
+        assert client.within(shop.connection).jobs.trigger("deliver", "k").id == first.id
         shop.commit()
-        assert client.trigger("deliver", "k").id == first.id
-        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
+        assert client.jobs.trigger("deliver", "k").id == first.id
+        assert client.within(shop.connection).jobs.trigger("deliver", "k").id == first.id
         shop.rollback()
         assert runs(client) == [first.id]
 
@@ -123,27 +122,27 @@ def test_a_key_gives_one_run_in_a_transaction_too(shop: Shop) -> None:
 def test_what_was_stopped_meanwhile_does_not_start(shop: Shop) -> None:
     """A job that is paused is refused; one that is deleted before the commit leaves no run that waits for ever."""
     with open_client(shop.url) as client:
-        client.pause("deliver")
+        client.jobs.pause("deliver")
         with pytest.raises(Refused, match="is paused"):
-            client.trigger("deliver", connection=shop.connection)
-        client.resume("deliver")
+            client.within(shop.connection).jobs.trigger("deliver")
+        client.jobs.resume("deliver")
     if shop.url.startswith("sqlite"):
         return  # nobody else writes to the file while a transaction is open
     with open_client(shop.url) as client:
-        run = client.trigger("deliver", connection=shop.connection)
-        client.pause("deliver")  # returns at once: the transaction has no lock on the job
+        run = client.within(shop.connection).jobs.trigger("deliver")
+        client.jobs.pause("deliver")  # returns at once: the transaction has no lock on the job
         shop.commit()
         _promote(shop.url)
-        paused = client.get_run(run.id).run
+        paused = client.runs.get(run.id).run
         assert (paused.state, paused.lane) == (RunState.READY, None)
-        client.resume("deliver")
-        assert client.get_run(run.id).run.lane is not None
+        client.jobs.resume("deliver")
+        assert client.runs.get(run.id).run.lane is not None
 
-        orphan = client.trigger("deliver", connection=shop.connection)
-        client.delete("deliver")
+        orphan = client.within(shop.connection).jobs.trigger("deliver")
+        client.jobs.delete("deliver")
         shop.commit()
         _promote(shop.url)
-        assert client.get_run(orphan.id).run.state is RunState.CANCELLED
+        assert client.runs.get(orphan.id).run.state is RunState.CANCELLED
 
 
 @pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
@@ -162,7 +161,7 @@ def test_a_function_is_asked_for_in_a_transaction(shop: Shop) -> None:
         assert runs(client) == []
         shop.commit()
         assert runs(client) == [run.id]
-        assert client.get_run(run.id).run.payload == '{"order":2}'
+        assert client.runs.get(run.id).run.payload == '{"order":2}'
 
 
 @pytest.mark.parametrize("kind", ["pymysql", "psycopg"])
@@ -171,14 +170,14 @@ def test_a_key_that_a_transaction_can_not_see_gives_its_run(place: Callable[[str
     made, make = SHOPS[kind]
     url = place(made)
     with open_client(url) as client:
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
         shop = make(url)
         shop.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         shop.execute("SELECT id FROM tokimori_runs")
-        first = client.trigger("deliver", "k")
-        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
-        client.cancel(first.id)
-        assert client.trigger("deliver", "k", connection=shop.connection).id == first.id
+        first = client.jobs.trigger("deliver", "k")
+        assert client.within(shop.connection).jobs.trigger("deliver", "k").id == first.id
+        client.runs.cancel(first.id)
+        assert client.within(shop.connection).jobs.trigger("deliver", "k").id == first.id
         shop.commit()
         assert runs(client) == [first.id]
         shop.close()
@@ -189,8 +188,8 @@ def _promote(url: str) -> None:
     with open_client(url) as client:
 
         async def promote(opened: Any) -> None:
-            await opened._store.promote(await opened._store.now(), 100)
-            await opened._store.finish_moves()
+            await opened._ground.store.promote(await opened._ground.store.now(), 100)
+            await opened._ground.store.finish_moves()
 
         client._run(promote)
 
@@ -201,13 +200,13 @@ def test_what_needs_a_lock_is_refused(shop: Shop) -> None:
     with open_client(shop.url) as client:
         for field, value in (("force", True), ("debounce", 5), ("throttle", 5), ("replace", True)):
             with pytest.raises(InvalidInput) as refused:
-                client.trigger("deliver", "k", connection=shop.connection, **{field: value})  # type: ignore[arg-type]
+                client.within(shop.connection).jobs.trigger("deliver", "k", **{field: value})  # type: ignore[arg-type]
             assert refused.value.field == field
-        client.add("few", noop=True, max_running=1, max_waiting=1)
+        client.jobs.add("few", noop=True, max_running=1, max_waiting=1)
         with pytest.raises(Refused, match="max_waiting"):
-            client.trigger("few", connection=shop.connection)
+            client.within(shop.connection).jobs.trigger("few")
         with pytest.raises(NotFound):
-            client.trigger("nothing", connection=shop.connection)
+            client.within(shop.connection).jobs.trigger("nothing")
         shop.commit()
         assert runs(client) == []
 
@@ -216,28 +215,28 @@ def test_another_database_is_refused(place: Callable[[str], str], tmp_path: Path
     """Of the same kind or another one, and where tables are hidden; the transaction goes on unharmed."""
     lite, server = place("sqlite"), place("postgresql")
     with open_client(lite) as client, sqlite3.connect(tmp_path / "other.db") as other, psycopg.connect(server) as wrong:
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
         for connection in (other, wrong, sqlite3.connect(":memory:")):
             with pytest.raises(Refused, match="database"):
-                client.trigger("deliver", connection=connection)
+                client.within(connection).jobs.trigger("deliver")
             connection.execute("SELECT 1")
     shared = place("mariadb")
     with open_client(shared) as client, pymysql.connect(**{**place_of(shared), "database": "mysql"}) as near:
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
         for elsewhere in (near, sqlite3.connect(":memory:")):
             with pytest.raises(Refused, match="database"):
-                client.trigger("deliver", connection=elsewhere)
+                client.within(elsewhere).jobs.trigger("deliver")
         near.query("SELECT 1")
     with (
         open_client(server) as client,
         psycopg.connect(postgres.server().url("postgres")) as other_server,
         psycopg.connect(server) as hidden,
     ):
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
         hidden.execute("SET search_path = pg_catalog")
         for place_ in (other_server, hidden):
             with pytest.raises(Refused, match="another database"):
-                client.trigger("deliver", connection=place_)
+                client.within(place_).jobs.trigger("deliver")
             place_.execute("SELECT 1")
 
 
@@ -255,14 +254,14 @@ def test_a_connection_without_a_transaction_is_refused(place: Callable[[str], st
             bare = psycopg.connect(url, autocommit=True)
     execute = bare.query if kind == "mariadb" else bare.execute
     with open_client(url) as client:
-        client.add("deliver", noop=True)
+        client.jobs.add("deliver", noop=True)
         engine = sqlalchemy.create_engine(for_sqlalchemy(url), isolation_level="AUTOCOMMIT")
         with engine.connect() as bare_too:
             for connection in (bare, bare_too):
                 with pytest.raises(Refused, match="no transaction"):
-                    client.trigger("deliver", connection=connection)
+                    client.within(connection).jobs.trigger("deliver")
         execute("BEGIN")
-        run = client.trigger("deliver", connection=bare)
+        run = client.within(bare).jobs.trigger("deliver")
         execute("COMMIT")
         assert runs(client) == [run.id]
     bare.close()
@@ -274,29 +273,29 @@ async def test_asynchronous_programs_have_transactions_too(place: Callable[[str]
     """By asynchronous connections of SQLAlchemy."""
     url = place("postgresql" if driver == "psycopg" else "mariadb")
     async with open_async(url) as client:
-        await client.add("deliver", noop=True)
+        await client.jobs.add("deliver", noop=True)
         engine = create_async_engine(for_sqlalchemy(url, driver))
         async with engine.connect() as connection:
-            undone = await client.trigger("deliver", connection=connection)
+            undone = await client.within(connection).jobs.trigger("deliver")
             await connection.rollback()
-            run = await client.trigger("deliver", connection=connection)
+            run = await client.within(connection).jobs.trigger("deliver")
             await connection.commit()
         await engine.dispose()
-        assert [each.id for each in await client.list_runs(RunFilter())] == [run.id] != [undone.id]
+        assert [each.id for each in await client.runs.list(RunFilter())] == [run.id] != [undone.id]
 
 
 async def test_what_is_no_known_connection_is_refused(place: Callable[[str], str]) -> None:
     """An asynchronous one of psycopg, by its name; and any by a store whose database has no transactions of others."""
     url = place("postgresql")
     async with open_async(url) as client:
-        await client.add("deliver", noop=True)
+        await client.jobs.add("deliver", noop=True)
         async with await psycopg.AsyncConnection.connect(url) as waiting:
             with pytest.raises(InvalidInput, match="AsyncConnection"):
-                await client.trigger("deliver", connection=waiting)
+                await client.within(waiting).jobs.trigger("deliver")
     async with open_async("memory:") as client:
-        await client.add("deliver", noop=True)
+        await client.jobs.add("deliver", noop=True)
         with sqlite3.connect(":memory:") as memory, pytest.raises(Refused, match="takes no part in transactions"):
-            await client.trigger("deliver", connection=memory)
+            await client.within(memory).jobs.trigger("deliver")
 
 
 @pytest.mark.parametrize("shop", ["sqlite3", "psycopg", "pymysql"], indirect=True)
@@ -311,11 +310,11 @@ def test_a_node_starts_it_when_it_is_committed(shop: Shop, tmp_path: Path) -> No
             is_told = not shop.url.startswith("mariadb")
             for _ in range(5 if is_told else 1):
                 shop.execute(SOLD)
-                run = client.trigger("deliver", connection=shop.connection)
+                run = client.within(shop.connection).jobs.trigger("deliver")
                 time.sleep(0.3)
-                committed = client.now()
+                committed = client.store.now()
                 shop.commit()
-                ended = client.wait(run.id, PATIENCE)
+                ended = client.runs.wait(run.id, PATIENCE)
                 assert ended.state is RunState.SUCCEEDED and ended.started is not None
                 assert ended.started >= committed
                 delays.append(ended.started - committed)

@@ -61,13 +61,13 @@ def test_what_is_asked_for_is_declared_first(url: str) -> None:
     runs = app.count.enqueue_many([app.count.request(n) for n in (1, 2)])
     assert [run.payload for run in runs] == ['{"number":1}', '{"number":2}']
     with open_client(url) as client:
-        sell, count = client.get("sell"), client.get("count")
+        sell, count = client.jobs.get("sell"), client.jobs.get("count")
         assert (sell.definition.target, sell.definition.owner) == (Function(name="shop.sell"), "shop")
         assert (sell.definition.retry.attempts, count.runs_remaining) == (3, 4)
-        assert [job.id for job in client.list()] == ["count", "sell"]
+        assert [job.id for job in client.jobs.list()] == ["count", "sell"]
         another = Shop(url)
         assert another.thank.enqueue().state is RunState.READY
-        assert client.get("sell") == sell
+        assert client.jobs.get("sell") == sell
     for each in (app, another):
         each.app.client.close()
 
@@ -86,8 +86,8 @@ def test_what_a_job_names_is_declared_before_it(url: str) -> None:
     def alarm() -> None: ...
 
     assert early.enqueue().state is RunState.READY
-    assert [job.id for job in app.client.list()] == ["alarm", "early", "late"]
-    assert app.client.get("late").definition.on_failure_job == "alarm"
+    assert [job.id for job in app.client.jobs.list()] == ["alarm", "early", "late"]
+    assert app.client.jobs.get("late").definition.on_failure_job == "alarm"
     app.client.close()
 
 
@@ -106,12 +106,12 @@ def test_in_a_transaction_too(url: str) -> None:
     """The job is declared beside it, and the run is there once it commits."""
     app, program = Shop(url), by_sqlalchemy(url)
     with open_client(url) as client:
-        client.migrate()
+        client.store.migrate()
         program.execute("SELECT 1")
         run = app.sell.asked(connection=program.connection).enqueue(5)
-        assert client.list_runs(RunFilter()) == []
+        assert client.runs.list(RunFilter()) == []
         program.commit()
-        assert [found.id for found in client.list_runs(RunFilter())] == [run.id]
+        assert [found.id for found in client.runs.list(RunFilter())] == [run.id]
     program.close()
     app.app.client.close()
 
@@ -120,7 +120,7 @@ def test_where_it_cannot_be_declared_the_error_says_what_to_do(tmp_path: Path) -
     """A transaction on SQLite may have locked the file that the job would be written to."""
     url = f"sqlite://{tmp_path}/t.db"
     with open_client(url) as client:
-        client.migrate()
+        client.store.migrate()
     app = Shop(url)
     with sqlite3.connect(tmp_path / "t.db") as connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -19,8 +19,7 @@ from tokimori.locks.program import Program
 from tokimori.node.http_door import formats
 from tokimori.ports.store import Store
 from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -53,8 +52,9 @@ class Served:
         self._loop, clock, store = asyncio.get_running_loop(), SystemClock(), self._new_store()
         await store.open()
         await store.migrate()
-        service = Service(store, clock, os.urandom, time_zone="Europe/Paris", author="ada", cipher=CIPHER)
         place = ClaimPlace(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+        zone = "Europe/Paris"
+        service = service_on(store, clock, os.urandom, time_zone=zone, author="ada", cipher=CIPHER, place=place)
         self.known = await furnish(service)
         foreign: Sequence[BaseRoute] = kala_routes(Acting(service).service) if self._kala else ()
         app = create_app(
@@ -63,7 +63,6 @@ class Served:
             interface="127.0.0.1",
             secret=SECRET,
             health=lambda: HEALTH,
-            claims=Claims(place, os.urandom),
             formats=formats(clock),
             pages=foreign,
             lenient=Lenient(nameless=(PREFIX,)),
@@ -80,8 +79,8 @@ class Served:
 
 async def furnish(service: Service) -> dict[str, object]:
     """What paths name: a job with runs, a queue, a calendar and a semaphore of one name."""
-    await service.add("nightly", noop=True, schedule="@daily", queue="mail", owner="ada", labels={"a": "b"})
+    await service.jobs.add("nightly", noop=True, schedule="@daily", queue="mail", owner="ada", labels={"a": "b"})
     await service.calendars.add("mail", dates=["12-25"])
     await service.semaphores.set("mail", 3)
-    runs = [await service.trigger("nightly") for _ in range(3)]
+    runs = [await service.jobs.trigger("nightly") for _ in range(3)]
     return {"job_id": "nightly", "queue": "mail", "name": "mail", "run_id": runs[0].id, "attempt": 1}

@@ -23,7 +23,6 @@ from tokimori.executors.http.callbacks import PATH as CALLBACKS
 from tokimori.locks.program import Program
 from tokimori.service.calls import offered
 from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
 from tokimori.service.service import Service
 from tokimori.web.page import Page
 
@@ -291,6 +290,7 @@ def _encoded(value: object) -> bytes:
 def _door(world: World) -> Asker:
     page = Page(lambda _: world.service, world.clock)
     place = ClaimPlace(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
+    world.give_place(place)
     app = create_app(
         world.service,
         world.clock,
@@ -299,19 +299,18 @@ def _door(world: World) -> Asker:
         health=lambda: HEALTH,
         pages=page.routes(),
         lost=page.lost,
-        claims=Claims(place, os.urandom),
     )
     return Asker(app)
 
 
 async def _prepare(service: Service, hostile: Hostile) -> None:
     """A job with runs of every kind that a request can bring about."""
-    await service.add("j", noop=True, schedule="* * * * *", starts_at="2020-01-01T00:00:00Z")
-    await service.add("a", noop=True)
-    await service.add("b", noop=True)
-    await service.add("f", function="resize")
-    runs = [await service.trigger(job) for job in ("a", "a", "b", "f", "f")]
-    await service.hold(runs[0].id)
+    await service.jobs.add("j", noop=True, schedule="* * * * *", starts_at="2020-01-01T00:00:00Z")
+    await service.jobs.add("a", noop=True)
+    await service.jobs.add("b", noop=True)
+    await service.jobs.add("f", function="resize")
+    runs = [await service.jobs.trigger(job) for job in ("a", "a", "b", "f", "f")]
+    await service.runs.hold(runs[0].id)
     hostile.known += [run.id for run in runs]
 
 

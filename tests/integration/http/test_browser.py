@@ -83,7 +83,7 @@ def marks(page: Page, job_id: str) -> Sequence[str]:
 
 def test_a_run_that_is_asked_for_is_seen(page: Page, client: Client) -> None:
     """Pressed once, it runs once; its mark, its panel and its output come by themselves, and nothing is loaded anew."""
-    client.add("hello", command="echo hello from a run")
+    client.jobs.add("hello", command="echo hello from a run")
     page.evaluate("window.same = true")
     page.locator(row(page, "hello")).get_by_role("button", name="Run now").click()
     page.locator(f"{row(page, 'hello')} .mark.succeeded").click()
@@ -95,14 +95,14 @@ def test_a_run_that_is_asked_for_is_seen(page: Page, client: Client) -> None:
 
 def test_a_job_is_paused_and_resumed(page: Page, client: Client) -> None:
     """Each button does what it says, and says what it would do next."""
-    client.add("steps", command="true", schedule="@yearly")
+    client.jobs.add("steps", command="true", schedule="@yearly")
     steps = page.locator(row(page, "steps"))
     steps.get_by_role("button", name="Pause").click()
     expect(steps).to_contain_text("paused")
-    assert client.get("steps").state == "paused"
+    assert client.jobs.get("steps").state == "paused"
     steps.get_by_role("button", name="Resume").click()
     expect(steps.get_by_role("button", name="Pause")).to_be_visible()
-    assert client.get("steps").state == "enabled"
+    assert client.jobs.get("steps").state == "enabled"
 
 
 def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> None:
@@ -115,7 +115,7 @@ def test_what_has_not_changed_is_not_sent_again(page: Page, client: Client) -> N
         if 304 in statuses:
             break
     assert 304 in statuses
-    client.add("newcomer", command="true")
+    client.jobs.add("newcomer", command="true")
     expect(page.locator(row(page, "newcomer"))).to_be_visible()
     expect(page.locator("#live")).to_have_text("live")
 
@@ -124,15 +124,17 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
     """A name is a text, whatever it looks like, and so is all else that others say; nothing of it is carried out."""
     evil = """'"><img src=x onerror=window.hurt=1><script>window.hurt=1</script>"""
     told = {"EVIL": evil}
-    client.add("evil", command="printenv EVIL", env=told, name=evil, description=evil, owner=evil, concurrency_key=evil)
-    run = client.trigger("evil", payload=evil)
-    client.wait(run.id, 20)
+    client.jobs.add(
+        "evil", command="printenv EVIL", env=told, name=evil, description=evil, owner=evil, concurrency_key=evil
+    )
+    run = client.jobs.trigger("evil", payload=evil)
+    client.runs.wait(run.id, 20)
     client.queues.pause("evil", evil)
-    client.cancel(client.trigger("evil", at="2999-01-01T00:00:00Z").id, reason=evil)
-    client.add("paused", noop=True)
-    held = client.trigger("paused", at="2999-01-01T00:00:00Z")  # due now, a node may begin it before it is held
-    client.hold(held.id, evil)
-    client.pause("paused", evil)
+    client.runs.cancel(client.jobs.trigger("evil", at="2999-01-01T00:00:00Z").id, reason=evil)
+    client.jobs.add("paused", noop=True)
+    held = client.jobs.trigger("paused", at="2999-01-01T00:00:00Z")  # due now, a node may begin it before it is held
+    client.runs.hold(held.id, evil)
+    client.jobs.pause("paused", evil)
     for address in (
         "?job=evil",
         "?job=paused",
@@ -154,7 +156,7 @@ def test_texts_of_others_do_nothing(page: Page, client: Client, site: Site) -> N
 
 def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> None:
     """An order that the node refuses is told on the page, in the node's words."""
-    client.add("gone", command="true")
+    client.jobs.add("gone", command="true")
     button = page.locator(row(page, "gone")).get_by_role("button", name="Run now")
     expect(button).to_be_visible()
     instead = f"{page.url}api/v2/jobs/no/trigger"
@@ -167,8 +169,8 @@ def test_a_refusal_is_shown(page: Page, client: Client, faults: list[str]) -> No
 
 def test_what_a_run_waits_for_is_seen(page: Page, client: Client) -> None:
     """Beside the run and its job: who has its place, with a way to that run, and the command that mends it."""
-    client.add("lasts", command="sleep 60", max_running=1)
-    first, second = client.trigger("lasts"), client.trigger("lasts")
+    client.jobs.add("lasts", command="sleep 60", max_running=1)
+    first, second = client.jobs.trigger("lasts"), client.jobs.trigger("lasts")
     page.goto(f"{page.url}?run={second.id}&job=lasts")
     held = page.locator("aside .why")
     expect(held).to_contain_text(f"held by run {first.id}")
@@ -177,13 +179,13 @@ def test_what_a_run_waits_for_is_seen(page: Page, client: Client) -> None:
     held.get_by_role("link").click()
     expect(page.locator("aside dl code").first).to_have_text(first.id)
     expect(page.locator("aside .why")).to_have_count(0)
-    client.cancel(first.id)
-    client.cancel(second.id)
+    client.runs.cancel(first.id)
+    client.runs.cancel(second.id)
 
 
 def test_somebody_logs_in_with_a_token_and_out(browser: Browser, site: Site, client: Client) -> None:
     """By the form of the closed page; what his role does not include is told when he tries it."""
-    client.add("guarded", noop=True)
+    client.jobs.add("guarded", noop=True)
     made = client.tokens.create("eve", "read")
     with closing(browser.new_context()) as context, closing(context.new_page()) as tab:
         tab.set_default_timeout(PATIENCE)
@@ -205,7 +207,7 @@ def test_the_page_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
     with site_of(program) as site, stripping_proxy(site.url.split("/")[2]) as proxy:
         assert site.url.endswith(f"{PREFIX}/")
         with tokimori.open(site.entry) as client:  # the printed address has the prefix
-            client.add("hello", command="echo hello from a run")
+            client.jobs.add("hello", command="echo hello from a run")
         with closing(browser.new_context()) as context, closing(context.new_page()) as tab:
             tab.set_default_timeout(PATIENCE)
             tab.on("request", lambda request: asked.append(request.url))

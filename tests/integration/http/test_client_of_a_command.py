@@ -12,14 +12,14 @@ import os, subprocess, sys, tokimori
 server = os.environ["TOKIMORI_SERVER"]
 print("at", server)
 with tokimori.open(server) as client:
-    run = client.trigger("pay", at="2099-01-01T00:00:00Z")
-    seen = [job.id for job in client.list()]
+    run = client.jobs.trigger("pay", at="2099-01-01T00:00:00Z")
+    seen = [job.id for job in client.jobs.list()]
     try:
-        client.get("payroll")
+        client.jobs.get("payroll")
     except tokimori.NotFound:
         seen.append("no payroll")
     try:
-        client.get("bills")
+        client.jobs.get("bills")
     except tokimori.NotFound:
         seen.append("no bills")
 said = subprocess.run([sys.executable, "-m", "tokimori", "job", "list", "-o", "ids"], capture_output=True, text=True)
@@ -47,7 +47,7 @@ def test_a_command_asks_its_node(tmp_path: Path) -> None:
         (entry,) = [
             each
             for each in program.json("audit", "list")
-            if each["what"] in ("ask", "trigger") and "run-" in each["who"]
+            if each["what"] in ("jobs.request", "jobs.trigger") and "run-" in each["who"]
         ]
         assert entry["who"] == f"run-{ended['id']}"
         assert not any(token in line for line in program.contents())

@@ -21,7 +21,7 @@ from tokimori.node.http_door import http_door
 from tokimori.node.node import Node
 from tokimori.node.wiring import identity_of, service_of
 from tokimori.service.schema import open_prepared
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.stores.sqlite.store import SqliteStore
 from tokimori.web.page import Page
@@ -31,7 +31,7 @@ from tokimori.web.page import Page
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a door on a memory store."""
     clock = SystemClock()
-    service = Service(MemoryStore(clock), clock, os.urandom)
+    service = service_on(MemoryStore(clock), clock, os.urandom)
     health = Health(status="ok", node_id="n", store_reachable=True, version="1")
     app = create_app(
         service,

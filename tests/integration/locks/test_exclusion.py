@@ -154,8 +154,8 @@ def test_a_program_and_a_run_share_a_semaphore(programs: Programs, tmp_path: Pat
     places = " ".join(f"{name}='{value}'" for name, value in programs.environment.items() if "TOKIMORI" in name)
     inner = f"env {places} {PROGRAM} lock table --wait 30 -- sh -c '{programs.note(':', 'inner')}'"
     with tokimori.open(programs.environment["TOKIMORI_STORE"]) as client:
-        client.add("job", command=programs.note(inner, "run"), semaphores=["table"])
-        client.trigger("job")
+        client.jobs.add("job", command=programs.note(inner, "run"), semaphores=["table"])
+        client.jobs.trigger("job")
     node = programs.start(str(PROGRAM), "serve", "--no-http")
     programs.until(lambda: programs.semaphore("table")["waiting"] == 1)
     assert [" ".join(line) for line in programs.lines()] == ["+ program"]

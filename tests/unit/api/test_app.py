@@ -46,7 +46,7 @@ async def test_ready(world: World, why: str | None, status: int) -> None:
 async def test_nodes(world: World, door: Asker) -> None:
     """Nodes are listed with host, process and state."""
     await world.add({"noop": True}, "a")
-    await world.service.trigger("a")
+    await world.service.jobs.trigger("a")
     await world.work(Succeeded())
     (node,) = (await door.get("/api/v2/nodes")).json
     assert (node["id"], node["host"], node["pid"], node["state"]) == ("node", "h", 1, "alive")
@@ -157,7 +157,7 @@ async def test_a_bug_that_the_page_meets_is_in_the_log(
     async def fail(*_: object) -> None:
         raise Bug("a rule of ours does not hold")
 
-    monkeypatch.setattr(world.service, "list", fail)
+    monkeypatch.setattr(world.service.jobs, "list", fail)
     pages = Page(lambda _: world.service, world.clock).routes()
     app = an_app(world, pages=pages)
     assert (await Asker(app).get("/")).status == 500
@@ -180,9 +180,9 @@ async def test_each_request_has_its_own_author(world: World) -> None:
         await world.add({"noop": True}, job_id)
     asked = [("ann", "jobs/a"), ("bob", "jobs/b"), ("ann", "queues/mail"), ("bob", "queues/web")]
     assert await asyncio.gather(*(pause(user, what) for user, what in asked)) == ["ann", "bob", "ann", "bob"]
-    assert {job.id: job.by for job in await world.service.list()} == {"a": "ann", "b": "bob"}
+    assert {job.id: job.by for job in await world.service.jobs.list()} == {"a": "ann", "b": "bob"}
     assert {each.queue: each.by for each in await world.service.queues.pauses()} == {"mail": "ann", "web": "bob"}
-    assert (await world.service.pause((await world.service.resume("a")).id)).by == "ada"
+    assert (await world.service.jobs.pause((await world.service.jobs.resume("a")).id)).by == "ada"
 
 
 async def test_a_door_that_knows_nobody_acts_in_its_own_name(world: World) -> None:

@@ -40,6 +40,6 @@ async def test_what_is_no_json_is_told_so(door: Asker) -> None:
 async def test_what_is_no_utf_8_behind_another_fault_is_told_so(door: Asker) -> None:
     """The first fault ends the typed reading, so that the text behind it is read only to tell of the fault."""
     headers = [("host", "localhost"), ("content-type", "application/json")]
-    answer = await door.ask("POST", "/api/v2/calls/refresh", headers=headers, chunks=[b'["args", "\xed\xa0\x80"]'])
+    answer = await door.ask("POST", "/api/v2/calls/jobs.refresh", headers=headers, chunks=[b'["args", "\xed\xa0\x80"]'])
     assert (answer.status, answer.error["field"]) == (422, "body")
     assert answer.error["message"] == "the body is not UTF-8"

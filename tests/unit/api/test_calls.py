@@ -13,13 +13,13 @@ TWO_MILLENNIA = ["j", "1000-01-01T00:00:00Z", "3000-01-01T00:00:00Z"]
 @pytest.mark.parametrize(
     ("method", "args", "field", "allowed"),
     [
-        ("backfill", TWO_CENTURIES, "to", "a range of at most 10000; ask for the next ones then"),
-        ("cancel_backfill", TWO_CENTURIES, "to", "a range of at most 10000; ask for the next ones then"),
-        ("backfill", TWO_MILLENNIA, "to", "a range of at most 200 years; ask for the next ones then"),
-        ("next_times", ["j", 1_001], "n", "1..1000"),
-        ("shown", ["j", 1_001], "n", "1..1000"),
-        ("explain_job", ["j", 1_001], "n", "1..1000"),
-        ("explain", ["* * * * *", "UTC", 1_001], "n", "1..1000"),
+        ("jobs.backfill", TWO_CENTURIES, "to", "a range of at most 10000; ask for the next ones then"),
+        ("jobs.cancel_backfill", TWO_CENTURIES, "to", "a range of at most 10000; ask for the next ones then"),
+        ("jobs.backfill", TWO_MILLENNIA, "to", "a range of at most 200 years; ask for the next ones then"),
+        ("jobs.next", ["j", 1_001], "n", "1..1000"),
+        ("jobs.shown", ["j", 1_001], "n", "1..1000"),
+        ("jobs.explain", ["j", 1_001], "n", "1..1000"),
+        ("schedules.explain", ["* * * * *", "UTC", 1_001], "n", "1..1000"),
     ],
 )
 async def test_the_client_has_the_bounds_of_the_door(

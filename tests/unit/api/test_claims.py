@@ -9,8 +9,6 @@ from tests.unit.api.conftest import an_app
 from tests.unit.service.world import World
 from tokimori.locks.program import Program
 from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
-from tokimori.service.operation import Async
 from tokimori.service.wishes import MOST_SAID
 
 CLAIMS = "/api/v2/claims"
@@ -22,13 +20,8 @@ LONG = "é" * (MOST_SAID // 2) + "x"
 def door(world: World) -> Asker:
     """A door with claims."""
     place = ClaimPlace(world.store, world.clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
-    claims = Claims[Async](place, os.urandom)
-    return Asker(
-        an_app(
-            world,
-            claims=claims,
-        )
-    )
+    world.give_place(place)
+    return Asker(an_app(world))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +72,7 @@ async def test_every_word_over_http(world: World, door: Asker) -> None:
     }
     found = {}
     for word, body in said.items():
-        await world.service.trigger("a")
+        await world.service.jobs.trigger("a")
         (run,) = (await door.post(CLAIMS, {"types": ["f"]})).json
         heard = await door.post(f"{CLAIMS}/{run['run_id']}/heartbeat", {"token": run["token"], "alive_time": 90})
         assert heard.json == {"run_id": run["run_id"], "alive_time": 90, "cancel": None}
@@ -88,5 +81,5 @@ async def test_every_word_over_http(world: World, door: Asker) -> None:
         found[word] = answer.json["state"]
         again = await door.post(f"{CLAIMS}/{run['run_id']}/heartbeat", {"token": run["token"]})
         assert (again.status, again.error["code"]) == (409, "claim_lost")
-        await world.service.cancel(run["run_id"])
+        await world.service.runs.cancel(run["run_id"])
     assert found == {"finish": "succeeded", "fail": "waiting", "retry": "waiting", "hold": "held", "release": "ready"}

@@ -111,17 +111,17 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
     """The answer to the example, where there is what it speaks of."""
     await world.add({"noop": True, "schedule": "@daily", "time_zone": "UTC"}, "nightly-report")
     await world.service.calendars.add("holidays", dates=["12-25"])
-    await world.service.apply("holidays", {"in-a-set": {"noop": True}})
+    await world.service.sets.apply("holidays", {"in-a-set": {"noop": True}})
     await world.service.semaphores.set("holidays", 2)
     await world.service.expectations.set("holidays", 60)
-    await world.service.add("notifier:holidays", noop=True, notifier={})
+    await world.service.jobs.add("notifier:holidays", noop=True, notifier={})
     await world.service.tokens.create("holidays", "read")
     await world.service.secrets.set("holidays", "correct horse")
     run = (await world.trigger("nightly-report")).id
     node = "01a1fe76-c901-7d5c-b9f7-4e869d9c8e53"
     await world.register(node)
     if each.id in ("run_restart", "run_signal"):
-        await world.service.delete("nightly-report")
+        await world.service.jobs.delete("nightly-report")
         await world.add({"function": "report"}, "reports")
         run = (await world.trigger("reports")).id
         await world.register()
@@ -129,9 +129,9 @@ async def _asked(each: Operation, world: World, door: Asker) -> Answer:
     if each.id == "message_acknowledge":
         await world.service.channels.publish("orders", "a message")
     if each.id in ("job_rename", "run_retry"):
-        await world.service.cancel(run)
+        await world.service.runs.cancel(run)
     if each.id in ("job_add", "calendar_add"):
-        await world.service.delete("nightly-report")
+        await world.service.jobs.delete("nightly-report")
         await world.service.calendars.delete("holidays")
     names = {"job_id": "nightly-report", "queue": "mail", "name": "holidays", "run_id": run}
     names |= {"node_id": node, "topic": "orders"}

@@ -84,7 +84,7 @@ async def test_what_is_exported_can_be_added(world: World, door: Asker) -> None:
     assert "link" not in rest.headers
     jobs = [*first.json["jobs"], *rest.json["jobs"]]
     for name in "abc":
-        await world.service.delete(name)
+        await world.service.jobs.delete(name)
     assert (await door.post(BULK, {"jobs": jobs})).json["added"] == ["a", "b", "c"]
     assert (await door.get("/api/v2/export/json")).json["jobs"] == jobs
     assert (await door.get("/api/v2/export/json?id=b")).json["jobs"] == [jobs[1]]

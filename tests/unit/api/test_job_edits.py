@@ -29,7 +29,7 @@ async def test_a_job_is_defined_anew(world: World, door: Asker, job: Job) -> Non
     put = await door.post(JOB, {"command": "x", "retry": {"attempts": 2}, "time_zone": "UTC"}, "PUT")
     assert (put.status, put.json["command"], put.json["owner"], put.json["labels"]) == (200, "x", None, {})
     assert (put.json["retry"]["attempts"], put.json["retry"]["delay"]) == (2, 0)
-    assert (await world.service.get_run(run.id)).is_job_deleted is False
+    assert (await world.service.runs.get(run.id)).is_job_deleted is False
     again = await door.post(JOB, {"command": "x", "retry": {"attempts": 2}, "time_zone": "UTC"}, "PUT")
     assert again.json["version"] == put.json["version"]
 
@@ -51,7 +51,7 @@ async def test_what_has_been_edited_since_stays(world: World, door: Asker, job: 
     await world.update("a", {"owner": "bob"})
     refused = await send(door, method, JOB, body, if_match=old)
     assert (refused.status, refused.error["code"]) == (412, "outdated")
-    assert (await world.service.get("a")).definition.owner == "bob"
+    assert (await world.service.jobs.get("a")).definition.owner == "bob"
     new = (await door.get(JOB)).headers["etag"]
     assert (await send(door, method, JOB, body, if_match=f'"x", {new}')).status == 200
 

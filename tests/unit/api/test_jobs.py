@@ -390,16 +390,16 @@ async def test_a_backfill_by_this_door_has_a_bound(door: Asker) -> None:
 async def test_all_jobs_are_deleted_in_pieces(world: World, door: Asker) -> None:
     """Not without a word of confirmation; a preview says which, and each answer where to go on."""
     for job_id in "abc":
-        await world.service.add(job_id, noop=True)
+        await world.service.jobs.add(job_id, noop=True)
     refused = await door.ask("DELETE", JOBS, headers=[("host", "localhost")])
     assert (refused.status, refused.error["field"], refused.error["allowed"]) == (422, "confirm", "the text all")
     preview = (await door.ask("DELETE", f"{JOBS}?dry_run=true", headers=[("host", "localhost")])).json
-    assert (preview["deleted"], preview["next"], len(await world.service.list())) == (["a", "b", "c"], None, 3)
+    assert (preview["deleted"], preview["next"], len(await world.service.jobs.list())) == (["a", "b", "c"], None, 3)
     piece = f"{JOBS}?confirm=all&limit=2&until={preview['until']}"
     first = (await door.ask("DELETE", piece, headers=[("host", "localhost")])).json
     assert first == {"deleted": ["a", "b"], "kept": {}, "until": preview["until"], "next": "b"}
     last = await door.ask("DELETE", f"{piece}&after=b", headers=[("host", "localhost")])
-    assert (last.json["deleted"], last.json["next"], await world.service.list()) == (["c"], None, [])
+    assert (last.json["deleted"], last.json["next"], await world.service.jobs.list()) == (["c"], None, [])
 
 
 async def test_a_run_goes_on_in_the_trace_of_the_request(door: Asker) -> None:

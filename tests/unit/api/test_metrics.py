@@ -12,11 +12,10 @@ from tokimori.service.permitted import permitted
 from tokimori.service.sight import Access
 
 
-async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_runs_within_a_scope_are_counted(world: World) -> None:
     """However many of others lie between: who reads figures again and again is not refused."""
-    monkeypatch.setattr("tokimori.service.access_rules.MOST_LISTED", 1)
     for job in ("mine", "other"):
-        await world.service.add(job, noop=True)
+        await world.service.jobs.add(job, noop=True)
     for job in ("mine", *["other"] * (MOST_PAGES + 1)):
         await world.trigger(job)
     scoped = permitted(world.service, Access(author="ci", role=Role.READ, scope=Scope(jobs=("mine",))))
@@ -28,9 +27,9 @@ async def test_only_runs_within_a_scope_are_counted(world: World, monkeypatch: p
 async def test_large_runs_are_not_all_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand may have payloads of a megabyte each, and somebody asks every few seconds: all count, none is read."""
     monkeypatch.setattr("tokimori.service.finding.MOST_TEXT", 15)
-    await world.service.add("large", noop=True)
+    await world.service.jobs.add("large", noop=True)
     for _ in range(5):
-        await world.service.trigger("large", payload="1234567890")
+        await world.service.jobs.trigger("large", payload="1234567890")
     list_runs, read = world.store.list_runs, list[str | None]()
 
     async def noted(wanted: RunFilter) -> list[Run]:

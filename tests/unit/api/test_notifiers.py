@@ -14,7 +14,7 @@ async def test_a_notifier_is_added_tried_and_deleted(world: World, door: Asker) 
     assert (added.status, added.headers["location"]) == (201, "/api/v2/notifiers/ops")
     assert (added.json["id"], added.json["method"], added.json["notifier"]) == ("notifier:ops", "POST", {"bundle": 60})
     assert (added.json["retry"]["attempts"], added.json["retry"]["delay"]) == (6, 1)
-    await world.service.add("other", noop=True)
+    await world.service.jobs.add("other", noop=True)
     assert [each["id"] for each in (await door.get("/api/v2/notifiers")).json] == ["notifier:ops"]
     assert (await door.get("/api/v2/notifiers/ops")).json == added.json
     asked = await door.post("/api/v2/notifiers/ops/test", {})

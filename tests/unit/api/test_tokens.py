@@ -79,7 +79,7 @@ async def test_wrong_role(gate: Door) -> None:
         ("POST", "/api/v2/pause", {}),
         ("PUT", "/api/v2/semaphores/s", {"limit": 1}),
         ("POST", "/api/v2/calendars", {"name": "c"}),
-        ("POST", "/api/v2/calls/delete", {"args": ["a"]}),
+        ("POST", "/api/v2/calls/jobs.delete", {"args": ["a"]}),
         ("POST", "/api/v2/calls/queues.pause", {}),
         ("POST", "/api/v2/calls/tokens.create", {"args": ["x", "admin"]}),
         ("GET", "/api/v2/tokens", None),
@@ -93,7 +93,7 @@ async def test_wrong_role(gate: Door) -> None:
     for path in ("/api/v2/tokens", "/api/v2/tokens/ci"):
         answer = await gate.ask(operates, "DELETE" if path.endswith("ci") else "GET", path)
         assert (answer.status, answer.error["field"]) == (403, "role")
-    assert [job.id for job in await gate.world.service.list()] == ["a"]
+    assert [job.id for job in await gate.world.service.jobs.list()] == ["a"]
 
 
 async def test_a_token_for_pings_does_nothing_else(gate: Door) -> None:
@@ -114,10 +114,10 @@ async def test_a_token_for_pings_does_nothing_else(gate: Door) -> None:
         else:
             assert answer.status in {400, 403, 404, 405, 422}, (each.id, answer.status, answer.body)
     assert answered == {"ping"}
-    for path in ("/api/v1/job/", "/metrics", "/", "/api/v2/calls/list"):
+    for path in ("/api/v1/job/", "/metrics", "/", "/api/v2/calls/jobs.list"):
         assert (await gate.ask(token, "POST" if "calls" in path else "GET", path, {})).status >= 400, path
     assert (await gate.ask(token, "POST", "/api/v2/pings/other")).status == 403
-    assert (await gate.ask(token, "POST", "/api/v2/calls/ping", {"args": ["office-backup"]})).status == 200
+    assert (await gate.ask(token, "POST", "/api/v2/calls/expectations.ping", {"args": ["office-backup"]})).status == 200
     for role, status in (("read", 403), ("operate", 200)):
         answer = await gate.ask(await gate.token(role, role), "POST", "/api/v2/pings/office-backup")
         assert answer.status == status
@@ -142,9 +142,9 @@ async def test_wrong_scope(gate: Door) -> None:
     }
     for (method, path), status in statuses.items():
         assert (await gate.ask(token, method, path)).status == status, path
-    called = await gate.ask(token, "POST", "/api/v2/calls/get", {"args": ["other"]})
+    called = await gate.ask(token, "POST", "/api/v2/calls/jobs.get", {"args": ["other"]})
     assert (called.status, called.error["code"]) == (404, "not_found")
-    called = await gate.ask(token, "POST", "/api/v2/calls/pause", {"args": ["other"], "author": "eve"})
+    called = await gate.ask(token, "POST", "/api/v2/calls/jobs.pause", {"args": ["other"], "author": "eve"})
     assert (called.status, called.error["field"]) == (403, "scope")
 
 
@@ -180,7 +180,7 @@ async def test_cross_origin_post(gate: Door) -> None:
     token = await gate.token("admin")
     answer = await gate.ask(token, "POST", "/api/v2/jobs", {"noop": True}, origin="https://evil.example")
     assert (answer.status, answer.error["code"]) == (403, "origin_not_allowed")
-    assert await gate.world.service.list() == []
+    assert await gate.world.service.jobs.list() == []
 
 
 async def test_what_a_token_orders_is_in_its_name(gate: Door) -> None:
@@ -188,12 +188,14 @@ async def test_what_a_token_orders_is_in_its_name(gate: Door) -> None:
     await gate.world.add({"noop": True}, "a")
     token = await gate.token("operate")
     assert (await gate.ask(token, "POST", "/api/v2/jobs/a/pause", {})).json["by"] == "ci"
-    await gate.world.service.resume("a")
-    await gate.ask(token, "POST", "/api/v2/calls/pause", {"args": ["a"], "author": "eve", "time_zone": "Asia/Tokyo"})
-    assert (await gate.world.service.get("a")).by == "ci"
-    await gate.world.service.resume("a")
+    await gate.world.service.jobs.resume("a")
+    await gate.ask(
+        token, "POST", "/api/v2/calls/jobs.pause", {"args": ["a"], "author": "eve", "time_zone": "Asia/Tokyo"}
+    )
+    assert (await gate.world.service.jobs.get("a")).by == "ci"
+    await gate.world.service.jobs.resume("a")
     await gate.ask(token, "POST", "/api/v1/job/disable/a/")
-    assert (await gate.world.service.get("a")).by == "ci"
+    assert (await gate.world.service.jobs.get("a")).by == "ci"
 
 
 async def test_tokens_are_made_at_the_door(gate: Door) -> None:
@@ -217,14 +219,14 @@ async def test_a_job_as_root(world: World) -> None:
     for path, value in (
         ("/api/v2/jobs", plain),
         ("/api/v2/jobs", {**plain, "user": "root"}),
-        ("/api/v2/calls/add", {"args": ["a"], "kwargs": plain}),
+        ("/api/v2/calls/jobs.add", {"args": ["a"], "kwargs": plain}),
         ("/api/v1/job/", {"name": "x", **plain}),
     ):
         answer = await gate.ask(operates, "POST", path, value)
         assert answer.status == 403 and b"root" in answer.body, path
     assert (await gate.ask(admin, "POST", "/api/v2/jobs", named)).error["field"] == "user"
     assert (await gate.ask(SECRET, "POST", "/api/v2/jobs", named)).error["field"] == "user"
-    assert await world.service.list() == []
+    assert await world.service.jobs.list() == []
     assert (await gate.ask(operates, "POST", "/api/v2/jobs", {**plain, "user": "bob"})).status == 201
     assert (await gate.ask(admin, "POST", "/api/v2/jobs", plain)).status == 201
 
@@ -245,7 +247,7 @@ async def test_an_import_is_no_way_round(world: World, kind: str, said: dict[str
     path = f"/api/v2/import/{kind}"
     answer = await gate.ask(await gate.token("operate"), "POST", path, said)
     assert answer.status == 403 and b"root" in answer.body, answer.body
-    assert await world.service.list() == []
+    assert await world.service.jobs.list() == []
     scoped = await gate.token("operate", "scoped", jobs=["zz-"])
     assert (await gate.ask(scoped, "POST", path, said)).status == 403
     assert (await gate.ask(await gate.token("read", "reader"), "POST", path, said)).status == 403
@@ -259,8 +261,8 @@ async def test_path_tricks_in_log_names(gate: Door, run: str) -> None:
     token = await gate.token("operate")
     answer = await gate.ask(token, "GET", f"/api/v2/runs/{unquote(run)}/logs")
     assert answer.status in (404, 422) and b"root:" not in answer.body
-    job = await gate.world.service.add("a", noop=True)
-    known = await gate.world.service.trigger(job.id)
+    job = await gate.world.service.jobs.add("a", noop=True)
+    known = await gate.world.service.jobs.trigger(job.id)
     answer = await gate.ask(token, "GET", f"/api/v2/runs/{known.id}/logs?attempt={run}")
     assert (answer.status, answer.error["field"]) == (422, "attempt")
     answer = await gate.ask(token, "GET", "/api/v2/runs/secret/logs")
@@ -277,7 +279,7 @@ async def test_oversized_and_endless_bodies(gate: Door) -> None:
         assert (answer.status, answer.error["code"], answer.headers["connection"]) == (413, "too_large", "close")
     endless = [*[b"x" * 2**16] * 17, None]  # who read on would find that the client is gone, and answer nothing
     assert (await gate._asker.ask("POST", "/api/v2/jobs", headers=known, chunks=endless)).status == 413
-    assert await gate.world.service.list() == []
+    assert await gate.world.service.jobs.list() == []
 
 
 @pytest.mark.parametrize("text", ["a\r\nSet-Cookie: x=1", "a\nX: y", "a\rb", "a\0b"])
@@ -296,7 +298,7 @@ async def test_header_injection(gate: Door, text: str) -> None:
     ):
         answer = await gate.ask(token, "POST", "/api/v2/jobs", job)
         assert (answer.status, "set-cookie" in answer.headers) == (422, False), job
-    assert await gate.world.service.list() == []
+    assert await gate.world.service.jobs.list() == []
 
 
 async def test_template_injection(gate: Door) -> None:

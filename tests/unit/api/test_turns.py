@@ -93,7 +93,7 @@ async def test_who_waits_for_its_turn_costs_nothing() -> None:
     assert clock.looks < 4 * 300
 
 
-@pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/export/json", "/api/v2/calls/list", "/"])
+@pytest.mark.parametrize("path", ["/api/v2/jobs", "/api/v2/export/json", "/api/v2/calls/jobs.list", "/"])
 async def test_few_lists_are_made_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """However many ask: 200 that were made in one step of the loop held it for 4 s."""
     page = Page(lambda _: world.service, world.clock)

@@ -10,10 +10,9 @@ import pytest
 import tokimori
 from tokimori import errors
 from tokimori.apps import names
-from tokimori.client.asynchronous import AsyncClient
-from tokimori.service.calendars import Calendars
-from tokimori.service.queues import Queues
-from tokimori.service.semaphores import Semaphores
+from tokimori.client.client import Client
+from tokimori.service.operation import members_in
+from tokimori.service.service import PARTS
 
 
 def named(hint: object) -> Iterator[type]:
@@ -24,12 +23,16 @@ def named(hint: object) -> Iterator[type]:
         yield typing.cast(type, hint)
 
 
+RARE = ("audit", "events", "secrets", "tasks", "tokens")
+"""Parts whose values few programs name."""
+
+
 def methods() -> Iterator[Callable[..., object]]:
     """All that a program calls on a client or a part of it."""
-    for kind in (AsyncClient, Calendars, Queues, Semaphores):
-        for name in dir(kind):
-            if not name.startswith("_"):
-                yield getattr(kind, name)
+    yield from (getattr(Client, name) for name in ("acting_as", "close", "mutex", "semaphore"))
+    for kind in PARTS:
+        if kind.noun not in RARE:
+            yield from (each.method for each in members_in(kind).values())
 
 
 def test_what_methods_take_and_return_is_there() -> None:

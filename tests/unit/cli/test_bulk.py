@@ -5,7 +5,7 @@ import pytest
 from tests.unit.cli.conftest import Called
 from tokimori.cli.bulk import is_pattern
 from tokimori.errors import StoreUnavailable
-from tokimori.service.service import Service
+from tokimori.service.jobs import Jobs
 
 
 def states(called: Called) -> dict[str, str]:
@@ -50,7 +50,7 @@ def test_a_run_is_not_asked_for_again_where_the_answer_was_lost(jobs: Called, mo
         if job_id == "etl-b":
             raise StoreUnavailable("the reply is lost")
 
-    monkeypatch.setattr(Service, "ask", ask)
+    monkeypatch.setattr(Jobs.request, "method", ask)
     jobs("job", "trigger", "etl-*", "--yes", code=1)
     assert "etl-b was left as it is: the reply is lost" in jobs.told
     assert asked == ["etl-a", "etl-b", "etl-c"]

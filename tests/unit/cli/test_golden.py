@@ -27,7 +27,7 @@ from tokimori.engine.overdue import Overdue
 from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.audited import audited
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.notifiers import id_of, notifier_fields
 
 FOLDER = Path(__file__).with_name("golden")
@@ -67,10 +67,10 @@ async def populate(world: World) -> None:
     service = audited(world.service)
     queue, labels = "q" * 100, {f"label-{number}": "v" * 60 for number in range(5)}
     await service.calendars.add("c" * 128, dates=["12-25"], weekdays=["sat", "sun"], description=f"{WIDE}\n" * 5)
-    await service.add(LONG, noop=True, name="x" * 200, schedule="every 1 minute", queue=queue, max_running=1)
-    await service.add("wide", command=["echo", WIDE], schedule="at 2030-06-01T00:00:00Z", name=WIDE, owner=WIDE)
-    await service.add("child", noop=True, parents=[{"job": LONG}, {"job": "wide"}])
-    await service.pause("child", TEN_LINES)
+    await service.jobs.add(LONG, noop=True, name="x" * 200, schedule="every 1 minute", queue=queue, max_running=1)
+    await service.jobs.add("wide", command=["echo", WIDE], schedule="at 2030-06-01T00:00:00Z", name=WIDE, owner=WIDE)
+    await service.jobs.add("child", noop=True, parents=[{"job": LONG}, {"job": "wide"}])
+    await service.jobs.pause("child", TEN_LINES)
     await service.queues.pause(queue[:-1], TEN_LINES)
     await service.secrets.set("s" * 64, "correct horse", jobs=["j" * 200, "wide"])
     await service.tokens.create("t" * 64, "operate", jobs=["j" * 200], queues=[queue, "x" * 100])
@@ -81,7 +81,7 @@ async def populate(world: World) -> None:
     await world.work(Failed(error=TEN_LINES, exit_code=1))
     await world.trigger(LONG)
     await world.work(Succeeded())
-    await service.trigger("wide")
+    await service.jobs.trigger("wide")
     await world.hold(
         "l" * 128,
         2,
@@ -98,12 +98,12 @@ async def add_tasks_and_alarms(world: World) -> None:
     await build(service, "2", LONG[:100], "; ".join(["0 0 12 1 6 ? 2150"] * 5))
     await build(service, "3", "ping", None)
     quiet = {"bundle": 90, "quiet": ["22:00-07:00", "12:00-13:00"]}
-    await service.add(id_of("n" * 100), **notifier_fields({"url": "https://h.example", "notifier": quiet}))
+    await service.jobs.add(id_of("n" * 100), **notifier_fields({"url": "https://h.example", "notifier": quiet}))
     await service.expectations.set("e" * 128, 60, description=f"{WIDE}\n" * 5)
-    await service.ping("e" * 128, log=TEN_LINES)
+    await service.expectations.ping("e" * 128, log=TEN_LINES)
     await service.expectations.set("never", 90_000)
     await service.expectations.set("f" * 128, 60)
-    await service.ping("f" * 128, "fail", TEN_LINES)
+    await service.expectations.ping("f" * 128, "fail", TEN_LINES)
     world.pass_seconds(130)
     duty = Overdue(world.store, 0, schedule_for)
     for _ in range(2):

@@ -61,19 +61,19 @@ def test_who_chose_a_run_that_ended_has_the_first_one() -> None:
 
 async def test_the_screen_fits_the_terminal(world: World) -> None:
     """Whatever there is: no line is wider, there are no more lines, and nothing controls the terminal."""
-    await world.service.add("j" * 255, noop=True, schedule="@hourly", max_running=0)
+    await world.service.jobs.add("j" * 255, noop=True, schedule="@hourly", max_running=0)
     for _ in range(30):
-        await world.service.trigger("j" * 255)
+        await world.service.jobs.trigger("j" * 255)
     await world.begin(30)
-    running = await world.service.list_runs(RunFilter(states=frozenset({RunState.RUNNING}), limit=50))
+    running = await world.service.runs.list(RunFilter(states=frozenset({RunState.RUNNING}), limit=50))
     for run in running[:3]:
-        await world.service.cancel(run.id, "x")
+        await world.service.runs.cancel(run.id, "x")
     seen = ScreenContent(
         now=seconds(5),
         zone="UTC",
-        nodes=await world.service.nodes(),
+        nodes=await world.service.nodes.list(),
         running=running,
-        upcoming=await world.service.upcoming(5),
+        upcoming=await world.service.schedules.upcoming(5),
         failed=[],
         output=b"one\n\x1b[2Jtwo\n\x1b[31mthree",
     )
@@ -91,8 +91,8 @@ async def test_the_screen_fits_the_terminal(world: World) -> None:
 
 async def test_progress_is_drawn(world: World) -> None:
     """As a bar, with what the run has told."""
-    await world.service.add("job", noop=True)
-    await world.service.trigger("job")
+    await world.service.jobs.add("job", noop=True)
+    await world.service.jobs.trigger("job")
     (claimed,) = await world.begin(1)
     run = replace(claimed.run, details=Details(progress=0.5, progress_text="half"))
     seen = ScreenContent(now=NEW_YEAR, zone="UTC", nodes=[], running=[run], upcoming=[], failed=[])

@@ -14,8 +14,7 @@ from tokimori.api.server import HttpDoor
 from tokimori.clock import SystemClock
 from tokimori.locks.program import Program
 from tokimori.service.claim_place import ClaimPlace
-from tokimori.service.claims import Claims
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 
 TRANSPORTS = ("store", "http")
@@ -31,12 +30,11 @@ def served(time_zone: str = "UTC") -> Iterator[str]:
     store = MemoryStore(clock)
     place = ClaimPlace(store, clock, os.urandom, Program(host="h", boot_id="b", pid=1, version="0"))
     app = create_app(
-        Service(store, clock, os.urandom, time_zone=time_zone, cipher=CIPHER),
+        service_on(store, clock, os.urandom, time_zone=time_zone, cipher=CIPHER, place=place),
         clock,
         interface="127.0.0.1",
         secret=SECRET,
         health=lambda: HEALTHY,
-        claims=Claims(place, os.urandom),
     )
     door = HttpDoor(app, interface="127.0.0.1", port=0, port_fixed=False)
     asyncio.run_coroutine_threadsafe(door.start(), loop).result()

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tokimori.client.asynchronous import open_async
-from tokimori.client.client import Client
+from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.errors import InvalidInput
 from tokimori.model.calendar import Calendar
@@ -51,27 +50,27 @@ def test_every_field_is_an_argument(arguments: type, known: set[str]) -> None:
 
 def test_a_misspelt_keyword_is_an_error(client: Client) -> None:
     """To the type checker, and to whoever runs the program; so is a value of another kind."""
-    client.add("j", noop=True, retry={"attempts": 2}, parents=[])
+    client.jobs.add("j", noop=True, retry={"attempts": 2}, parents=[])
     with pytest.raises(InvalidInput, match="comand: a job has no such field"):
-        client.add("k", comand="make report")  # type: ignore[call-arg]
+        client.jobs.add("k", comand="make report")  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="priorty: a job has no such field"):
-        client.update("j", priorty=3)  # type: ignore[call-arg]
+        client.jobs.update("j", priorty=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="priority: 'high' is not allowed"):
-        client.update("j", priority="high")  # type: ignore[arg-type]
+        client.jobs.update("j", priority="high")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=r"retry\.attemps: retry has no such field; did you mean attempts"):
-        client.update("j", retry={"attemps": 2})  # type: ignore[arg-type]
+        client.jobs.update("j", retry={"attemps": 2})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="holidays: a calendar has no such field"):
         client.calendars.add("de", holidays=["12-25"])  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="debounced: a request has no such field"):
-        client.trigger("j", debounced=5)  # type: ignore[call-arg]
-    assert client.get("j").version == 1
+        client.jobs.trigger("j", debounced=5)  # type: ignore[call-arg]
+    assert client.jobs.get("j").version == 1
 
 
 async def test_a_misspelt_keyword_is_an_error_to_tasks() -> None:
     """The same in an asynchronous program."""
     async with open_async("memory:") as client:
-        await client.add("j", noop=True)
+        await client.jobs.add("j", noop=True)
         with pytest.raises(InvalidInput, match="comand: a job has no such field"):
-            await client.add("k", comand="make report")  # type: ignore[call-arg]
+            await client.jobs.add("k", comand="make report")  # type: ignore[call-arg]
         with pytest.raises(InvalidInput, match="priorty: a job has no such field"):
-            await client.update("j", priorty=3)  # type: ignore[call-arg]
+            await client.jobs.update("j", priorty=3)  # type: ignore[call-arg]

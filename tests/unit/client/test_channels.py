@@ -20,9 +20,9 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 def test_a_subscriber_goes_on_where_it_left(client: Client) -> None:
     """Whoever leaves the loop has done with all but the message at which he left."""
     for n in range(4):
-        client.publish("news", {"n": n})
+        client.channels.publish("news", {"n": n})
     seen = []
-    for message in client.subscribe("news", name="ann"):
+    for message in client.channels.subscribe("news", name="ann"):
         seen.append(message.data["n"])
         if message.data["n"] == 2:
             break
@@ -34,21 +34,21 @@ def test_a_subscriber_goes_on_where_it_left(client: Client) -> None:
 
 def test_who_has_no_name_is_told_what_comes(client: Client) -> None:
     """And behind which number to go on."""
-    old = client.publish("news", "old")
+    old = client.channels.publish("news", "old")
     after = client.channels.read("news").after
-    new = client.publish("news", "new", key="n-1")
+    new = client.channels.publish("news", "new", key="n-1")
     assert after == old.number
-    message = next(client.subscribe("news", after=after))
+    message = next(client.channels.subscribe("news", after=after))
     assert (message, message.key) == (new, "n-1")
 
 
 def test_what_is_wrong_is_named(client: Client) -> None:
     """The same on a store and over HTTP."""
     with pytest.raises(InvalidInput, match="message: it is too large"):
-        client.publish("news", "x" * 70_000)
+        client.channels.publish("news", "x" * 70_000)
     with pytest.raises(InvalidInput, match="is no topic"):
-        next(client.subscribe("a/b"))
-    client.add("j", noop=True)
-    run = client.trigger("j")
+        next(client.channels.subscribe("a/b"))
+    client.jobs.add("j", noop=True)
+    run = client.jobs.trigger("j")
     with pytest.raises(Refused, match="does not run"):
-        client.orders.restart(run.id)
+        client.runs.restart(run.id)

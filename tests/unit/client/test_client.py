@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client.served import TRANSPORTS, served, store_of
-from tokimori.client.asynchronous import AsyncClient, open_async
-from tokimori.client.client import Client
+from tokimori.client.asynchronous import client_on
+from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores
 from tokimori.clock import SystemClock
@@ -43,113 +43,115 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 def test_jobs_are_said_in_keywords(client: Client) -> None:
     """Those of `JobFields`, in the client's zone; None brings a default back."""
-    job = client.add("nightly", schedule="0 3 * * *", command="make report", priority=3)
+    job = client.jobs.add("nightly", schedule="0 3 * * *", command="make report", priority=3)
     assert job.definition.target == Command(shell="make report")  # noqa: S604 - says it, does not run it
     assert (job.id, job.definition.time_zone) == ("nightly", "Europe/Paris")
-    assert client.get("nightly") == job
-    assert client.update("nightly", priority=None, owner="ada").definition.priority == 0
-    assert [each.id for each in client.list()] == ["nightly"]
+    assert client.jobs.get("nightly") == job
+    assert client.jobs.update("nightly", priority=None, owner="ada").definition.priority == 0
+    assert [each.id for each in client.jobs.list()] == ["nightly"]
 
 
 def test_the_time_zone_of_one_client_is_not_that_of_another() -> None:
     """Over one door, of one author: jobs that name no zone get that of the client that adds them."""
     with store_of("http") as url, open_client(url, time_zone="Asia/Tokyo") as one, open_client(url) as other:
         for name, client in (("a", one), ("b", other)):
-            client.add(name, noop=True, schedule="@daily")
-        assert [other.get(name).definition.time_zone for name in "ab"] == ["Asia/Tokyo", "UTC"]
+            client.jobs.add(name, noop=True, schedule="@daily")
+        assert [other.jobs.get(name).definition.time_zone for name in "ab"] == ["Asia/Tokyo", "UTC"]
 
 
 def test_a_job_is_disabled_and_enabled(client: Client) -> None:
     """As other schedulers call what is a pause and a resume."""
-    client.add("j", noop=True)
-    assert client.disable("j", "repairs").state is JobState.PAUSED
-    assert client.enable("j").state is JobState.ENABLED
+    client.jobs.add("j", noop=True)
+    assert client.jobs.pause("j", "repairs").state is JobState.PAUSED
+    assert client.jobs.resume("j").state is JobState.ENABLED
 
 
 def test_a_run_is_asked_for_within_another_one(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run within which a program runs is the parent of those that it asks for, unless it says otherwise."""
-    client.add("j", noop=True)
-    assert client.trigger("j").parent_id is None
-    monkeypatch.setenv("TOKIMORI_RUN_ID", parent := client.trigger("j").id)
+    client.jobs.add("j", noop=True)
+    assert client.jobs.trigger("j").parent_id is None
+    monkeypatch.setenv("TOKIMORI_RUN_ID", parent := client.jobs.trigger("j").id)
     with open_client("memory:") as within:
-        within.add("j", noop=True)
-        assert within.trigger("j").parent_id == within.ask("j", throttle=5, key="k").run.parent_id == parent
-        assert within.trigger("j", parent=None).parent_id is None
+        within.jobs.add("j", noop=True)
+        assert (
+            within.jobs.trigger("j").parent_id == within.jobs.request("j", throttle=5, key="k").run.parent_id == parent
+        )
+        assert within.jobs.trigger("j", parent=None).parent_id is None
 
 
 async def test_a_run_is_asked_for_by_tasks_within_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same holds for asynchronous programs."""
     monkeypatch.setenv("TOKIMORI_RUN_ID", parent := "01960000-0000-7000-8000-000000000000")
     async with open_async("memory:") as within:
-        await within.add("j", noop=True)
-        assert (await within.trigger("j")).parent_id == parent
-        assert (await within.ask("j", throttle=5, key="k")).run.parent_id == parent
-        assert (await within.trigger("j", parent=None)).parent_id is None
+        await within.jobs.add("j", noop=True)
+        assert (await within.jobs.trigger("j")).parent_id == parent
+        assert (await within.jobs.request("j", throttle=5, key="k")).run.parent_id == parent
+        assert (await within.jobs.trigger("j", parent=None)).parent_id is None
 
 
 def test_what_became_of_a_request(client: Client) -> None:
     """`ask` says it, `trigger` gives the run alone."""
-    client.add("j", noop=True)
-    first = client.ask("j", "k", debounce=60)
-    assert client.trigger("j", "k", "p", debounce=60).id == first.run.id
-    assert (first.became, client.ask("j", "k", replace=True).became) == ("made", "replaced")
+    client.jobs.add("j", noop=True)
+    first = client.jobs.request("j", "k", debounce=60)
+    assert client.jobs.trigger("j", "k", "p", debounce=60).id == first.run.id
+    assert (first.became, client.jobs.request("j", "k", replace=True).became) == ("made", "replaced")
 
 
 def test_the_graph_of_jobs(client: Client) -> None:
     """Edges come as they are declared."""
-    client.add("a", noop=True)
-    client.add("b", noop=True, parents=[{"job": "a"}])
-    assert [(edge.parent, edge.child, edge.on.value) for edge in client.graph("a")] == [("a", "b", "success")]
+    client.jobs.add("a", noop=True)
+    client.jobs.add("b", noop=True, parents=[{"job": "a"}])
+    assert [(edge.parent, edge.child, edge.on.value) for edge in client.jobs.graph("a")] == [("a", "b", "success")]
 
 
 def test_runs_are_asked_for_and_waited_for(client: Client) -> None:
     """A call returns when the service has."""
-    client.add("j", noop=True)
-    run = client.trigger("j", payload="p")
-    assert client.list_runs(RunFilter()) == [run]
-    client.cancel(run.id)
-    assert client.wait(run.id).state is RunState.CANCELLED
+    client.jobs.add("j", noop=True)
+    run = client.jobs.trigger("j", payload="p")
+    assert client.runs.list(RunFilter()) == [run]
+    client.runs.cancel(run.id)
+    assert client.runs.wait(run.id).state is RunState.CANCELLED
 
 
 def test_a_store_is_copied(tmp_path: Path) -> None:
     """To another URL, with how many rows of each kind were written."""
     with open_client(f"sqlite://{tmp_path}/a.db") as here, open_client(f"sqlite://{tmp_path}/b.db") as there:
-        here.add("nightly", command="make report")
+        here.jobs.add("nightly", command="make report")
         copied = here.copy_to(f"sqlite://{tmp_path}/b.db")
         assert [(each.kind, each.written) for each in copied if each.rows] == [("jobs", 1), ("documents", 1)]
-        assert there.get("nightly") == here.get("nightly")
+        assert there.jobs.get("nightly") == here.jobs.get("nightly")
 
 
 def test_errors_arrive_as_they_are(client: Client) -> None:
     """With their code and what they name."""
     with pytest.raises(NotFound) as caught:
-        client.get("missing")
+        client.jobs.get("missing")
     assert caught.value.value == "missing"
 
 
 def test_threads_share_a_client(client: Client) -> None:
     """Each gets its own answer, from one store."""
     with ThreadPoolExecutor(8) as pool:
-        added = list(pool.map(lambda n: client.add(f"j{n:02}", noop=True).id, range(40)))
+        added = list(pool.map(lambda n: client.jobs.add(f"j{n:02}", noop=True).id, range(40)))
     assert added == [f"j{n:02}" for n in range(40)]
-    assert [job.id for job in client.list()] == added
+    assert [job.id for job in client.jobs.list()] == added
 
 
 def test_a_closed_client_refuses(client: Client) -> None:
     """And may be closed again."""
-    client.add("j", noop=True)
+    client.jobs.add("j", noop=True)
     client.close()
     client.close()
     with pytest.raises(Refused):
-        client.list()
+        client.jobs.list()
 
 
 def test_closing_ends_what_other_threads_wait_for(client: Client) -> None:
     """A thread that waits for a run is told, and not left waiting for ever."""
-    client.add("j", noop=True)
-    run = client.trigger("j")
+    client.jobs.add("j", noop=True)
+    run = client.jobs.trigger("j")
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(client.wait, run.id)
+        waiting = threads.submit(client.runs.wait, run.id)
         while not client._background._by_process[os.getpid()]._calls:
             pass
         client.close()
@@ -161,10 +163,10 @@ def test_a_store_that_can_not_be_opened_is_closed_and_tried_again() -> None:
     """Each call says why; no thread is left behind."""
     store = NewerStore(SystemClock())
     program = Program(host="h", boot_id="b", pid=1, version="0")
-    with Client(lambda: AsyncClient(Stores(store), SystemClock(), os.urandom, program=program)) as client:
+    with Client(lambda: client_on(Stores(store), SystemClock(), os.urandom, program=program)) as client:
         for tries in (1, 2):
             with pytest.raises(SchemaMismatch):
-                client.list()
+                client.jobs.list()
             assert store.closed == tries
 
 
@@ -175,7 +177,7 @@ def test_opening_reads_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         open_client("memory:")
     monkeypatch.delenv("TOKIMORI_TIME_ZONE")
     with open_client("memory:", time_zone="Asia/Tokyo") as client:
-        assert client.add("j", noop=True).definition.time_zone == "Asia/Tokyo"
+        assert client.jobs.add("j", noop=True).definition.time_zone == "Asia/Tokyo"
 
 
 def test_a_url_that_names_no_store_is_refused_at_once() -> None:
@@ -187,13 +189,13 @@ def test_a_url_that_names_no_store_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("ask", "field"),
     [
-        (lambda client: client.trigger(5), "id"),
-        (lambda client: client.get(None), "id"),
-        (lambda client: client.get_run(7), "run"),
-        (lambda client: client.cancel(None), "run"),
-        (lambda client: client.trigger("a", key=5), "key"),
-        (lambda client: client.next_times("a", n="x"), "n"),
-        (lambda client: client.pause("a", reason=5), "reason"),
+        (lambda client: client.jobs.trigger(5), "id"),
+        (lambda client: client.jobs.get(None), "id"),
+        (lambda client: client.runs.get(7), "run"),
+        (lambda client: client.runs.cancel(None), "run"),
+        (lambda client: client.jobs.trigger("a", key=5), "key"),
+        (lambda client: client.jobs.next("a", n="x"), "n"),
+        (lambda client: client.jobs.pause("a", reason=5), "reason"),
         (lambda client: client.calendars.add(5), "calendar"),
         (lambda client: client.queues.pause(5), "queue"),
         (lambda client: client.semaphores.set("x", "y"), "limit"),
@@ -202,7 +204,7 @@ def test_a_url_that_names_no_store_is_refused_at_once() -> None:
 def test_a_value_of_another_type_is_named(ask: Callable[[Client], object], field: str) -> None:
     """What Python would call a TypeError, deep within, is an error of ours: the field, the value, what may be."""
     with open_client("memory:") as client:
-        client.add("a", noop=True)
+        client.jobs.add("a", noop=True)
         with pytest.raises(InvalidInput) as caught:
             ask(client)
     assert caught.value.field == field
@@ -213,7 +215,7 @@ def test_a_file_that_is_not_there_is_made_with_a_warning(tmp_path: Path, caplog:
     """As Python's own SQLite does; a path that is misspelt shows itself in the log, once."""
     for warnings in (1, 1):
         with open_client(f"sqlite://{tmp_path}/t.db") as client:
-            client.list()
+            client.jobs.list()
         assert [record.getMessage() for record in caplog.records] == [
             f"the store {tmp_path}/t.db does not exist: it is made, and is empty"
         ] * warnings
@@ -225,8 +227,8 @@ def test_a_token_for_pings_pings() -> None:
         client.expectations.set("office-backup", 3600)
         token = client.tokens.create("office", "ping", jobs=["office-"]).text
         with open_client(f"{url.partition('?')[0]}?secret={token}") as office:
-            assert office.ping("office-backup").good is not None
+            assert office.expectations.ping("office-backup").good is not None
             with pytest.raises(Forbidden):
-                office.list()
+                office.jobs.list()
             with pytest.raises(Forbidden):
-                office.ping("other")
+                office.expectations.ping("other")

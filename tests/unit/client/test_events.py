@@ -17,14 +17,14 @@ def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """One with a job whose runs nobody claims, whose feed looks at the store at once."""
     monkeypatch.setattr(feed, "EVERY", 0.01)
     with store_of(request.param) as url, open_client(url) as opened:
-        opened.add("a", noop=True)
+        opened.jobs.add("a", noop=True)
         yield opened
 
 
 def ended(client: Client) -> str:
     """The id of a run that has ended."""
-    run = client.trigger("a")
-    client.cancel(run.id)
+    run = client.jobs.trigger("a")
+    client.runs.cancel(run.id)
     return run.id
 
 
@@ -51,8 +51,8 @@ def test_a_program_that_was_away_for_too_long_is_told(client: Client) -> None:
 def test_a_program_follows_what_is_changed(client: Client) -> None:
     """Changes in order, and ends of runs among them; it goes on behind each, and asks for one kind."""
     begin = client.events.read_all().after
-    client.pause("a", "repairs")
-    client.resume("a")
+    client.jobs.pause("a", "repairs")
+    client.jobs.resume("a")
     run = ended(client)
     events = client.events.follow_all("all", begin, job_id="a")
     told, changes = dict[str, AnyEvent](), {"job.paused", "job.resumed"}

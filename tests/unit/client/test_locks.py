@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tokimori.client.asynchronous import open_async
-from tokimori.client.client import Client
+from tokimori.client.client import Client, open_async
 from tokimori.client.client import open as open_client
 from tokimori.client.locks import SyncLock
 from tokimori.errors import InvalidInput, NotGranted, Refused

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.client.served import TRANSPORTS, store_of
 from tests.unit.service.world import World
-from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.opening import Stores, this_program
@@ -25,31 +25,31 @@ def log_of(client: Client) -> list[Entry]:
 
 def client_of(world: World, author: str | None = None) -> AsyncClient:
     """A program on the store of this world."""
-    return AsyncClient(Stores(world.store), world.clock, os.urandom, program=this_program({}), author=author)
+    return client_on(Stores(world.store), world.clock, os.urandom, program=this_program({}), author=author)
 
 
 def test_what_a_program_changes_is_recorded() -> None:
     """By which OS user, with how it was and is, parts included; what was not changed or only asked for is not."""
     with open_client("memory:") as client:
-        client.add("j", noop=True, name="old")
+        client.jobs.add("j", noop=True, name="old")
         for name in ("new", "new"):
-            client.update("j", name=name)
+            client.jobs.update("j", name=name)
         client.queues.pause("mail", "repairs")
         client.calendars.add("cal", dates=["12-25"])
-        client.trigger("j")
-        client.trigger_many("j", [{"key": "a"}])
-        client.pause("j")
-        client.delete_all("all")
+        client.jobs.trigger("j")
+        client.jobs.trigger_many("j", [{"key": "a"}])
+        client.jobs.pause("j")
+        client.jobs.delete_all("all")
         with pytest.raises(NotFound):
-            client.delete("j")
+            client.jobs.delete("j")
         found = log_of(client)
     assert [(each.what, each.of) for each in found] == [
-        ("add", "job j"),
-        ("update", "job j"),
+        ("jobs.add", "job j"),
+        ("jobs.update", "job j"),
         ("queues.pause", "queue mail"),
         ("calendars.add", "calendar cal"),
-        ("pause", "job j"),
-        ("delete_some", "job j"),
+        ("jobs.pause", "job j"),
+        ("jobs.delete_some", "job j"),
     ]
     assert {each.who for each in found} == {USER}
     assert (found[1].before["definition"]["name"], found[1].after["definition"]["name"]) == ("old", "new")
@@ -61,21 +61,27 @@ def test_a_change_has_one_entry() -> None:
     """What it brings about in its turn has none: other jobs that are deleted with one, and those of a calendar."""
     with open_client("memory:") as client:
         client.calendars.add("cal", dates=["12-25"])
-        client.add("a", noop=True, schedule="@daily", calendars=["cal"])
-        client.add("b", noop=True, parents=[{"job": "a"}])
+        client.jobs.add("a", noop=True, schedule="@daily", calendars=["cal"])
+        client.jobs.add("b", noop=True, parents=[{"job": "a"}])
         client.calendars.update("cal", dates=["12-26"])
-        client.delete("a", cascade=True, now=True)
-        assert [each.what for each in log_of(client)] == ["calendars.add", "add", "add", "calendars.update", "delete"]
+        client.jobs.delete("a", cascade=True, now=True)
+        assert [each.what for each in log_of(client)] == [
+            "calendars.add",
+            "jobs.add",
+            "jobs.add",
+            "calendars.update",
+            "jobs.delete",
+        ]
 
 
 def test_a_program_may_say_in_whose_name_it_acts() -> None:
     """The log has both: what it says, and as which user it runs."""
     with open_client("memory:", author="shop") as client:
-        client.add("j", noop=True)
-        client.acting_as("ann").pause("j")
+        client.jobs.add("j", noop=True)
+        client.acting_as("ann").jobs.pause("j")
         client.acting_as("ann").queues.pause("mail")
-        client.acting_as("ann").orders.drain()
-        client.orders.resume()
+        client.acting_as("ann").nodes.drain()
+        client.nodes.resume()
         ann, shop = f"ann ({USER})", f"shop ({USER})"
         assert [each.who for each in log_of(client)] == [shop, *[ann] * 3, shop]
     assert (who(None), who(USER)) == (USER, USER)
@@ -86,18 +92,18 @@ async def test_of_too_many_changes_only_their_number_is_recorded() -> None:
     world = World()
     async with client_of(world) as client:
         for number in range(MOST.limit + 5):
-            await client.add(f"j{number}", noop=True)
+            await client.jobs.add(f"j{number}", noop=True)
         assert len(await client.audit.list()) == MOST.limit
-        assert len(await client.list()) == MOST.limit + 5
+        assert len(await client.jobs.list()) == MOST.limit + 5
         world.pass_seconds(1)
-        await client.acting_as("ann").pause("j1")
-        told, paused = sorted((each.entry for each in await client.audit.list(limit=2)), key=lambda each: each.what)
-        assert (told.what, told.of, told.after) == ("left_out", "5 changes", {"add": 5})
-        assert (paused.what, paused.of) == ("pause", "job j1")
-        await client.resume("j1")
+        await client.acting_as("ann").jobs.pause("j1")
+        paused, told = sorted((each.entry for each in await client.audit.list(limit=2)), key=lambda each: each.what)
+        assert (told.what, told.of, told.after) == ("left_out", "5 changes", {"jobs.add": 5})
+        assert (paused.what, paused.of) == ("jobs.pause", "job j1")
+        await client.jobs.resume("j1")
         await client.queues.pause("mail")
     told_of = [each.entry.after for each in await world.service.audit.list() if each.entry.what == "left_out"]
-    assert sorted(told_of, key=str) == [{"add": 5}, {"resume": 1, "queues.pause": 1}]
+    assert sorted(told_of, key=str) == [{"jobs.add": 5}, {"jobs.resume": 1, "queues.pause": 1}]
 
 
 async def test_a_store_that_is_away_for_a_moment_fails_no_change() -> None:
@@ -124,5 +130,5 @@ async def test_a_store_that_is_away_for_a_moment_fails_no_change() -> None:
 def test_a_change_over_http_is_recorded_by_the_door_alone(transport: str) -> None:
     """Each change has one entry, however the program reaches the store."""
     with store_of(transport) as url, open_client(url) as client:
-        client.add("j", noop=True)
-        assert [(each.what, each.of) for each in log_of(client)] == [("add", "job j")]
+        client.jobs.add("j", noop=True)
+        assert [(each.what, each.of) for each in log_of(client)] == [("jobs.add", "job j")]

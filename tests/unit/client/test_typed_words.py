@@ -45,38 +45,38 @@ def test_a_job_says_lengths_as_texts(client: Client) -> None:
     """All of them, also within others; when it is changed, too."""
     names = [name for name in LENGTHS if "." not in name and name != "callback_within"]
     fields: dict[str, Any] = dict.fromkeys(names, "1m30s")
-    client.add("one", noop=True, schedule=every(10).seconds, retry={"delay": "PT1M", "cap": "2h"}, **fields)
-    job = client.get("one")
+    client.jobs.add("one", noop=True, schedule=every(10).seconds, retry={"delay": "PT1M", "cap": "2h"}, **fields)
+    job = client.jobs.get("one")
     assert {getattr(job.definition, name) for name in names} == {90.0}
     assert (job.definition.retry.delay, job.definition.retry.cap) == (60.0, 7200.0)
     assert job.definition.schedule == "every 10 seconds"
-    assert client.explain(every(10).seconds).sentence == client.explain("every 10 seconds").sentence
-    client.update("one", schedule=on().friday.at("10:00PM"), timeout="5m", retention="7d")
-    changed = client.get("one").definition
+    assert client.schedules.explain(every(10).seconds).sentence == client.schedules.explain("every 10 seconds").sentence
+    client.jobs.update("one", schedule=on().friday.at("10:00PM"), timeout="5m", retention="7d")
+    changed = client.jobs.get("one").definition
     assert (changed.schedule, changed.timeout, changed.retention) == ("on friday at 10:00PM", 300.0, "PT604800.000000S")
     for name in names:
         with pytest.raises(InvalidInput, match=f"{name}: 'soon' is not a length of time") as found:
-            client.update("one", **cast("Any", {name: "soon"}))
+            client.jobs.update("one", **cast("Any", {name: "soon"}))
         assert "1h30m" in str(found.value.allowed)
 
 
 def test_a_request_says_moments_as_a_command_line_does(client: Client) -> None:
     """How long from now, a day, and a time without an offset, in the job's zone."""
-    client.add("one", noop=True, time_zone="Europe/Paris")
+    client.jobs.add("one", noop=True, time_zone="Europe/Paris")
     for at in ("2h", timedelta(hours=2), "PT2H"):
-        run = client.trigger("one", at=at)
+        run = client.jobs.trigger("one", at=at)
         assert run.state is RunState.WAITING
         assert abs(run.due - run.created - 7200 * SECOND) < SECOND
-        (many,) = client.trigger_many("one", [{"at": at}])
+        (many,) = client.jobs.trigger_many("one", [{"at": at}])
         assert abs(many.due - many.created - 7200 * SECOND) < SECOND
     summer = datetime(2030, 7, 1, 7, 30, tzinfo=UTC)
     for told in ("2030-07-01 09:30", "2030-07-01T09:30:00", "2030-07-01T07:30Z", summer):
-        assert client.trigger("one", at=told).due == summer.timestamp() * SECOND
-    assert client.trigger("one", at="2030-07-01").due == datetime(2030, 6, 30, 22, tzinfo=UTC).timestamp() * SECOND
-    assert client.trigger("one", "k", debounce="1h").state is RunState.WAITING
+        assert client.jobs.trigger("one", at=told).due == summer.timestamp() * SECOND
+    assert client.jobs.trigger("one", at="2030-07-01").due == datetime(2030, 6, 30, 22, tzinfo=UTC).timestamp() * SECOND
+    assert client.jobs.trigger("one", "k", debounce="1h").state is RunState.WAITING
     for wrong in (5, 5.0, 1_893_456_000, True, timedelta(hours=-1), "soon"):
         with pytest.raises(InvalidInput, match="at: "):
-            client.trigger("one", at=wrong)  # type: ignore[arg-type]
+            client.jobs.trigger("one", at=wrong)  # type: ignore[arg-type]
 
 
 def test_a_function_is_asked_for_at_a_moment_to_come() -> None:
@@ -131,7 +131,7 @@ def test_words_of_other_schedulers_are_known(word: str, meant: str) -> None:
     with pytest.raises(InvalidInput, match=f"no such field; did you mean {meant}\\?"):
         App("a").job(id="x", **{word: 3})(lambda: None)  # type: ignore[call-overload]
     with open_client("memory:") as client, pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
-        client.add("one", **cast("Any", {word: 3}))
+        client.jobs.add("one", **cast("Any", {word: 3}))
 
 
 @pytest.mark.parametrize(("word", "meant"), [("attemps", "attempts"), ("retries", "attempts"), ("backof", "backoff")])
@@ -139,7 +139,7 @@ def test_fields_of_fields_are_known(word: str, meant: str) -> None:
     """What is misspelt in `retry` is named, too, and what is no mapping at all is refused in words."""
     for declare in (
         lambda: App("a").job(id="x", retry=cast("Any", {word: 3}))(lambda: None),
-        lambda: open_client("memory:").add("one", noop=True, retry=cast("Any", {word: 3})),
+        lambda: open_client("memory:").jobs.add("one", noop=True, retry=cast("Any", {word: 3})),
     ):
         with pytest.raises(InvalidInput, match=f"retry.{word}: retry has no such field; did you mean {meant}\\?"):
             declare()
@@ -153,17 +153,17 @@ def test_none_is_the_default_of_each_term() -> None:
     app.job(id="x", retry={"delay": None}, lost_attempts=None, retry_wait=None, timeout=None)(lambda: None)
     assert "retry" not in app.hello(1, 2).jobs[0].fields
     with open_client("memory:") as client:
-        bare = client.add("one", noop=True).definition
-        assert client.add("two", noop=True, retry={"delay": None, "attempts": None}).definition == bare
+        bare = client.jobs.add("one", noop=True).definition
+        assert client.jobs.add("two", noop=True, retry={"delay": None, "attempts": None}).definition == bare
 
 
 @pytest.mark.parametrize(("word", "meant"), [("countdown", "at"), ("eta", "at"), ("priorty", "priority")])
 def test_words_of_other_requests_are_known(word: str, meant: str) -> None:
     """As those of jobs."""
     with open_client("memory:") as client:
-        client.add("one", noop=True)
+        client.jobs.add("one", noop=True)
         with pytest.raises(InvalidInput, match=f"did you mean {meant}\\?"):
-            client.trigger("one", **cast("Any", {word: 3}))
+            client.jobs.trigger("one", **cast("Any", {word: 3}))
 
 
 class Colour(StrEnum):
@@ -182,16 +182,16 @@ class Colour(StrEnum):
 )
 def test_a_payload_that_json_would_change_is_refused_at_every_door(client: Client, bad: Any) -> None:
     """Silently nothing becomes something else: of one request, of many, of a job, and of a change of it."""
-    client.add("j", noop=True)
+    client.jobs.add("j", noop=True)
     for ask in (
-        lambda: client.trigger("j", payload=bad),
-        lambda: client.ask("j", payload=bad),
-        lambda: client.trigger_many("j", [{"payload": bad}]),
-        lambda: client.add("k", noop=True, payload=bad),
-        lambda: client.update("j", payload=bad),
+        lambda: client.jobs.trigger("j", payload=bad),
+        lambda: client.jobs.request("j", payload=bad),
+        lambda: client.jobs.trigger_many("j", [{"payload": bad}]),
+        lambda: client.jobs.add("k", noop=True, payload=bad),
+        lambda: client.jobs.update("j", payload=bad),
         lambda: client.channels.publish("topic", bad),
     ):
         with pytest.raises(InvalidInput, match="JSON") as found:
             ask()
         assert found.value.field in ("payload", "requests", "message")
-    assert client.trigger("j", payload={"a": [1, 1.5, "x", None, True, {"b": []}]}).payload is not None
+    assert client.jobs.trigger("j", payload={"a": [1, 1.5, "x", None, True, {"b": []}]}).payload is not None

@@ -20,9 +20,23 @@ from tokimori.errors import InvalidInput, TokimoriError
 from tokimori.ports.store import RunFilter
 from tokimori.service.arguments import CalendarArguments, JobArguments, RequestArguments
 from tokimori.service.definitions import definition_from
-from tokimori.service.finding import RunSearch
+from tokimori.service.finding import JobSearch, RunSearch
+from tokimori.service.operation import members_in
+from tokimori.service.service import PARTS as ALL_PARTS
 
-PARTS = ("calendars", "channels", "expectations", "orders", "queues", "semaphores")
+PARTS = (
+    "jobs",
+    "runs",
+    "schedules",
+    "sets",
+    "nodes",
+    "store",
+    "calendars",
+    "channels",
+    "expectations",
+    "queues",
+    "semaphores",
+)
 
 
 class NoMore(TypedDict):
@@ -34,7 +48,7 @@ ARGUMENTS: dict[str, type] = {
     "add_since": NoMore,
     "update": JobArguments,
     "trigger": RequestArguments,
-    "ask": RequestArguments,
+    "request": RequestArguments,
 }
 RIGHT: dict[str, object] = {
     "since": "2026-01-01T00:00:00Z",
@@ -69,7 +83,7 @@ LEAKS = re.compile(r"Expected `|not supported between|has no attribute|is not it
 def client() -> Iterator[Client]:
     """One with a job, a calendar and a run."""
     with open_client("memory:") as opened:
-        opened.add("j", noop=True, schedule="0 3 * * *")
+        opened.jobs.add("j", noop=True, schedule="0 3 * * *")
         opened.calendars.add("c", dates=["12-25"])
         opened.expectations.set("c", 60)
         yield opened
@@ -77,17 +91,17 @@ def client() -> Iterator[Client]:
 
 def run_of(client: Client) -> str:
     """The id of a run that nobody executes."""
-    return client.trigger("j", key="the one").id
+    return client.jobs.trigger("j", key="the one").id
 
 
 def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str, object], str]]:
     """Each argument of each method: (shown name, method, right values for those it needs, name of the argument)."""
+    parts = {kind.noun: kind for kind in ALL_PARTS}
     for part in ("", *PARTS):
         behind = getattr(client, part) if part else client
-        for name in dir(behind):
+        members = ("acting_as", "copy_to") if behind is client else members_in(parts[part])
+        for name in members:
             method = getattr(behind, name)
-            if name.startswith("_") or not callable(method) or name in ("word", "noun", "close", "mutex", "semaphore"):
-                continue
             named = {"name": "c", "job_id": "j", "run_id": run_of(client), **RIGHT}
             given = inspect.signature(method).parameters.values()
             needs = {
@@ -95,8 +109,8 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., object], dict[str
                 for each in given
                 if each.default is each.empty and each.kind is not each.VAR_KEYWORD
             }
-            needs |= {"noop": True} if name in ("add", "add_since") and not part else {}
-            needs |= {"wanted": RunSearch()} if name == "find_runs" else {}
+            needs |= {"noop": True} if name in ("add", "add_since") and part == "jobs" else {}
+            needs |= {"wanted": {"jobs": JobSearch(), "runs": RunSearch()}[part]} if name == "find" else {}
             kinds = CalendarArguments if part == "calendars" else ARGUMENTS.get(name, JobArguments)
             for each in given:
                 names = kinds.__annotations__ if each.kind is each.VAR_KEYWORD else (each.name,)
@@ -136,9 +150,9 @@ def test_what_is_tried_is_everything(client: Client) -> None:
     tried = {shown for shown, *_ in calls(client)}
     assert len(tried) > 150
     assert {
-        ".trigger(at)",
-        ".backfill(last)",
-        ".add(retention)",
+        "jobs.trigger(at)",
+        "jobs.backfill(last)",
+        "jobs.add(retention)",
         "queues.pause(reason)",
         "calendars.add(dates)",
     } <= tried
@@ -159,18 +173,18 @@ def test_what_is_tried_is_everything(client: Client) -> None:
 def test_a_moment_is_said_in_any_way(client: Client, at: datetime | str) -> None:
     """An aware datetime of any zone, a text with an offset or in the job's zone, or microseconds."""
     there = parse_moment("2030-01-01T08:00:00Z")
-    assert client.trigger("j", at=at).due == there
-    assert client.next_times("j", 1, at) == [there + 19 * 3_600_000_000]
-    assert client.upcoming(1, at)[0][1] == client.explain("0 3 * * *", n=1, after=at).moments[0]
-    assert client.explain_job("j", 1, at).moments == client.explain("0 3 * * *", n=1, after=at).moments
-    looked = client.backfill("j", at, at, dry_run=True)
-    assert (looked.first, client.cancel_backfill("j", at, at).last) == (there, there)
+    assert client.jobs.trigger("j", at=at).due == there
+    assert client.jobs.next("j", 1, at) == [there + 19 * 3_600_000_000]
+    assert client.schedules.upcoming(1, at)[0][1] == client.schedules.explain("0 3 * * *", n=1, after=at).moments[0]
+    assert client.jobs.explain("j", 1, at).moments == client.schedules.explain("0 3 * * *", n=1, after=at).moments
+    looked = client.jobs.backfill("j", at, at, dry_run=True)
+    assert (looked.first, client.jobs.cancel_backfill("j", at, at).last) == (there, there)
 
 
 def test_a_datetime_without_zone_is_refused(client: Client) -> None:
     """It may be any of many moments, so nothing is guessed."""
     with pytest.raises(InvalidInput, match=r"at: .* has no time zone") as caught:
-        client.trigger("j", at=datetime(2030, 1, 1))
+        client.jobs.trigger("j", at=datetime(2030, 1, 1))
     assert caught.value.field == "at"
     assert "aware datetime" in str(caught.value.allowed)
 
@@ -178,7 +192,7 @@ def test_a_datetime_without_zone_is_refused(client: Client) -> None:
 def test_a_length_of_time_is_seconds_or_a_timedelta(client: Client) -> None:
     """In every field of a job and of a request, within `retry` too."""
     minute = timedelta(minutes=1)
-    job = client.update(
+    job = client.jobs.update(
         "j",
         delay=minute,
         late_after=minute,
@@ -189,15 +203,15 @@ def test_a_length_of_time_is_seconds_or_a_timedelta(client: Client) -> None:
     terms = job.definition
     assert (terms.delay, terms.late_after, terms.timeout, terms.retry.delay, terms.retry.cap) == (60, 60, 60, 60, 60)
     assert terms.retention == "PT172801.500000S"
-    run = client.trigger("j", "k", debounce=minute)
+    run = client.jobs.trigger("j", "k", debounce=minute)
     assert run.due - run.created == 60_000_000
-    assert client.ask("j", "t", throttle=minute).run.id == client.ask("j", "t", throttle=60).run.id
+    assert client.jobs.request("j", "t", throttle=minute).run.id == client.jobs.request("j", "t", throttle=60).run.id
 
 
 def test_what_a_python_program_has_is_taken(client: Client) -> None:
     """Paths, zones, aware datetimes, days and sets."""
     paris = ZoneInfo("Europe/Paris")
-    job = client.add(
+    job = client.jobs.add(
         "k",
         schedule="0 3 * * *",
         command=[PurePosixPath("/bin/true"), "x"],
@@ -214,23 +228,25 @@ def test_what_a_python_program_has_is_taken(client: Client) -> None:
 
 def test_a_dict_as_payload_is_written_as_json(client: Client) -> None:
     """As is a list; what JSON can't hold is refused, and says what it is."""
-    assert client.trigger("j", payload={"to": ["ann", "jürgen"], "n": 1}).payload == '{"to":["ann","jürgen"],"n":1}'
-    assert client.trigger("j", payload=[1, None]).payload == "[1,null]"
+    assert (
+        client.jobs.trigger("j", payload={"to": ["ann", "jürgen"], "n": 1}).payload == '{"to":["ann","jürgen"],"n":1}'
+    )
+    assert client.jobs.trigger("j", payload=[1, None]).payload == "[1,null]"
     itself: list[object] = []
     itself.append(itself)
     for bad in ({"a": {1, 2}}, {"a": float("nan")}, {(1, 2): 3}, itself):
         with pytest.raises(InvalidInput, match="JSON can't hold") as caught:
-            client.trigger("j", payload=bad)  # type: ignore[arg-type]
+            client.jobs.trigger("j", payload=bad)  # type: ignore[arg-type]
         assert (caught.value.field, bool(caught.value.allowed)) == ("payload", True)
 
 
 def test_runs_are_filtered_by_texts(client: Client) -> None:
     """States are words; one that is none is named, and so is a text in place of a list."""
-    run = client.trigger("j")
-    assert client.list_runs(RunFilter(states=frozenset({"ready"}))) == [run]  # type: ignore[arg-type]
+    run = client.jobs.trigger("j")
+    assert client.runs.list(RunFilter(states=frozenset({"ready"}))) == [run]  # type: ignore[arg-type]
     for states in ("ready", ["redy"]):
         with pytest.raises(InvalidInput) as caught:
-            client.list_runs(RunFilter(states=states))  # type: ignore[arg-type]
+            client.runs.list(RunFilter(states=states))  # type: ignore[arg-type]
         assert caught.value.field == "states"
 
 

@@ -20,7 +20,7 @@ from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import ENDS
 from tokimori.ports.store import RunFilter
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 
 NODE = NodeId("node")
 
@@ -48,7 +48,7 @@ class Watched(World):
 
     async def alarms(self) -> list[tuple[str, str]]:
         """Kind and name of each."""
-        return [(each.kind.value, each.name) for each in await self.service.alarms()]
+        return [(each.kind.value, each.name) for each in await self.service.expectations.alarms()]
 
 
 @pytest.fixture
@@ -59,26 +59,26 @@ def world() -> Watched:
 
 async def test_a_job_that_does_not_end_well_is_overdue(world: Watched) -> None:
     """A failure is no good end; the alarm stays until one comes, and says since when and by when."""
-    await world.service.add("j", noop=True, expect_within=100)
+    await world.service.jobs.add("j", noop=True, expect_within=100)
     began = world.clock.now()
     await world.pass_time(99)
     assert await world.alarms() == []
     await world.ends("j", Failed("broken"))
     await world.pass_time(2)
-    (alarm,) = await world.service.alarms()
+    (alarm,) = await world.service.expectations.alarms()
     assert (alarm.kind, alarm.name, alarm.of_job) == (AlarmKind.OVERDUE, "j", True)
     assert (alarm.expected_by, alarm.last_good) == (began + 100 * SECOND, None)
     await world.pass_time(60)
-    assert await world.service.alarms() == [alarm]
+    assert await world.service.expectations.alarms() == [alarm]
     ended = await world.ends("j", Succeeded())
     await world.pass_time(11)
-    assert await world.service.alarms() == []
+    assert await world.service.expectations.alarms() == []
     assert (await world.service.expectations.get("j")).good == ended
 
 
 async def test_one_alarm_is_raised_once(world: Watched) -> None:
     """However many nodes look, and however often: its document is written once."""
-    await world.service.add("j", noop=True, expect_within=10)
+    await world.service.jobs.add("j", noop=True, expect_within=10)
     await world.pass_time(11)
     first = await world.store.get_document("alarm", "j")
     for _ in range(5):
@@ -88,14 +88,14 @@ async def test_one_alarm_is_raised_once(world: Watched) -> None:
 
 async def test_a_paused_job_is_not_overdue(world: Watched) -> None:
     """Its alarm goes, and the time counts from when it is resumed."""
-    await world.service.add("j", noop=True, expect_within=100)
+    await world.service.jobs.add("j", noop=True, expect_within=100)
     await world.pass_time(101)
-    await world.service.pause("j")
+    await world.service.jobs.pause("j")
     await world.pass_time(11)
     assert await world.alarms() == []
     await world.pass_time(5000)
     assert await world.alarms() == []
-    await world.service.resume("j")
+    await world.service.jobs.resume("j")
     await world.pass_time(99)
     assert await world.alarms() == []
     await world.pass_time(2)
@@ -104,7 +104,7 @@ async def test_a_paused_job_is_not_overdue(world: Watched) -> None:
 
 async def test_a_parked_job_is_overdue(world: Watched) -> None:
     """Nobody has wanted it to stop."""
-    await world.service.add("j", noop=True, expect_within=100, on_exhausted="park")
+    await world.service.jobs.add("j", noop=True, expect_within=100, on_exhausted="park")
     await world.ends("j", Failed("broken"))
     await world.pass_time(101)
     assert await world.alarms() == [("overdue", "j")]
@@ -112,7 +112,7 @@ async def test_a_parked_job_is_overdue(world: Watched) -> None:
 
 async def test_what_is_not_due_is_not_overdue(world: Watched) -> None:
     """A daily job with a weekend off, or one that begins in a month, is expected from its next moment on."""
-    await world.service.add("j", noop=True, schedule="0 0 1 2 *", expect_within=100)
+    await world.service.jobs.add("j", noop=True, schedule="0 0 1 2 *", expect_within=100)
     await world.pass_time(20 * 86_400)
     assert await world.alarms() == []
     await world.pass_time(12 * 86_400)
@@ -122,8 +122,8 @@ async def test_what_is_not_due_is_not_overdue(world: Watched) -> None:
 async def test_a_finished_job_is_overdue_if_its_last_run_did_not_end_well(world: Watched) -> None:
     """After its last good end nothing is expected any more."""
     terms: dict[str, Any] = {"noop": True, "runs_remaining": 1, "expect_within": 50}
-    await world.service.add("bad", schedule="every 100 seconds", **terms)
-    await world.service.add("good", schedule="every 101 seconds", **terms)
+    await world.service.jobs.add("bad", schedule="every 100 seconds", **terms)
+    await world.service.jobs.add("good", schedule="every 101 seconds", **terms)
     world.pass_seconds(102)
     await world.fire()
     await world.work(Failed("broken"), Succeeded())
@@ -136,10 +136,10 @@ async def test_a_finished_job_is_overdue_if_its_last_run_did_not_end_well(world:
 async def test_a_deleted_job_is_forgotten(world: Watched) -> None:
     """So is one that expects nothing any more: with their alarms."""
     for job_id in ("deleted", "edited"):
-        await world.service.add(job_id, noop=True, expect_within=100)
+        await world.service.jobs.add(job_id, noop=True, expect_within=100)
     await world.pass_time(101)
-    await world.service.delete("deleted")
-    await world.service.update("edited", expect_within=None)
+    await world.service.jobs.delete("deleted")
+    await world.service.jobs.update("edited", expect_within=None)
     await world.pass_time(11)
     assert await world.alarms() == []
     assert await world.store.list_documents(KIND) == []
@@ -148,13 +148,13 @@ async def test_a_deleted_job_is_forgotten(world: Watched) -> None:
 async def test_a_job_that_this_version_cannot_read_keeps_its_alarm(world: Watched) -> None:
     """Nobody has done what was expected: nothing is known to be well, and none is raised that was not there."""
     for job_id in ("late", "young"):
-        await world.service.add(job_id, noop=True, expect_within=100 if job_id == "late" else 10_000)
+        await world.service.jobs.add(job_id, noop=True, expect_within=100 if job_id == "late" else 10_000)
     await world.pass_time(101)
-    for job in await world.service.list():
+    for job in await world.service.jobs.list():
         world.store.tables.jobs[job.id] = replace(job, definition=stored_definition('{"target":{"type":"rocket"}}'))
-    before = await world.service.alarms()
+    before = await world.service.expectations.alarms()
     await world.pass_time(20_000)
-    assert await world.service.alarms() == before
+    assert await world.service.expectations.alarms() == before
     assert await world.alarms() == [("overdue", "late")]
 
 
@@ -170,9 +170,9 @@ async def test_a_job_that_is_about_to_be_written_is_not_forgotten(world: Watched
 
 async def test_another_time_counts_at_once(world: Watched) -> None:
     """An edit that expects a good end sooner is looked at with the next walk."""
-    await world.service.add("j", noop=True, expect_within=100_000)
+    await world.service.jobs.add("j", noop=True, expect_within=100_000)
     await world.pass_time(50)
-    await world.service.update("j", expect_within=40)
+    await world.service.jobs.update("j", expect_within=40)
     await world.pass_time(1)
     assert await world.alarms() == [("overdue", "j")]
 
@@ -184,14 +184,14 @@ async def test_a_step_looks_at_few(world: Watched) -> None:
     world.clock.moment = Moment(world.clock.moment + 11 * SECOND)
     duty = world.duties[0]
     await duty.step(NODE, world.clock.now(), world.clock.monotonic())
-    assert len(await world.service.alarms()) == MOST
+    assert len(await world.service.expectations.alarms()) == MOST
     await world.pass_time(0)
-    assert len(await world.service.alarms()) == PAGE + 30
+    assert len(await world.service.expectations.alarms()) == PAGE + 30
 
 
 async def test_what_fails_hinders_no_other(world: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a job that the store does not give, nor an expectation that a newer version has written."""
-    await world.service.add("a", noop=True, expect_within=10)
+    await world.service.jobs.add("a", noop=True, expect_within=10)
     await world.service.expectations.set("b", 10)
     await world.store.put_document(Document(kind=KIND, name="0", text='{"new": 1}', version=1), None)
 
@@ -223,7 +223,7 @@ async def test_an_alarm_that_a_crash_kept_from_being_raised_comes_later(world: W
 
 async def test_an_alarm_that_a_crash_kept_from_being_taken_back_goes_later(world: Watched) -> None:
     """It does not stand until the next good end is missed, a day later perhaps."""
-    await world.service.add("j", noop=True, expect_within=1000)
+    await world.service.jobs.add("j", noop=True, expect_within=1000)
     await world.pass_time(1001)
     await world.ends("j", Succeeded())
     delete = world.store.delete_document
@@ -274,15 +274,15 @@ async def test_a_job_is_looked_at_again_behind_who_writes_it(world: Watched, mon
         await world.pass_time(0)
         await work(*given)
 
-    await world.service.add("sooner", noop=True, expect_within=500_000)
-    await world.service.add("resumed", noop=True, expect_within=100)
-    await world.service.pause("resumed")
+    await world.service.jobs.add("sooner", noop=True, expect_within=500_000)
+    await world.service.jobs.add("resumed", noop=True, expect_within=100)
+    await world.service.jobs.pause("resumed")
     await world.pass_time(SETTLED / SECOND)
     for name in ("add_jobs", "replace_job"):
         monkeypatch.setattr(world.store, name, partial(looked_at_first, getattr(world.store, name)))
-    await world.service.add("added", noop=True, expect_within=100)
-    await world.service.update("sooner", expect_within=170)
-    await world.service.resume("resumed")
+    await world.service.jobs.add("added", noop=True, expect_within=100)
+    await world.service.jobs.update("sooner", expect_within=170)
+    await world.service.jobs.resume("resumed")
     await world.pass_time(SETTLED / SECOND)
     await world.pass_time(51)
     assert await world.alarms() == [("overdue", "added"), ("overdue", "resumed"), ("overdue", "sooner")]
@@ -292,21 +292,21 @@ async def test_an_alarm_tells_what_was_reported_since(world: Watched) -> None:
     """What is overdue and then reports a failure has failed, and the alarm has what it wrote; it is the same alarm."""
     await world.service.expectations.set("backup", 10)
     await world.pass_time(11)
-    (overdue,) = await world.service.alarms()
-    await world.service.ping("backup", "fail", "disk gone")
+    (overdue,) = await world.service.expectations.alarms()
+    await world.service.expectations.ping("backup", "fail", "disk gone")
     await world.pass_time(1)
-    (failed,) = await world.service.alarms()
+    (failed,) = await world.service.expectations.alarms()
     assert (failed.kind, failed.log, failed.since) == (AlarmKind.FAILED, "disk gone", overdue.since)
-    await world.service.ping("backup", "fail", "tape gone")
+    await world.service.expectations.ping("backup", "fail", "tape gone")
     await world.pass_time(1)
-    assert [each.log for each in await world.service.alarms()] == ["tape gone"]
+    assert [each.log for each in await world.service.expectations.alarms()] == ["tape gone"]
 
 
 async def test_a_good_end_behind_failures_is_found_without_the_whole_history(
     world: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked for among a bounded number of the newest ended runs, which a store finds at once."""
-    await world.service.add("j", noop=True, expect_within=7200)
+    await world.service.jobs.add("j", noop=True, expect_within=7200)
     await world.pass_time(7000)
     await world.ends("j", Succeeded())
     for _ in range(2 * NEWEST[0]):
@@ -327,22 +327,22 @@ async def test_a_good_end_behind_failures_is_found_without_the_whole_history(
 async def test_a_clock_that_ran_ahead_is_forgotten(world: Watched) -> None:
     """What nodes saw and heard in a year to come keeps no alarm, and keeps off none, when the clock is set back."""
     for name in ("good", "bad", "paused"):
-        await world.service.add(name, noop=True, expect_within=7200)
-    await world.service.pause("paused")
+        await world.service.jobs.add(name, noop=True, expect_within=7200)
+    await world.service.jobs.pause("paused")
     await world.service.expectations.set("backup", 7200)
     now = world.clock.now()
     await world.pass_time(365 * 86_400)
-    await world.service.ping("backup", "fail")
+    await world.service.expectations.ping("backup", "fail")
     for name in ("good", "bad") * NEWEST[0]:
         await world.ends(name, Succeeded())
     await world.pass_time(11)
     world.clock.moment = Moment(now + HOUR)
-    await world.service.ping("backup")
-    await world.service.resume("paused")
+    await world.service.expectations.ping("backup")
+    await world.service.jobs.resume("paused")
     await world.pass_time(61)
     assert await world.alarms() == []
     await world.ends("good", Succeeded())
-    await world.service.ping("backup")
+    await world.service.expectations.ping("backup")
     await world.pass_time(7000)
     await world.pass_time(7200 - 7000 + 12)
     assert await world.alarms() == [
@@ -352,6 +352,6 @@ async def test_a_clock_that_ran_ahead_is_forgotten(world: Watched) -> None:
         ("overdue", "paused"),
     ]
     await world.ends("good", Succeeded())
-    await world.service.ping("backup")
+    await world.service.expectations.ping("backup")
     await world.pass_time(12)
     assert await world.alarms() == [("overdue", "bad"), ("overdue", "paused")]

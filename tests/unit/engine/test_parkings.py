@@ -24,7 +24,7 @@ def world() -> World:
 
 async def test_a_job_that_can_t_be_decided_is_told_of(world: World) -> None:
     """With how it was before, and why it is parked."""
-    job = await world.service.add("a", noop=True)
+    job = await world.service.jobs.add("a", noop=True)
     await park(world.store, job, "its schedule can't be decided")
     (document,) = await world.store.list_documents("audit")
     entry = decode_entry(document.text)
@@ -39,8 +39,8 @@ async def test_a_job_that_can_t_be_decided_is_told_of(world: World) -> None:
 
 async def test_a_job_that_was_changed_meanwhile_is_not_parked(world: World) -> None:
     """And nobody is told that it was."""
-    job = await world.service.add("a", noop=True)
-    await world.service.update("a", name="new")
+    job = await world.service.jobs.add("a", noop=True)
+    await world.service.jobs.update("a", name="new")
     await park(world.store, job, "its schedule can't be decided")
     assert await world.store.list_documents("audit") == []
 
@@ -92,7 +92,7 @@ async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytes
         raise StoreUnavailable("nobody answers")
 
     world.store.put_document = away  # type: ignore[method-assign, assignment]
-    job = await world.service.add("a", noop=True)
+    job = await world.service.jobs.add("a", noop=True)
     with caplog.at_level(logging.WARNING):
         await park(world.store, job, "its schedule can't be decided")
     assert (await world.store.get_job(JobId("a"))).state == "parked"
@@ -102,7 +102,7 @@ async def test_a_store_that_is_away_fails_no_parking(world: World, caplog: pytes
 async def test_the_log_says_what_failed_and_what_is_parked(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """And, at level debug, each decision."""
     caplog.set_level(logging.DEBUG, "tokimori.engine")
-    await world.service.add("j", noop=True, schedule="every 10 seconds", on_exhausted="park")
+    await world.service.jobs.add("j", noop=True, schedule="every 10 seconds", on_exhausted="park")
     world.pass_seconds(11)
     await world.fire()
     [claimed] = await world.begin(1)

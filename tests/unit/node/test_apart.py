@@ -35,7 +35,7 @@ from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
 from tokimori.ports.working import Claim
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.service.why.run import waits_for
 from tokimori.stores.memory.store import MemoryStore
 
@@ -111,7 +111,7 @@ class Member:
         self.heard: list[Report] = []
         self.executor = Napping(world, clock)
         on_demand = StoreOnDemand(self.semaphores.store)
-        service = Service(self.jobs.store, clock, os.urandom, semaphore_store=on_demand)
+        service = service_on(self.jobs.store, clock, os.urandom, semaphore_store=on_demand)
         program = Program(host="h", boot_id="b", pid=1, version="0")
         stopping = Stopping(clock, 30.0)
         stock = Stock(
@@ -123,7 +123,7 @@ class Member:
             random=os.urandom,
             claims=lambda: stopping.working,
         )
-        self.source = ApartSource(self.jobs.store, stock, os.urandom, service.refresh)
+        self.source = ApartSource(self.jobs.store, stock, os.urandom, service.jobs.refresh)
         self.apart = ApartExecutor(self.executor, stock, clock)
         labels = {APART_LABEL: "yes"} if apart else {}
         identity = Identity(host="h", boot_id="b", pid=1, version="0", concurrency=concurrency, labels=labels)
@@ -166,7 +166,7 @@ class World:
     def __init__(self) -> None:
         self.clock = LoopClock()
         self.jobs, self.semaphores = MemoryStore(self.clock), MemoryStore(self.clock)
-        self.service = Service(self.jobs, self.clock, os.urandom, semaphore_store=StoreOnDemand(self.semaphores))
+        self.service = service_on(self.jobs, self.clock, os.urandom, semaphore_store=StoreOnDemand(self.semaphores))
         self.naps: dict[str, float] = {}
         self.held: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
@@ -177,13 +177,13 @@ class World:
         """A job on demand."""
         self.naps[name] = nap
         self._weights[name] = wanted(semaphores)
-        await self.service.add(name, noop=True, semaphores=semaphores, **terms)
+        await self.service.jobs.add(name, noop=True, semaphores=semaphores, **terms)
 
     async def trigger(self, name: str, n: int = 1) -> list[RunId]:
         """So many runs, in the order in which they are claimed."""
         runs = []
         for _ in range(n):
-            runs.append((await self.service.trigger(name)).id)
+            runs.append((await self.service.jobs.trigger(name)).id)
             await let_pass(0.001)
         return runs
 
@@ -447,21 +447,21 @@ async def test_more_names_than_a_lane_holds_are_refused(world: World) -> None:
     with pytest.raises(InvalidInput, match="too long") as refused:
         await world.add("a", *names)
     assert refused.value.field == "semaphores"
-    assert await Service(world.jobs, world.clock, os.urandom).add("a", noop=True, semaphores=names)
+    assert await service_on(world.jobs, world.clock, os.urandom).jobs.add("a", noop=True, semaphores=names)
 
 
 @virtually
 async def test_a_job_of_before_moves(world: World) -> None:
     """Runs of a job that was added when its semaphores were with it run once its definition says where they are now."""
     await world.add("a", "table")
-    before = Service(world.jobs, world.clock, os.urandom)
-    await before.update("a", priority=1)
-    assert not (await before.get("a")).definition.apart
+    before = service_on(world.jobs, world.clock, os.urandom)
+    await before.jobs.update("a", priority=1)
+    assert not (await before.jobs.get("a")).definition.apart
     await world.trigger("a", 3)
     await world.join()
     await let_pass(10)
     assert await world.states("a") == {RunState.SUCCEEDED: 3}
-    assert (await before.get("a")).definition.apart
+    assert (await before.jobs.get("a")).definition.apart
     assert world.most == {"table": 1}
     assert await world.used() == {"table": 0}
 

@@ -22,13 +22,13 @@ async def test_the_least_urgent_run_starts_within_the_bound() -> None:
     node = ManualNode(work, concurrency=1)
     await node.join()
     stream = a_definition(schedule="* * * * *", max_running=0, priority=100, late_after=86400)
-    await node.service.add("stream", **fields_of(stream))
-    await node.service.add("patient", **fields_of(a_definition(schedule=None, priority=-100)))
+    await node.service.jobs.add("stream", **fields_of(stream))
+    await node.service.jobs.add("patient", **fields_of(a_definition(schedule=None, priority=-100)))
     node.clock.advance(300)
     while not any(run.started for run in await node.runs()):
         await node.node.cycle()
     asked = node.clock.now()
-    run = await node.service.trigger("patient")
+    run = await node.service.jobs.trigger("patient")
     while (found := await node.store.get_run(run.id)).state is not RunState.SUCCEEDED:
         assert node.clock.now() < asked + 2 * BOUND
         if await node.node.cycle() > 0:

@@ -18,15 +18,14 @@ from tokimori.model.transitions import RunState
 from tokimori.node.stopping import Phase
 from tokimori.ports.executor import Signal, StopReason
 from tokimori.ports.nodes import NodeRecord, Pulse
-from tokimori.service import orders
 from tokimori.service.audited import audited
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 
 
 def orders_of(world: World) -> Service:
     """Somebody elsewhere, who knows the store alone."""
-    service = Service(world.store, world.clock, os.urandom, author="ada")
-    service.orders._rest = world.pass_time
+    service = service_on(world.store, world.clock, os.urandom, author="ada")
+    service.nodes._rest = world.pass_time
     return service
 
 
@@ -43,7 +42,7 @@ async def test_a_restarted_run_begins_anew_within_a_second() -> None:
     world = World()
     member = await world.join()
     run = await one_running(world, member)
-    await orders_of(world).orders.restart(run.id)
+    await orders_of(world).runs.restart(run.id)
     await world.pass_time(1)
     assert [(stop.run_id, stop.reason) for stop in member.executor.stops] == [(run.id, StopReason.RESTART)]
     member.executor.obey()
@@ -60,11 +59,11 @@ async def test_what_is_never_begun_again_is_not_restarted() -> None:
     await world.pass_time(2)
     service, run = orders_of(world), await world.run(run_id)
     with pytest.raises(Refused, match="never begun again") as refused:
-        await service.orders.restart(run_id)
+        await service.runs.restart(run_id)
     assert f"tokimori run cancel {run_id}" in (refused.value.allowed or "")
     with pytest.raises(Refused, match="never begun again"):
-        await service.orders.restart_job(run.job_id)
-    await service.orders._give(RestartRun(run_id=run.id, token=run.token))
+        await service.jobs.restart(run.job_id)
+    await service.runs._orders.give(RestartRun(run_id=run.id, token=run.token))
     await world.pass_time(1)
     member.executor.obey()
     await world.pass_time(1)
@@ -77,8 +76,8 @@ async def test_an_order_means_one_attempt() -> None:
     member = await world.join()
     run = await one_running(world, member)
     service = orders_of(world)
-    await service.orders.restart(run.id)
-    await service.orders.restart(run.id)
+    await service.runs.restart(run.id)
+    await service.runs.restart(run.id)
     await world.pass_time(1)
     member.executor.obey()
     member.executor.stops.clear()
@@ -98,7 +97,7 @@ async def test_a_signal_reaches_the_attempt_that_runs() -> None:
     [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
     await world.pass_time(2)
     run = await world.run(run_id)
-    await orders_of(world).orders.signal(run_id, "reload", {"level": 3})
+    await orders_of(world).runs.signal(run_id, "reload", {"level": 3})
     await world.pass_time(1)
     assert heard == [(run.node_id, Signal("reload", '{"level":3}'))]
 
@@ -108,9 +107,9 @@ async def test_only_functions_hear_signals() -> None:
     world = World()
     run = await one_running(world, await world.join())
     with pytest.raises(Refused, match="is no function"):
-        await orders_of(world).orders.signal(run.id, "reload")
+        await orders_of(world).runs.signal(run.id, "reload")
     with pytest.raises(InvalidInput, match="is not a word"):
-        await orders_of(world).orders.signal(run.id, "re load")
+        await orders_of(world).runs.signal(run.id, "re load")
 
 
 @pytest.mark.parametrize("data", ["\ud800", {"\udfff": 1}, "x" * 2**16, float("nan")])
@@ -123,7 +122,7 @@ async def test_what_no_store_keeps_is_no_data_of_a_signal(data: object) -> None:
     [run_id] = await world.trigger(await world.add(schedule=None, target=Function(name="f")))
     await world.pass_time(2)
     with pytest.raises(InvalidInput, match=r"^data: "):
-        await orders_of(world).orders.signal(run_id, "reload", data)
+        await orders_of(world).runs.signal(run_id, "reload", data)
     await world.pass_time(2)
     assert heard == []
 
@@ -134,19 +133,19 @@ async def test_a_drained_node_takes_nothing_until_it_is_resumed() -> None:
     member = await world.join()
     run = await one_running(world, member)
     service = orders_of(world)
-    [told] = await service.orders.drain(member.node.id)
+    [told] = await service.nodes.drain(member.node.id)
     assert (told.id, told.drained) == (member.node.id, True)
     [waiting] = await world.trigger(await world.add("other", schedule=None))
     await world.pass_time(5)
     assert member.executor.running == [run.id]
     assert "takes no new runs" in str(member.node.unready)
-    assert [node.drained for node in await service.nodes()] == [True]
-    [reason] = (await service.why_run(waiting)).reasons
+    assert [node.drained for node in await service.nodes.list()] == [True]
+    [reason] = (await service.runs.why(waiting)).reasons
     assert "told to take no new runs" in reason.text
-    await service.orders.resume()
+    await service.nodes.resume()
     await world.pass_time(2)
     assert member.executor.running == [run.id, waiting]
-    assert (member.node.unready, [node.drained for node in await service.nodes()]) == (None, [False])
+    assert (member.node.unready, [node.drained for node in await service.nodes.list()]) == (None, [False])
 
 
 @pytest.mark.parametrize("resumes_first", [True, False])
@@ -154,12 +153,12 @@ async def test_what_is_shown_of_a_node_is_what_it_does(resumes_first: bool) -> N
     """Also where one person drains it while another one's order to resume is under way."""
     world = World()
     member = await world.join()
-    orders = orders_of(world).orders
+    orders = orders_of(world).nodes
     await orders.drain()
     both = [orders.resume(), orders.drain()]
     await asyncio.gather(*(both if resumes_first else reversed(both)))
     await world.pass_time(3)
-    assert [node.drained for node in await orders_of(world).nodes()] == [member.node.unready is not None]
+    assert [node.drained for node in await orders_of(world).nodes.list()] == [member.node.unready is not None]
 
 
 async def test_an_order_is_recorded_before_it_is_heard() -> None:
@@ -173,14 +172,14 @@ async def test_an_order_is_recorded_before_it_is_heard() -> None:
         waits.append(len(await service.audit.list()))
         await world.pass_time(seconds)
 
-    service.orders._rest = rest
-    audited_orders = audited(service).orders
+    service.nodes._rest = rest
+    audited_orders = audited(service).nodes
     await audited_orders.drain(member.node.id)
     await audited_orders.resume()
     entries = [each.entry for each in await service.audit.list()]
     assert [(each.what, each.of, each.who, each.after) for each in entries] == [
-        ("orders.resume", "node *", "ada", {"nodes": 1}),
-        ("orders.drain", f"node {member.node.id}", "ada", {"nodes": 1}),
+        ("nodes.resume", "node *", "ada", {"nodes": 1}),
+        ("nodes.drain", f"node {member.node.id}", "ada", {"nodes": 1}),
     ]
     assert {*waits} == {1, 2}
 
@@ -189,7 +188,7 @@ async def test_nodes_that_come_later_are_not_meant() -> None:
     """All nodes are those that lived when it was ordered."""
     world = World()
     await world.join()
-    await orders_of(world).orders.drain()
+    await orders_of(world).nodes.drain()
     late = await world.join()
     await world.trigger(await world.add(schedule=None))
     await world.pass_time(3)
@@ -203,7 +202,7 @@ async def test_a_node_that_was_dead_meanwhile_is_not_meant() -> None:
     await world.pass_time(1)
     frozen.frozen = True
     await world.pass_time(10)
-    await orders_of(world).orders.drain()
+    await orders_of(world).nodes.drain()
     frozen.frozen = False
     await world.trigger(await world.add(schedule=None))
     await world.pass_time(5)
@@ -217,16 +216,16 @@ async def test_a_drained_node_that_was_declared_dead_stays_drained() -> None:
     frozen, _ = await world.join(), await world.join()
     await world.pass_time(1)
     service, old = orders_of(world), frozen.node.id
-    await service.orders.drain(old)
+    await service.nodes.drain(old)
     frozen.frozen = True
     await world.pass_time(10)
     frozen.frozen = False
     await world.pass_time(3)
     assert frozen.node.id != old
     assert "takes no new runs" in str(frozen.node.unready)
-    assert [node.id for node in await service.nodes() if node.drained and node.runs_jobs] == [frozen.node.id]
-    await service.orders.resume(frozen.node.id)
-    assert (frozen.node.unready, [node for node in await service.nodes() if node.drained and node.runs_jobs]) == (
+    assert [node.id for node in await service.nodes.list() if node.drained and node.runs_jobs] == [frozen.node.id]
+    await service.nodes.resume(frozen.node.id)
+    assert (frozen.node.unready, [node for node in await service.nodes.list() if node.drained and node.runs_jobs]) == (
         None,
         [],
     )
@@ -239,7 +238,7 @@ async def test_what_was_ordered_of_a_node_before_it_was_declared_dead(resumes: b
     frozen, _ = await world.join(), await world.join()
     await world.pass_time(1)
     frozen.frozen = True
-    orders = orders_of(world).orders
+    orders = orders_of(world).nodes
     await orders.drain(frozen.node.id)
     if resumes:
         await orders.resume(frozen.node.id)
@@ -259,7 +258,7 @@ async def test_a_node_is_stopped_from_elsewhere(now: bool) -> None:
     run = await one_running(world, member)
     service = orders_of(world)
     for _ in range(2):
-        await service.orders.stop(now=now)
+        await service.nodes.stop(now=now)
     await world.pass_time(1)
     assert member.node.phase is (Phase.RELEASING if now else Phase.DRAINING)
     assert [stop.reason for stop in member.executor.stops] == ([StopReason.RELEASE] if now else [])
@@ -275,7 +274,7 @@ async def test_idle_nodes_hear_orders_too(many: int) -> None:
     members = [await world.join() for _ in range(many)]
     await world.pass_time(3)
     began = world.clock.monotonic()
-    await orders_of(world).orders.stop()
+    await orders_of(world).nodes.stop()
     assert world.clock.monotonic() - began <= 2.5
     await world.pass_time(0.5)
     assert all(member.node.finished for member in members)
@@ -294,7 +293,7 @@ async def test_a_beat_in_the_moment_of_an_order_does_not_miss_it(monkeypatch: py
         return shown if next(asked) > 1 else [replace(each, beat=max(0, each.beat - 1)) for each in shown]
 
     monkeypatch.setattr(world.store, "list_nodes", late)
-    await orders_of(world).orders.stop()
+    await orders_of(world).nodes.stop()
     await world.pass_time(0.5)
     assert member.node.finished
 
@@ -305,7 +304,7 @@ async def test_an_idle_node_shows_at_once_that_it_has_heard() -> None:
     await world.join()
     await world.pass_time(3)
     asked = world.clock.monotonic()
-    await orders_of(world).orders.drain()
+    await orders_of(world).nodes.drain()
     assert world.clock.monotonic() - asked < 2
 
 
@@ -315,7 +314,7 @@ async def test_an_idle_node_that_was_cut_off_hears_what_was_ordered() -> None:
     member = await world.join()
     await world.pass_time(3)
     member.link.away = True
-    await orders_of(world).orders.stop()
+    await orders_of(world).nodes.stop()
     member.link.away = False
     await world.pass_time(2)
     assert member.node.finished
@@ -334,7 +333,7 @@ async def test_what_else_a_beat_fails_at_keeps_no_order_from_a_node(monkeypatch:
         await compare(pulse)
 
     monkeypatch.setattr(member.node._worker, "compare", fails)
-    await orders_of(world).orders.stop()
+    await orders_of(world).nodes.stop()
     await world.pass_time(2)
     assert member.node.finished
 
@@ -382,11 +381,11 @@ async def test_an_order_needs_somebody_who_hears_it() -> None:
     run = await one_running(world, member)
     member.executor.end(run.id)
     await world.pass_time(2)
-    orders = orders_of(world).orders
+    service = orders_of(world)
     with pytest.raises(Refused, match="it is succeeded: `tokimori run retry"):
-        await orders.restart(run.id)
+        await service.runs.restart(run.id)
     with pytest.raises(NotFound, match="no node"):
-        await orders.stop(run.id)
+        await service.nodes.stop(run.id)
 
 
 async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
@@ -398,11 +397,11 @@ async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
     [other] = await world.trigger(await world.add("other", schedule=None))
     await world.pass_time(2)
     service = orders_of(world)
-    assert len(await service.orders.restart_job(job.id)) == 3
+    assert len(await service.jobs.restart(job.id)) == 3
     await world.pass_time(1)
     assert {stop.reason for stop in member.executor.stops} == {StopReason.RESTART}
     assert other not in [stop.run_id for stop in member.executor.stops]
-    assert await service.orders.cancel_job(job.id, "wrong data") == 3
+    assert await service.jobs.cancel(job.id, "wrong data") == 3
     await world.pass_time(1)
     member.executor.obey()
     await world.pass_time(2)
@@ -412,19 +411,19 @@ async def test_all_runs_of_a_job_are_restarted_or_cancelled() -> None:
 
 async def test_many_runs_of_a_job_are_cancelled_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request cancels a bounded number, and says where the next one goes on; runs of others are left alone."""
-    monkeypatch.setattr(orders, "MOST_CANCELLED", 2)
+    monkeypatch.setattr("tokimori.service.requesting.MOST_CANCELLED", 2)
     world = World()
     job = await world.add(schedule=None)
     await world.trigger(job, 5)
     [other] = await world.trigger(await world.add("other", schedule=None))
     service = orders_of(world)
-    first = await service.orders.cancel_some(job.id, "wrong data")
+    first = await service.jobs.cancel_some(job.id, "wrong data")
     assert (first.cancelled, len(await world.runs(RunState.CANCELLED))) == (2, 2)
-    second = await service.orders.cancel_some(job.id, "wrong data", first.next)
-    third = await service.orders.cancel_some(job.id, "wrong data", second.next)
+    second = await service.jobs.cancel_some(job.id, "wrong data", first.next)
+    third = await service.jobs.cancel_some(job.id, "wrong data", second.next)
     assert (second.cancelled, third.cancelled, third.next) == (2, 1, None)
     await world.trigger(job, 3)
-    assert await service.orders.cancel_job(job.id) == 3
+    assert await service.jobs.cancel(job.id) == 3
     assert [run.id for run in await world.runs(RunState.READY)] == [other]
     with pytest.raises(InvalidInput, match="before"):
-        await service.orders.cancel_some(job.id, before="none")
+        await service.jobs.cancel_some(job.id, before="none")

@@ -17,7 +17,7 @@ from tokimori.model.outcome import Failed, Hold, Outcome, Succeeded
 from tokimori.model.run import Run
 from tokimori.model.transitions import BEFORE_START, RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.service.why.reasons import Cause, Why
 from tokimori.service.why.run import SOON
 
@@ -59,14 +59,14 @@ class Played:
 
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
-        self.service = Service(self.world.store, self.world.clock, os.urandom)
+        self.service = service_on(self.world.store, self.world.clock, os.urandom)
 
     async def begin(self, places: int) -> Member:
         """Add all jobs, and let the node join."""
         member = await self.world.join(concurrency=places)
         await self.service.semaphores.set("db", 2)
         for name, terms in JOBS.items():
-            await self.service.add(name, **(terms if "function" in terms else {"noop": True, **terms}))
+            await self.service.jobs.add(name, **(terms if "function" in terms else {"noop": True, **terms}))
         return member
 
     async def do(self, member: Member, step: tuple[Any, ...]) -> None:
@@ -74,18 +74,18 @@ class Played:
         word, what, *rest = step
         service, world = self.service, self.world
         acts: dict[str, Callable[[], Awaitable[object]]] = {
-            "trigger": lambda: service.trigger_many(what, [{}] * rest[0]),
-            "force": lambda: service.trigger(what, force=True),
-            "later": lambda: service.trigger(what, at=Moment(world.clock.now() + rest[0] * SECOND)),
-            "pause": lambda: service.pause(what),
-            "resume": lambda: service.resume(what),
+            "trigger": lambda: service.jobs.trigger_many(what, [{}] * rest[0]),
+            "force": lambda: service.jobs.trigger(what, force=True),
+            "later": lambda: service.jobs.trigger(what, at=Moment(world.clock.now() + rest[0] * SECOND)),
+            "pause": lambda: service.jobs.pause(what),
+            "resume": lambda: service.jobs.resume(what),
             "pause queue": lambda: service.queues.pause(what),
             "resume queue": lambda: service.queues.resume(what),
             "units": lambda: service.semaphores.set("db", what),
-            "update": lambda: service.update(what, max_running=rest[0]),
-            "hold": lambda: self._to_run(service.hold, what),
-            "cancel": lambda: self._to_run(service.cancel, what),
-            "let go": lambda: self._to_run(service.resume_run, what),
+            "update": lambda: service.jobs.update(what, max_running=rest[0]),
+            "hold": lambda: self._to_run(service.runs.hold, what),
+            "cancel": lambda: self._to_run(service.runs.cancel, what),
+            "let go": lambda: self._to_run(service.runs.resume, what),
             "end": lambda: self._end(member, what, rest[0]),
             "pass": lambda: world.pass_time(what),
         }
@@ -106,7 +106,7 @@ class Played:
 
     async def why(self, run_id: RunId) -> Why:
         """What holds it."""
-        return await self.service.why_run(run_id)
+        return await self.service.runs.why(run_id)
 
 
 @settings(max_examples=examples(80))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.perfectsched.test_transcript import add, catch_up, poll, slot
-from tests.unit.perfectsched.world import START, World
+from tests.unit.perfectsched.world import START, World, place_of
 from tokimori import perfectsched
 from tokimori.perfectsched import ScheduleCollection, cron_time, next_time
 from tokimori.translators.moving import Moved
@@ -27,8 +27,8 @@ def test_list(schedules: ScheduleCollection) -> None:
     assert list(schedules.list()) == []
     add(schedules, "b", data=None)
     add(schedules, "a", timezone="Asia/Tokyo")
-    schedules.client.add("c", schedule="* * * * *", noop=True, queue="schedules")
-    schedules.client.add("d", schedule="* * * * *", function="t")
+    schedules.client.jobs.add("c", schedule="* * * * *", noop=True, queue="schedules")
+    schedules.client.jobs.add("d", schedule="* * * * *", function="t")
     found = [(each.key, each.type, each.timezone, each.data, each.next_time) for each in schedules.list()]
     assert found == [("a", "t", "Asia/Tokyo", {"k": 1}, START), ("b", "t", "UTC", {}, START)]
     for key in ("c", "d"):
@@ -129,7 +129,7 @@ def test_heartbeat_of_what_is_cancelled(world: World, schedules: ScheduleCollect
     add(schedules, cron="0 * * * *")
     world.at(30)
     task = poll(schedules)
-    world.run(world.behind.cancel(task.run_id, "wrong data"))
+    world.run(world.behind.runs.cancel(task.run_id, "wrong data"))
     world.pass_time(3)
     assert task.heartbeat() == "wrong data"
 
@@ -166,7 +166,7 @@ def test_a_client_that_closes(world: World, schedules: ScheduleCollection) -> No
     add(schedules, cron="0 * * * *")
     world.at(30)
     poll(schedules)
-    world.run(world.behind._place.close())
+    world.run(place_of(world.behind).close())
     assert slot(poll(world.collection())) == 0
 
 
@@ -174,7 +174,7 @@ def test_data_that_is_broken(schedules: ScheduleCollection) -> None:
     """Data is JSON whenever it is written: there what could not be read became nothing without a word."""
     add(schedules)
     with pytest.raises(perfectsched.Error, match="JSON"):
-        schedules.client.update("a", payload='{"k": ')
+        schedules.client.jobs.update("a", payload='{"k": ')
     with pytest.raises(perfectsched.Error, match="JSON"):
         schedules["a"].modify(data={"k": {1}})
     assert schedules["a"].metadata().data == {"k": 1}
@@ -223,7 +223,7 @@ def test_row_decoding(tmp_path: Path) -> None:
     table = [{"id": key, "data": data.encode(), "timezone": zone, **slot_of} for key, (data, zone) in rows.items()]
     moved = [each for each in read_perfectsched(table, PerfectSched("schedules")) if isinstance(each, Moved)]
     with perfectsched.open(f"sqlite:///{tmp_path}/tokimori.db") as schedules:
-        schedules.client.import_all(
+        schedules.client.jobs.import_all(
             [(each.job_id, each.definition) for each in moved], starts={each.job_id: each.start for each in moved}
         )
         found = {each.key: (each.type, each.data, each.timezone) for each in schedules.list()}

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tokimori.client.asynchronous import AsyncClient
+from tokimori.client.asynchronous import AsyncClient, client_on
 from tokimori.client.client import Client
 from tokimori.client.opening import Stores
 from tokimori.clock import SECOND, Clock, parse_moment
 from tokimori.locks.program import Program
 from tokimori.perfectsched import Config, ScheduleCollection
 from tokimori.ports.store import Store
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.testing.manual import VirtualClock
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class World:
     def collection(self, **config: object) -> ScheduleCollection:
         """That of another program."""
         program = Program(host="h", boot_id="b", pid=len(self._clients) + 1, version="0")
-        behind = AsyncClient(Stores(self._open_store(self.clock)), self.clock, os.urandom, program=program)
+        behind = client_on(Stores(self._open_store(self.clock)), self.clock, os.urandom, program=program)
         self.run(behind.__aenter__())
         self._clients.append(behind)
         client = Client.__new__(Client)
@@ -48,7 +49,7 @@ class World:
 
     def kill(self) -> None:
         """From now on the first program does not beat any more."""
-        dead = self._clients.pop(0)._place._membership
+        dead = place_of(self._clients.pop(0))._membership
         if dead._beating is not None:
             dead._beating.cancel()
 
@@ -64,8 +65,8 @@ class World:
     def beat(self) -> None:
         """All programs beat, and take away what nobody spoke of."""
         for client in self._clients:
-            if client._place._membership._joined:
-                self.run(client._place._membership.cycle())
+            if place_of(client)._membership._joined:
+                self.run(place_of(client)._membership.cycle())
 
     def at(self, seconds: float) -> None:
         """Let time pass until so many seconds after the beginning."""
@@ -86,3 +87,10 @@ def a_world(open_store: Callable[[Clock], Store]) -> Iterator[World]:
         yield world
     finally:
         world.close()
+
+
+def place_of(client: AsyncClient) -> ClaimPlace:
+    """Where the program claims."""
+    place = client._ground.place
+    assert place is not None
+    return place

@@ -63,15 +63,15 @@ async def test_a_job_is_changed_only_to_what_is_allowed(world: World) -> None:
     access = Access(author="ci", role=OPERATE)
     service = permitted(world.service, access, Allowed(own_user="root", users=("bob", "root")))
     for change in (
-        lambda: service.add("b", command=["/bin/true"]),
-        lambda: service.add_since("b", "2026-01-01T00:00:00Z", command=["/bin/true"], user="root"),
-        lambda: service.import_all([("b", world.define({"command": "true"}))]),
-        lambda: service.update("a", user="root"),
-        lambda: service.update("a", user=None),
-        lambda: service.update("of-root", command=["/bin/false"]),
+        lambda: service.jobs.add("b", command=["/bin/true"]),
+        lambda: service.jobs.add_since("b", "2026-01-01T00:00:00Z", command=["/bin/true"], user="root"),
+        lambda: service.jobs.import_all([("b", world.define({"command": "true"}))]),
+        lambda: service.jobs.update("a", user="root"),
+        lambda: service.jobs.update("a", user=None),
+        lambda: service.jobs.update("of-root", command=["/bin/false"]),
     ):
         with pytest.raises(Forbidden, match="root"):
             await change()
-    assert {job.id: job.version for job in await world.service.list()} == {"a": 1, "of-root": 1}
-    assert (await service.update("a", name="x")).definition.name == "x"
-    assert (await service.pause("of-root")).by == "ci"
+    assert {job.id: job.version for job in await world.service.jobs.list()} == {"a": 1, "of-root": 1}
+    assert (await service.jobs.update("a", name="x")).definition.name == "x"
+    assert (await service.jobs.pause("of-root")).by == "ci"

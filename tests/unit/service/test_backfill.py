@@ -28,7 +28,7 @@ async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatc
     monkeypatch.setattr(backfill, "occurrences", waiting)
     await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
     asking = asyncio.create_task(
-        world.service.backfill("j", "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z", dry_run=True)
+        world.service.jobs.backfill("j", "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z", dry_run=True)
     )
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_soon(go.set)
@@ -43,10 +43,10 @@ async def test_so_many_runs_are_looked_at_and_no_more(world: World, monkeypatch:
     first, last = "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z"
     for _ in range(4):
         await world.trigger("j")
-    assert len((await world.service.backfill("j", first, last, dry_run=True)).missing) == 2
+    assert len((await world.service.jobs.backfill("j", first, last, dry_run=True)).missing) == 2
     await world.trigger("j")
     with pytest.raises(Refused, match="over 4 runs since 2029-12-01T09:00:00Z"):
-        await world.service.backfill("j", first, last, dry_run=True)
+        await world.service.jobs.backfill("j", first, last, dry_run=True)
 
 
 async def test_a_large_backfill_is_looked_at_and_cancelled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ async def test_a_large_backfill_is_looked_at_and_cancelled(world: World, monkeyp
     monkeypatch.setattr(backfill, "QUIET", 0.0)
     await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
     wanted = "j", "2029-12-01T00:00:00Z", "2029-12-13T00:00:00Z"
-    assert len((await world.service.backfill(*wanted)).runs) == 12
-    assert len((await world.service.backfill(*wanted)).runs) == 12
-    cancelled = await world.service.cancel_backfill(*wanted)
+    assert len((await world.service.jobs.backfill(*wanted)).runs) == 12
+    assert len((await world.service.jobs.backfill(*wanted)).runs) == 12
+    cancelled = await world.service.jobs.cancel_backfill(*wanted)
     assert cancelled.states == {RunState.CANCELLED: 12}

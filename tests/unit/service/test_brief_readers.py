@@ -24,14 +24,14 @@ from tokimori.web.view import View
 
 PAYLOAD = "x" * 1000
 READERS: dict[str, Callable[[World], Awaitable[object]]] = {
-    "why": lambda world: world.service.why_job("j"),
-    "why ready": lambda world: world.service.why_job("ready"),
-    "statistics": lambda world: world.service.statistics("j"),
-    "ledger": lambda world: world.service.ledger("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
-    "verify": lambda world: world.service.verify("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
-    "backfill": lambda world: world.service.backfill("j", NEW_YEAR, NEW_YEAR, dry_run=True),
-    "doctor": lambda world: world.service.doctor(),
-    "pause now": lambda world: world.service.pause("j", now=True),
+    "why": lambda world: world.service.jobs.why("j"),
+    "why ready": lambda world: world.service.jobs.why("ready"),
+    "statistics": lambda world: world.service.jobs.statistics("j"),
+    "ledger": lambda world: world.service.jobs.ledger("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
+    "verify": lambda world: world.service.jobs.verify("j", NEW_YEAR, Moment(NEW_YEAR + 5 * MINUTE)),
+    "backfill": lambda world: world.service.jobs.backfill("j", NEW_YEAR, NEW_YEAR, dry_run=True),
+    "doctor": lambda world: world.service.store.doctor(),
+    "pause now": lambda world: world.service.jobs.pause("j", now=True),
     "pause of all now": lambda world: world.service.queues.pause(now=True),
     "stats": lambda world: live_runs(world.service),
     "metrics": lambda world: standing_of(world.service),
@@ -54,7 +54,7 @@ async def test_lists_of_runs_are_read_without_their_texts(
         await world.add({"noop": True, "schedule": "0 0 1 1 *", "max_running": 0, "retry": {"attempts": 1}}, job_id)
         for _ in range(6):
             world.pass_seconds(1)
-            await world.service.trigger(job_id, payload=PAYLOAD)
+            await world.service.jobs.trigger(job_id, payload=PAYLOAD)
     await world.work(Failed("no" * 500))
     read: list[Run] = []
     for method in ("list_runs", "last_runs", "runs_of"):
@@ -84,13 +84,13 @@ async def test_a_search_reads_long_texts_as_far_as_its_answer_goes(
         await world.add({"noop": True}, job_id)
         for _ in range(4):
             world.pass_seconds(1)
-            await world.service.trigger(job_id, payload=PAYLOAD)
+            await world.service.jobs.trigger(job_id, payload=PAYLOAD)
     read: list[Run] = []
     _note(world, "list_runs", read, monkeypatch)
-    first = await find_runs(world.service.list_runs, world.service.get, RunSearch(job_prefix="a"))
+    first = await find_runs(world.service.runs.list, world.service.jobs.get, RunSearch(job_prefix="a"))
     assert [run.payload for run in first.runs] == [PAYLOAD] * 3
     assert sum(map(size_of, read)) < 3_200
-    rest = await world.service.find_runs(RunSearch(job_prefix="a", before=first.next))
+    rest = await world.service.runs.find(RunSearch(job_prefix="a", before=first.next))
     assert ([run.payload for run in rest.runs], rest.next) == ([PAYLOAD], None)
 
 
@@ -100,12 +100,12 @@ async def test_a_search_reads_no_text_that_nobody_wants(world: World, monkeypatc
     await world.add({"noop": True}, "a")
     for _ in range(3):
         world.pass_seconds(1)
-        await world.service.trigger("a", payload=PAYLOAD)
+        await world.service.jobs.trigger("a", payload=PAYLOAD)
     read: list[Run] = []
     _note(world, "list_runs", read, monkeypatch)
     some = Access(author="ci", role=Role.READ, scope=Scope(jobs=("a",)))
     for service in (world.service, permitted(world.service, some)):
-        found = await service.find_runs(RunSearch(), longest=0)
+        found = await service.runs.find(RunSearch(), longest=0)
         assert [run.payload for run in found.runs] == [None] * 3
     assert (len(read), sum(map(size_of, read))) == (6, 0)
 
@@ -116,12 +116,12 @@ async def test_what_is_too_long_for_one_answer_is_refused(world: World, monkeypa
     await world.add({"noop": True}, "j")
     for _ in range(3):
         world.pass_seconds(1)
-        await world.service.trigger("j", payload=PAYLOAD)
-    found = await world.service.list_runs(RunFilter(longest=100))
+        await world.service.jobs.trigger("j", payload=PAYLOAD)
+    found = await world.service.runs.list(RunFilter(longest=100))
     assert {run.payload for run in found} == {"(long)"}
-    assert await all_whole(world.service.list_runs, found[1:]) == (await world.service.list_runs(RunFilter()))[1:]
+    assert await all_whole(world.service.runs.list, found[1:]) == (await world.service.runs.list(RunFilter()))[1:]
     with pytest.raises(Refused, match="over 2,500 characters"):
-        await all_whole(world.service.list_runs, found)
+        await all_whole(world.service.runs.list, found)
 
 
 async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world: World) -> None:
@@ -136,5 +136,5 @@ async def test_a_list_of_what_somebody_sees_asks_for_no_job_behind_its_end(world
         asked.append(run.job_id)
         return run.job_id != "c"
 
-    (run,) = await seen_runs(world.service.list_runs, RunFilter(limit=1), sees)
+    (run,) = await seen_runs(world.service.runs.list, RunFilter(limit=1), sees)
     assert (run.job_id, asked) == ("b", ["c", "b"])

@@ -27,7 +27,7 @@ def a_world() -> World:
     """With a calendar, a job that names none, and no job that names it."""
     world = World()
     run(world.service.calendars.add("de", weekdays=["sat"]))
-    run(world.service.add("plain", noop=True, schedule="0 9 * * *"))
+    run(world.service.jobs.add("plain", noop=True, schedule="0 9 * * *"))
     return world
 
 
@@ -38,12 +38,12 @@ def add(world: World) -> Call:
 
 def update(world: World) -> Call:
     """Have the job that is there name it."""
-    return world.service.update("plain", calendars=["de"])
+    return world.service.jobs.update("plain", calendars=["de"])
 
 
 def bring_in(world: World) -> Call:
     """Import a job that names it."""
-    return world.service.import_all([("job", world.define(TERMS))])
+    return world.service.jobs.import_all([("job", world.define(TERMS))])
 
 
 def delete(world: World) -> Call:

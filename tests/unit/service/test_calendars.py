@@ -28,12 +28,12 @@ async def test_a_job_is_brought_up_to_date(world: World) -> None:
     """It takes over days that its calendar has got behind its back; one that has them already stays as it is."""
     await world.service.calendars.add("de", weekdays=["sat"])
     job = await a_job(world)
-    assert await world.service.refresh("job") == job
+    assert await world.service.jobs.refresh("job") == job
     edit_unseen(world, Calendar(name="de", weekdays=("sun",)))
-    refreshed = await world.service.refresh("job")
+    refreshed = await world.service.jobs.refresh("job")
     assert (refreshed.definition, refreshed.version) == (job.definition, job.version + 1)
     assert await next_times(world, n=6) == [f"2030-01-0{day}" for day in (1, 2, 3, 4, 5, 7)]
-    assert await world.service.refresh("job") == refreshed
+    assert await world.service.jobs.refresh("job") == refreshed
 
 
 def edit_unseen(world: World, calendar: Calendar) -> None:
@@ -57,7 +57,7 @@ def fail_at(world: World, call: int) -> None:
 
 
 async def next_times(world: World, job_id: str = "job", n: int = 3) -> list[str]:
-    return [format_moment(moment)[:10] for moment in await world.service.next_times(job_id, n)]
+    return [format_moment(moment)[:10] for moment in await world.service.jobs.next(job_id, n)]
 
 
 async def test_a_job_keeps_off_the_days_of_its_calendar(world: World) -> None:
@@ -80,11 +80,11 @@ async def test_an_edit_of_a_calendar_reaches_its_jobs(world: World) -> None:
     world.clock.moment = Moment(world.clock.moment + 2 * DAY)
     await world.service.calendars.update("de", dates=["2030-01-01/2030-01-04"], weekdays=None)
     assert await next_times(world) == ["2030-01-05", "2030-01-06", "2030-01-07"]
-    edited = await world.service.get("job")
+    edited = await world.service.jobs.get("job")
     assert (edited.version, edited.anchor) == (job.version + 1, job.anchor)
-    assert (await world.service.get("untouched")) == untouched
-    (run,) = await world.service.list_runs(RunFilter())
-    skips = await world.service.skips("job")
+    assert (await world.service.jobs.get("untouched")) == untouched
+    (run,) = await world.service.runs.list(RunFilter())
+    skips = await world.service.jobs.skips("job")
     assert format_moment(run.nominal) == "2030-01-02T09:00:00Z"
     assert [(format_moment(skip.first), skip.reason) for skip in skips] == [
         ("2030-01-01T09:00:00Z", SkipReason.MISFIRE)
@@ -115,7 +115,7 @@ async def test_days_that_change_during_an_import_are_not_lost(world: World, monk
 
     monkeypatch.setattr(world.store, "add_jobs", edited_before)
     terms = {"noop": True, "schedule": "0 9 * * *", "time_zone": "UTC", "calendars": ["de"]}
-    await world.service.import_all([("job", world.define(terms))])
+    await world.service.jobs.import_all([("job", world.define(terms))])
     assert (await next_times(world))[0] == "2030-01-05"
 
 
@@ -128,9 +128,9 @@ async def test_an_edit_that_was_interrupted_goes_on(world: World) -> None:
     with pytest.raises(InterruptedError):
         await world.service.calendars.update("de", **WEEKEND)
     world.store.before_replace = lambda: None
-    reached = await world.service.get("a")
+    reached = await world.service.jobs.get("a")
     await world.service.calendars.update("de", **WEEKEND)
-    assert await world.service.get("a") == reached
+    assert await world.service.jobs.get("a") == reached
     assert await next_times(world, "b", 1) == ["2030-01-02"]
 
 
@@ -139,9 +139,9 @@ async def test_a_job_that_ended_by_an_edit_comes_back_by_the_next(world: World) 
     await world.service.calendars.add("de")
     await a_job(world, schedule="at 2030-01-05T09:00:00Z")
     await world.service.calendars.update("de", weekdays=["sat"])
-    assert (await world.service.get("job")).state is JobState.FINISHED
+    assert (await world.service.jobs.get("job")).state is JobState.FINISHED
     await world.service.calendars.update("de", weekdays=None)
-    assert (await world.service.get("job")).state is JobState.ENABLED
+    assert (await world.service.jobs.get("job")).state is JobState.ENABLED
 
 
 async def test_an_edit_of_a_job_takes_the_days_of_now(world: World) -> None:
@@ -175,7 +175,7 @@ async def test_a_calendar_in_use_is_not_deleted(world: World) -> None:
     assert await world.service.calendars.jobs("de") == ["job"]
     with pytest.raises(Refused, match="'job'"):
         await world.service.calendars.delete("de")
-    await world.service.delete("job")
+    await world.service.jobs.delete("job")
     await world.service.calendars.delete("de")
     assert await world.service.calendars.list() == []
     for ask in (world.service.calendars.get, world.service.calendars.delete, world.service.calendars.jobs):
@@ -251,6 +251,6 @@ async def test_a_job_is_refused_whose_calendar_nobody_knows(world: World) -> Non
 async def test_an_explanation_knows_days_off(world: World) -> None:
     """The same calendars, without a job."""
     await world.service.calendars.add("de", **WEEKEND)
-    found = await world.service.explain("0 9 * * *", "UTC", 2, calendars=["de"], shift="next")
+    found = await world.service.schedules.explain("0 9 * * *", "UTC", 2, calendars=["de"], shift="next")
     assert [format_moment(moment)[:10] for moment in found.moments] == ["2030-01-02", "2030-01-03"]
     assert "business day" in found.sentence

@@ -1,6 +1,5 @@
 """Calls of the client as they go over a wire."""
 
-import inspect
 import math
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -9,15 +8,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from tokimori.client.asynchronous import AsyncClient
 from tokimori.client.door import error_of, kinds_of
-from tokimori.client.over_http import HttpClient
 from tokimori.clock import Moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused, TokimoriError
 from tokimori.ports.store import RunFilter
-from tokimori.service.calls import NOT_OFFERED, Call, arguments, offered, result_of, written
+from tokimori.service.calls import Call, arguments, offered, result_of, written
 from tokimori.service.definitions import definition_from
 from tokimori.service.imports import Start
+from tokimori.service.service import table
 
 HOLDS_ITSELF: dict[str, object] = {}
 HOLDS_ITSELF["a"] = HOLDS_ITSELF
@@ -29,16 +27,9 @@ def sent(name: str, *args: object, **kwargs: object) -> tuple[list[object], dict
     return arguments(offered()[name], msgspec.json.decode(body, type=Call))
 
 
-def test_every_method_is_offered_or_named() -> None:
-    """Each method of the client is one that a door offers, or one that says that it needs the store."""
-    methods = {name for name, _ in inspect.getmembers(AsyncClient, inspect.iscoroutinefunction) if name[0] != "_"}
-    aliases = {"disable", "enable"}
-    own = {"close", "delete_all", "publish", "wait", *aliases}
-    refused = {"copy_to", "migrate", "schema_script", "check_schema"}
-    assert methods - own - refused == {name for name in offered() if "." not in name}
-    assert refused - {"copy_to"} == NOT_OFFERED - {"delete_all", "wait"}
-    for name in methods:
-        assert name in vars(HttpClient), f"{name} would use a store that is not there"
+def test_every_operation_is_offered_but_those_of_tables() -> None:
+    """Who changes tables opens the store itself."""
+    assert table().keys() - offered().keys() == {"store.migrate", "store.script", "store.check"}
 
 
 def test_every_result_can_be_read() -> None:
@@ -51,7 +42,7 @@ def test_every_result_can_be_read() -> None:
 def test_values_arrive_as_the_method_takes_them() -> None:
     """Lengths as seconds, moments as texts, zones by name, sets as lists, and values of ours as what they are."""
     _, fields = sent(
-        "add",
+        "jobs.add",
         "j",
         command=[PurePosixPath("/bin/x"), "y"],
         timeout=timedelta(minutes=2),
@@ -69,12 +60,12 @@ def test_values_arrive_as_the_method_takes_them() -> None:
         "retry": {"delay": 3.0},
     }
     wanted = RunFilter(job_id=None, limit=3)
-    assert sent("list_runs", wanted) == ([wanted], {})
+    assert sent("runs.list", wanted) == ([wanted], {})
     jobs = [("a", definition_from({"noop": True, "queue": "q"}))]
-    (given,), _ = sent("import_all", jobs)
+    (given,), _ = sent("jobs.import_all", jobs)
     assert list(given) == jobs  # type: ignore[call-overload]
     starts = {"a": Start(parked_because="it failed", since=Moment(5))}
-    assert sent("import_all", jobs, starts=starts)[1] == {"starts": starts}
+    assert sent("jobs.import_all", jobs, starts=starts)[1] == {"starts": starts}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +75,7 @@ def test_values_arrive_as_the_method_takes_them() -> None:
 )
 def test_what_json_can_not_hold_is_refused_before_it_is_sent(wrong: object) -> None:
     """By the argument's name: nothing of it arrives as something else."""
-    for name, args, kwargs in (("trigger", ("j",), {"payload": wrong}), ("get", (wrong,), {})):
+    for name, args, kwargs in (("jobs.trigger", ("j",), {"payload": wrong}), ("jobs.get", (wrong,), {})):
         field = "payload" if kwargs else "job_id"
         with pytest.raises(InvalidInput) as refused:
             sent(name, *args, **kwargs)
@@ -94,12 +85,12 @@ def test_what_json_can_not_hold_is_refused_before_it_is_sent(wrong: object) -> N
 def test_arguments_that_a_method_does_not_have() -> None:
     """A program gets Python's error, as on a store; whoever writes to the door an error of ours."""
     with pytest.raises(TypeError):
-        sent("get", "j", "k")
+        sent("jobs.get", "j", "k")
     for call in (Call(args=["j", "k"]), Call(kwargs={"x": 1})):
         with pytest.raises(InvalidInput, match="arguments"):
-            arguments(offered()["get"], call)
+            arguments(offered()["jobs.get"], call)
     with pytest.raises(InvalidInput) as refused:
-        arguments(offered()["list_runs"], Call(args=[{"states": 7}]))
+        arguments(offered()["runs.list"], Call(args=[{"states": 7}]))
     assert refused.value.field == "wanted"
 
 

@@ -19,16 +19,16 @@ async def test_an_edit_waits_a_bounded_time_for_what_the_job_has_missed(
     world.pass_seconds(60 * 100)
     ticks, began = count(), world.clock.monotonic()
     monkeypatch.setattr(world.clock, "monotonic", lambda: began + next(ticks) * 0.01)
-    reached = [(await world.service.get("j")).fired_through]
+    reached = [(await world.service.jobs.get("j")).fired_through]
     for _ in range(50):
         try:
-            edited = await world.service.update("j", schedule="0 9 * * *")
+            edited = await world.service.jobs.update("j", schedule="0 9 * * *")
         except Refused as fault:
             assert "ask again, it goes on from there" in fault.message
-            reached.append((await world.service.get("j")).fired_through)
+            reached.append((await world.service.jobs.get("j")).fired_through)
         else:
             break
     assert len(reached) > 2
     assert reached == sorted(set(reached))
     assert edited.definition.schedule == "0 9 * * *"
-    assert len(await world.service.list_runs(RunFilter(job_id=edited.id, limit=200))) == 100
+    assert len(await world.service.runs.list(RunFilter(job_id=edited.id, limit=200))) == 100

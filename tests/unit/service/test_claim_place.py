@@ -23,9 +23,9 @@ MANY = 100
 
 async def many_in_hand(place: Place, number: int, alive_time: float) -> list[str]:
     """So many runs, in the hands of a worker."""
-    job = await place.service.add(None, function="resize", retry={"lost_attempts": 1})
+    job = await place.service.jobs.add(None, function="resize", retry={"lost_attempts": 1})
     for _ in range(number):
-        await place.service.trigger(job.id)
+        await place.service.jobs.trigger(job.id)
     return [run.run_id for run in await place.claims.claim(["resize"], limit=number, alive_time=alive_time)]
 
 

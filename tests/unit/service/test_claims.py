@@ -25,10 +25,10 @@ from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter
 from tokimori.service.claim_place import MOST_WAITING, ClaimPlace
 from tokimori.service.claims import Claims
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.operation import Async
-from tokimori.service.permitted import permitted_claims
-from tokimori.service.service import Service
+from tokimori.service.permitted import permitted
+from tokimori.service.service import Service, service_on
 from tokimori.service.sight import Access, owner
 from tokimori.service.timekeeping import Timekeeper
 
@@ -41,7 +41,7 @@ class Place:
 
     def __init__(self) -> None:
         self.store = a_store()
-        self.service = Service(self.store, LoopClock(), os.urandom)
+        self.service = service_on(self.store, LoopClock(), os.urandom)
         self.gives = True
         self.places: list[ClaimPlace] = []
         self.links: list[Link] = []
@@ -57,6 +57,10 @@ class Place:
         self.links.append(link)
         return link, Claims[Async](place, os.urandom)
 
+    def door(self) -> Service:
+        """The service of a door where workers claim."""
+        return service_on(self.store, LoopClock(), os.urandom, place=self.places[0])
+
     async def close(self) -> None:
         """Close all places."""
         for place in self.places:
@@ -64,8 +68,8 @@ class Place:
 
     async def ask(self, payload: str | None = None, **fields: Any) -> Run:
         """A run of a new job with the function `resize`."""
-        job = await self.service.add(None, **{"function": "resize", **fields})
-        return await self.service.trigger(job.id, payload=payload)
+        job = await self.service.jobs.add(None, **{"function": "resize", **fields})
+        return await self.service.jobs.trigger(job.id, payload=payload)
 
     async def state(self, run_id: str) -> RunState:
         return (await self.run(run_id)).state
@@ -102,7 +106,7 @@ async def test_from_claim_to_finish(place: Place) -> None:
     state = await place.claims.finish(run.run_id, run.token, result={"w": [3]}, output="hello")
     ended = await place.run(run.run_id)
     assert (state, ended.state, ended.result, ended.details.worker) == (state, "succeeded", '{"w":[3]}', "ada")
-    output = await place.service.output(run.run_id)
+    output = await place.service.runs.output(run.run_id)
     assert output is not None
     assert output.head == b"hello"
 
@@ -110,7 +114,7 @@ async def test_from_claim_to_finish(place: Place) -> None:
 @virtually
 async def test_each_gets_what_it_can_do(place: Place) -> None:
     """Only runs of functions of these types, never a command, as many as it asks for, and each once."""
-    await place.service.trigger((await place.service.add(None, noop=True)).id)
+    await place.service.jobs.trigger((await place.service.jobs.add(None, noop=True)).id)
     await place.ask(function="send")
     for _ in range(3):
         await place.ask()
@@ -297,7 +301,7 @@ async def test_an_order_to_cancel_reaches_the_worker(place: Place) -> None:
     """It comes with the next heartbeat; then what the worker says cancels the run, unless it has succeeded."""
     await place.ask(retry={"attempts": 5})
     (run,) = await place.claims.claim(["resize"])
-    await place.service.cancel(run.run_id, "no more")
+    await place.service.runs.cancel(run.run_id, "no more")
     await let_pass(3)
     assert (await place.claims.heartbeat(run.run_id, run.token)).cancel == "no more"
     assert await place.claims.fail(run.run_id, run.token, error="stopped") is RunState.CANCELLED
@@ -308,7 +312,7 @@ async def test_a_worker_hears_no_other_order(place: Place) -> None:
     """Who would restart its run is told so, and how to cancel it: he does not wait for what never comes."""
     await place.ask()
     (run,) = await place.claims.claim(["resize"])
-    for order in (place.service.orders.restart(run.run_id), place.service.orders.signal(run.run_id, "reload")):
+    for order in (place.service.runs.restart(run.run_id), place.service.runs.signal(run.run_id, "reload")):
         with pytest.raises(Refused, match="hears no orders but to cancel"):
             await order
 
@@ -455,13 +459,13 @@ async def test_an_idle_place_leaves(place: Place) -> None:
     assert len(await place.store.list_nodes()) == 1
     await let_pass(70)
     assert await place.store.list_nodes() == []
-    assert len(await place.service.list_runs(RunFilter())) == 0
+    assert len(await place.service.runs.list(RunFilter())) == 0
 
 
 @virtually
 async def test_any_function_of_a_queue(place: Place) -> None:
     """Without types a worker gets runs of whatever function, of one queue where it names that, and never a command."""
-    await place.service.trigger((await place.service.add(None, noop=True, queue="mail")).id)
+    await place.service.jobs.trigger((await place.service.jobs.add(None, noop=True, queue="mail")).id)
     await place.ask(queue="mail")
     await place.ask(function="send", queue="mail")
     await place.ask(function="send")
@@ -473,11 +477,11 @@ async def test_any_function_of_a_queue(place: Place) -> None:
 @virtually
 async def test_a_worker_gets_the_payload_of_the_job(place: Place) -> None:
     """A run that brings no payload has that of its job, and the same again however the job is edited meanwhile."""
-    await place.service.add("j", function="resize", payload={"k": 1})
-    run = await place.service.trigger("j")
+    await place.service.jobs.add("j", function="resize", payload={"k": 1})
+    run = await place.service.jobs.trigger("j")
     (first,) = await place.claims.claim(["resize"])
     assert first.payload == '{"k":1}'
-    await place.service.update("j", payload={"k": 2})
+    await place.service.jobs.update("j", payload={"k": 2})
     await place.claims.retry(first.run_id, first.token, after=1)
     assert (await place.run(run.id)).details.worker == "a worker"
     await let_pass(2)
@@ -490,7 +494,7 @@ async def test_a_worker_gets_the_payload_of_the_job(place: Place) -> None:
 async def test_a_program_needs_no_node(place: Place) -> None:
     """What is due while a program waits becomes a run by its own work, and so do the runs of a program that died."""
     _, dead = place.another(keeps_time=True)
-    await place.service.add("j", function="resize", schedule="* * * * *", retry={"lost_attempts": 1})
+    await place.service.jobs.add("j", function="resize", schedule="* * * * *", retry={"lost_attempts": 1})
     link, claims = place.another(keeps_time=True)
     assert await claims.claim(["resize"]) == []
     (run,) = await dead.claim(["resize"], wait=60)
@@ -504,13 +508,13 @@ async def test_a_program_needs_no_node(place: Place) -> None:
 @virtually
 async def test_a_program_puts_back_what_is_ahead(place: Place) -> None:
     """Where no node does: by a clock that was ahead the job would be silent for two days."""
-    job = await place.service.add("j", function="resize", schedule="* * * * *", max_running=0)
+    job = await place.service.jobs.add("j", function="resize", schedule="* * * * *", max_running=0)
     _, claims = place.another(keeps_time=True)
     due = replace(await place.store.get_due(job.id), active=0)
     ahead = Moment(await place.store.now() + 2 * DAY)
     await decide_and_apply(place.store, [due], ahead, os.urandom, schedule_for)
     for run in await place.store.list_runs(RunFilter()):
-        await place.service.cancel(run.id)
+        await place.service.runs.cancel(run.id)
     taken = [run for _ in range(3) for run in await claims.claim(["resize"], wait=60)]
     assert taken != []
     assert taken[0].nominal < ahead - DAY
@@ -547,12 +551,12 @@ async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Pla
 
     def claims(name: str) -> Claims[Async]:
         access = Access(author=name, role=Role.OPERATE, scope=Scope(queues=("mail",)))
-        return permitted_claims(place.claims, place.service, access)
+        return permitted(place.door(), access).claims
 
     first, second = await place.ask(queue="mail"), await place.ask(queue="mail")
     runs = await claims("ci").claim(["resize"], queue="mail", limit=2)
     for run in runs:
-        await place.service.update(run.job_id, queue="web")
+        await place.service.jobs.update(run.job_id, queue="web")
     assert (await claims("ci").heartbeat(first.id, 1)).run_id == first.id
     for act in (claims("cd").finish(first.id, 1), claims("ci").finish(first.id, 2), claims("ci").finish(UUID, 1)):
         with pytest.raises((Forbidden, NotFound)):
@@ -568,10 +572,8 @@ async def test_what_was_claimed_with_an_access_token_is_ended_with_it(place: Pla
 async def test_a_claim_is_asked_again_with_the_same_access_token(place: Place) -> None:
     """Who knows the id of a claim that somebody else has made gets none of its runs."""
     run = await place.ask(queue="mail")
-    ci, cd = (
-        permitted_claims(place.claims, place.service, Access(author=name, role=Role.OPERATE)) for name in ("ci", "cd")
-    )
-    of_owner = permitted_claims(place.claims, place.service, owner("ci"))
+    ci, cd = (permitted(place.door(), Access(author=name, role=Role.OPERATE)).claims for name in ("ci", "cd"))
+    of_owner = permitted(place.door(), owner("ci")).claims
     assert [each.run_id for each in await ci.claim(["resize"], id=UUID)] == [run.id]
     for other in (cd, of_owner):
         with pytest.raises(Refused, match="somebody else"):

@@ -1,6 +1,5 @@
 """Jobs that an app declares follow its code, and never an edit by hand."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,23 +16,23 @@ NIGHTLY = {"function": "app.nightly", "schedule": "0 3 * * *"}
 
 async def declared(world: World, jobs: Mapping[str, Mapping[str, Any]], vanished: Vanished = "report") -> Sequence[str]:
     """What people are told when the app starts."""
-    return await declare(world.service, world.store, os.urandom, Declared(app="app", jobs=jobs, vanished=vanished))
+    return await declare(world.service.jobs, Declared(app="app", jobs=jobs, vanished=vanished))
 
 
 async def test_new_jobs_are_added_and_belong_to_the_app(world: World) -> None:
     """The owner is the app; a second start changes nothing."""
     assert await declared(world, {"nightly": NIGHTLY}) == []
-    job = await world.service.get("nightly")
+    job = await world.service.jobs.get("nightly")
     assert (job.definition.target, job.definition.owner) == (Function(name="app.nightly"), "app")
     assert await declared(world, {"nightly": NIGHTLY}) == []
-    assert await world.service.get("nightly") == job
+    assert await world.service.jobs.get("nightly") == job
 
 
 async def test_changed_ones_are_updated(world: World) -> None:
     """What is said anew is changed, and what is not said any more gets its default back."""
     await declared(world, {"nightly": {**NIGHTLY, "priority": 3, "retry": {"attempts": 3, "delay": 5}}})
     assert await declared(world, {"nightly": {**NIGHTLY, "retry": {"attempts": 4}, "schedule": "0 4 * * *"}}) == []
-    definition = (await world.service.get("nightly")).definition
+    definition = (await world.service.jobs.get("nightly")).definition
     assert (definition.schedule, definition.priority) == ("0 4 * * *", 0)
     assert (definition.retry.attempts, definition.retry.delay) == (4, type(definition.retry)().delay)
 
@@ -44,18 +43,18 @@ async def test_an_edit_by_hand_is_never_overwritten_in_silence(world: World) -> 
     Each start says so. Undone by hand, the job follows the code again.
     """
     await declared(world, {"nightly": NIGHTLY})
-    await world.service.update("nightly", schedule="0 5 * * *")
+    await world.service.jobs.update("nightly", schedule="0 5 * * *")
     for jobs in ({"nightly": NIGHTLY}, {"nightly": {**NIGHTLY, "priority": 1}}):
         assert "edited by hand" in (await declared(world, jobs))[0]
-        assert (await world.service.get("nightly")).definition.schedule == "0 5 * * *"
-    await world.service.update("nightly", schedule="0 3 * * *")
+        assert (await world.service.jobs.get("nightly")).definition.schedule == "0 5 * * *"
+    await world.service.jobs.update("nightly", schedule="0 3 * * *")
     assert await declared(world, {"nightly": {**NIGHTLY, "priority": 1}}) == []
-    assert (await world.service.get("nightly")).definition.priority == 1
+    assert (await world.service.jobs.get("nightly")).definition.priority == 1
 
 
 async def test_a_job_of_somebody_else_stays(world: World) -> None:
     """The same id, added by hand before the app: it is reported, with the command that makes room."""
-    await world.service.add("nightly", noop=True)
+    await world.service.jobs.add("nightly", noop=True)
     said = await declared(world, {"nightly": NIGHTLY})
     assert "somebody else has added it" in said[0]
     assert "`tokimori job delete nightly`" in said[0]
@@ -64,13 +63,13 @@ async def test_a_job_of_somebody_else_stays(world: World) -> None:
 async def test_what_a_program_has_declared_as_it_asked_follows_the_code(world: World) -> None:
     """A web process of the app adds the job before any node, maybe by other code; an edit since then stays."""
     for job_id in ("nightly", "edited"):
-        await world.service.add(job_id, owner="app", function=f"app.{job_id}", schedule="0 2 * * *")
-    await world.service.update("edited", priority=5)
+        await world.service.jobs.add(job_id, owner="app", function=f"app.{job_id}", schedule="0 2 * * *")
+    await world.service.jobs.update("edited", priority=5)
     said = await declared(world, {"nightly": NIGHTLY, "edited": {**NIGHTLY, "function": "app.edited"}})
     assert [line.split()[1] for line in said] == ["edited"]
-    assert (await world.service.get("nightly")).definition.schedule == "0 3 * * *"
+    assert (await world.service.jobs.get("nightly")).definition.schedule == "0 3 * * *"
     assert await declared(world, {"nightly": {**NIGHTLY, "priority": 2}}) == []
-    assert (await world.service.get("nightly")).definition.priority == 2
+    assert (await world.service.jobs.get("nightly")).definition.priority == 2
 
 
 @pytest.mark.parametrize(
@@ -79,24 +78,24 @@ async def test_what_a_program_has_declared_as_it_asked_follows_the_code(world: W
 async def test_vanished_jobs(world: World, vanished: Vanished, state: JobState | None) -> None:
     """They are reported, and paused or deleted where the app says so; one edited by hand stays as it is."""
     await declared(world, {"nightly": NIGHTLY, "kept": NIGHTLY, "edited": NIGHTLY})
-    await world.service.update("edited", priority=5)
+    await world.service.jobs.update("edited", priority=5)
     said = await declared(world, {"kept": NIGHTLY}, vanished)
     assert len(said) == 2
     assert any("job edited is not declared by the app app any more, but was edited by hand" in line for line in said)
     if state is None:
         with pytest.raises(NotFound):
-            await world.service.get("nightly")
+            await world.service.jobs.get("nightly")
     else:
-        assert (await world.service.get("nightly")).state is state
-    assert [(await world.service.get(each)).state for each in ("kept", "edited")] == [JobState.ENABLED] * 2
+        assert (await world.service.jobs.get("nightly")).state is state
+    assert [(await world.service.jobs.get(each)).state for each in ("kept", "edited")] == [JobState.ENABLED] * 2
 
 
 async def test_a_job_deleted_by_hand_comes_back(world: World) -> None:
     """The code declares it still."""
     await declared(world, {"nightly": NIGHTLY})
-    await world.service.delete("nightly")
+    await world.service.jobs.delete("nightly")
     assert await declared(world, {"nightly": NIGHTLY}) == []
-    assert (await world.service.get("nightly")).definition.owner == "app"
+    assert (await world.service.jobs.get("nightly")).definition.owner == "app"
 
 
 async def test_a_large_app_follows_its_code(world: World) -> None:
@@ -105,16 +104,16 @@ async def test_a_large_app_follows_its_code(world: World) -> None:
     assert await declared(world, jobs) == []
     changed = {job_id: {"noop": True, "priority": 1} for job_id in jobs}
     assert await declared(world, {**changed, "one-more": NIGHTLY}) == []
-    assert (await world.service.get(f"{999:0255}")).definition.priority == 1
+    assert (await world.service.jobs.get(f"{999:0255}")).definition.priority == 1
     assert len(await declared(world, {"one-more": NIGHTLY})) == len(jobs)
 
 
 async def test_a_count_of_runs_is_said_once(world: World) -> None:
     """`runs_remaining` counts down from the first start, and no later start sets it back."""
     await declared(world, {"nightly": {**NIGHTLY, "runs_remaining": 5}})
-    await world.service.update("nightly", runs_remaining=2)
+    await world.service.jobs.update("nightly", runs_remaining=2)
     await declared(world, {"nightly": {**NIGHTLY, "runs_remaining": 5, "priority": 1}})
-    job = await world.service.get("nightly")
+    job = await world.service.jobs.get("nightly")
     assert (job.runs_remaining, job.definition.priority) == (2, 1)
 
 

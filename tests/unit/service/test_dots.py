@@ -22,12 +22,12 @@ def world() -> World:
 async def test_nothing_is_called_so(world: World, name: str) -> None:
     """No job, queue, calendar or semaphore, by whatever way; the error says what is allowed."""
     service = world.service
-    await service.add("a", noop=True)
+    await service.jobs.add("a", noop=True)
     acts: dict[str, Callable[[], Awaitable[object]]] = {
-        "id": lambda: service.add(name, noop=True),
-        "queue": lambda: service.add("b", noop=True, queue=name),
-        "calendars": lambda: service.add("b", noop=True, schedule="@daily", calendars=[name]),
-        "semaphores": lambda: service.add("b", noop=True, semaphores=[name]),
+        "id": lambda: service.jobs.add(name, noop=True),
+        "queue": lambda: service.jobs.add("b", noop=True, queue=name),
+        "calendars": lambda: service.jobs.add("b", noop=True, schedule="@daily", calendars=[name]),
+        "semaphores": lambda: service.jobs.add("b", noop=True, semaphores=[name]),
         "calendar": lambda: service.calendars.add(name, weekdays=["sat"]),
         "semaphore": lambda: service.semaphores.set(name, 1),
     }
@@ -37,28 +37,28 @@ async def test_nothing_is_called_so(world: World, name: str) -> None:
         assert refused.value.field == field
         assert "neither . nor .." in str(refused.value.allowed)
     with pytest.raises(InvalidInput):
-        await service.update("a", queue=name)
+        await service.jobs.update("a", queue=name)
     with pytest.raises(InvalidInput):
-        await service.import_all([(name, ON_DEMAND)])
+        await service.jobs.import_all([(name, ON_DEMAND)])
     with pytest.raises(InvalidInput):
         await service.queues.pause(name)
-    for ask in (service.pause, service.trigger, service.get):
+    for ask in (service.jobs.pause, service.jobs.trigger, service.jobs.get):
         with pytest.raises(NotFound):
             await ask(name)
-    assert [job.id for job in await service.list()] == ["a"]
+    assert [job.id for job in await service.jobs.list()] == ["a"]
 
 
 async def test_what_an_older_version_has_taken_can_go(world: World, name: str) -> None:
     """Such a job can be deleted, and such a queue resumed; where there is none, nothing is done."""
     service = world.service
-    job = await service.add("a", noop=True)
+    job = await service.jobs.add("a", noop=True)
     await world.store.add_jobs([replace(job, id=JobId(name), incarnation=7)])
     await world.store.add_pause(Pause(queue=name, since=world.clock.moment))
-    await service.delete(name)
-    assert [job.id for job in await service.list()] == ["a"]
+    await service.jobs.delete(name)
+    assert [job.id for job in await service.jobs.list()] == ["a"]
     assert await service.queues.resume(name) is not None
     assert await service.queues.pauses() == []
     with pytest.raises(NotFound):
-        await service.delete(name)
+        await service.jobs.delete(name)
     with pytest.raises(InvalidInput):
         await service.queues.resume(name)

@@ -29,7 +29,7 @@ async def test_an_unknown_parent_is_refused(world: World) -> None:
         await add(world, "child", "nobody")
     assert (caught.value.field, caught.value.value) == ("parents", "nobody")
     with pytest.raises(NotFound):
-        await world.service.get("child")
+        await world.service.jobs.get("child")
 
 
 async def test_an_unknown_failure_job_is_refused(world: World) -> None:
@@ -46,7 +46,7 @@ async def test_a_circle_is_refused(world: World) -> None:
     with pytest.raises(InvalidInput, match="→") as caught:
         await world.update("a", {"parents": [{"job": "c"}]})
     assert set(str(caught.value.value).split(" → ")) == {"a", "b", "c"}
-    assert (await world.service.get("a")).definition.parents == ()
+    assert (await world.service.jobs.get("a")).definition.parents == ()
 
 
 async def test_a_job_after_itself_is_refused(world: World) -> None:
@@ -74,7 +74,7 @@ async def test_a_schedule_beside_parents_is_refused(world: World) -> None:
 async def test_jobs_of_one_import_may_name_each_other(world: World) -> None:
     """Parents may come with their children, in any order."""
     child = world.define({"noop": True, "parents": [{"job": "parent"}]})
-    imported = await world.service.import_all([("child", child), ("parent", world.define({"noop": True}))])
+    imported = await world.service.jobs.import_all([("child", child), ("parent", world.define({"noop": True}))])
     assert imported.added == ("child", "parent")
 
 
@@ -120,8 +120,8 @@ async def test_a_parent_is_not_deleted_by_accident(world: World) -> None:
     await add(world, "a")
     await add(world, "b", "a")
     with pytest.raises(Refused, match=r"a can't be deleted, because b run after it: .*--cascade"):
-        await world.service.delete("a")
-    assert (await world.service.get("a")).id == "a"
+        await world.service.jobs.delete("a")
+    assert (await world.service.jobs.get("a")).id == "a"
 
 
 async def test_deleting_cascades_when_asked_to(world: World) -> None:
@@ -131,9 +131,9 @@ async def test_deleting_cascades_when_asked_to(world: World) -> None:
     await add(world, "only", "a")
     await add(world, "below", "only")
     await add(world, "both", "a", "other")
-    await world.service.delete("a", cascade=True)
-    assert [job.id for job in await world.service.list()] == ["both", "other"]
-    assert [parent.job for parent in (await world.service.get("both")).definition.parents] == ["other"]
+    await world.service.jobs.delete("a", cascade=True)
+    assert [job.id for job in await world.service.jobs.list()] == ["both", "other"]
+    assert [parent.job for parent in (await world.service.jobs.get("both")).definition.parents] == ["other"]
 
 
 @pytest.mark.parametrize("parent_of", [lambda n: n - 1, lambda _: 0], ids=["a chain", "all after one"])
@@ -143,8 +143,8 @@ async def test_a_large_family_is_deleted_job_by_job(world: World, parent_of: Cal
     for n in range(1, 200):
         await add(world, str(n), str(parent_of(n)))
     reads, deleted = world.count("family"), world.count("delete_job")
-    await world.service.delete("0", cascade=True)
-    assert await world.service.list() == []
+    await world.service.jobs.delete("0", cascade=True)
+    assert await world.service.jobs.list() == []
     assert (len(deleted), len(reads)) == (200, 2)
 
 
@@ -152,7 +152,7 @@ async def test_only_what_is_parked_is_resolved(world: World) -> None:
     """Resolving a job that runs is refused; a parked one is enabled again."""
     await add(world, "a", on_exhausted="park")
     with pytest.raises(Refused, match="enabled"):
-        await world.service.resolve("a")
+        await world.service.jobs.resolve("a")
 
 
 async def test_a_child_that_came_while_its_parent_was_deleted_is_told_of(world: World) -> None:
@@ -168,10 +168,10 @@ async def test_a_child_that_came_while_its_parent_was_deleted_is_told_of(world: 
 
     world.store.delete_job = overtaken  # type: ignore[method-assign]
     with pytest.raises(Refused, match="it stays paused: `tokimori job resume a` enables it"):
-        await world.service.delete("a", now=True)
-    assert (await world.service.get("a")).state is JobState.PAUSED
+        await world.service.jobs.delete("a", now=True)
+    assert (await world.service.jobs.get("a")).state is JobState.PAUSED
     with pytest.raises(Refused, match="b run after it") as caught:
-        await world.service.delete("a")
+        await world.service.jobs.delete("a")
     assert "stays paused" not in caught.value.message
 
 
@@ -200,8 +200,8 @@ async def test_a_payload_is_refused_that_is_too_large_for_its_children(world: Wo
         await add(world, f"child-{n}", "second")
     large, fits = f'"{"x" * 2**20}"', f'"{"x" * (MOST_INHERITED // 100 - 2)}"'
     asked: Sequence[Callable[[str], Awaitable[object]]] = (
-        lambda payload: world.service.trigger("first", payload=payload),
-        lambda payload: world.service.trigger_many("first", [{"payload": payload}]),
+        lambda payload: world.service.jobs.trigger("first", payload=payload),
+        lambda payload: world.service.jobs.trigger_many("first", [{"payload": payload}]),
     )
     for ask in asked:
         with pytest.raises(InvalidInput, match="too many for each of the 100 jobs") as caught:
@@ -209,4 +209,4 @@ async def test_a_payload_is_refused_that_is_too_large_for_its_children(world: Wo
         assert (caught.value.field, caught.value.value) == ("payload", len(large))
         assert str(MOST_INHERITED // 100) in str(caught.value.allowed)
         await ask(fits)
-    await world.service.trigger("child-0", payload=large)
+    await world.service.jobs.trigger("child-0", payload=large)

@@ -39,7 +39,7 @@ async def jobs(world: World) -> World:
         world.pass_seconds(1)
         await world.add({"noop": True, **said}, job_id)
         await world.trigger(job_id)
-    await world.service.pause("mailing")
+    await world.service.jobs.pause("mailing")
     return world
 
 
@@ -47,7 +47,7 @@ async def jobs_in_pages(service: Service, wanted: JobSearch) -> list[str]:
     """All that are found; it ends."""
     ids: list[str] = []
     for _ in range(20):
-        found = await service.find_jobs(wanted)
+        found = await service.jobs.find(wanted)
         ids += [job.id for job in found.jobs]
         if found.next is None:
             return ids
@@ -59,7 +59,7 @@ async def runs_in_pages(service: Service, wanted: RunSearch) -> list[str]:
     """The jobs of all runs that are found; it ends."""
     ids: list[str] = []
     for _ in range(20):
-        found = await service.find_runs(wanted)
+        found = await service.runs.find(wanted)
         ids += [run.job_id for run in found.runs]
         if found.next is None:
             return ids
@@ -107,7 +107,7 @@ async def test_by_state(jobs: World) -> None:
 
 async def test_by_time(jobs: World) -> None:
     """A run made at `since` is found, one made at `until` is not, to the microsecond."""
-    runs = (await jobs.service.find_runs(RunSearch())).runs
+    runs = (await jobs.service.runs.find(RunSearch())).runs
     newest, oldest = runs[1].created, runs[3].created
     for since, until, ids in (
         (oldest, newest, ["mail-out", "mail-in"]),
@@ -124,15 +124,15 @@ async def test_a_page_of_a_search_reads_no_more_than_it_shows(jobs: World) -> No
 
     async def noted_jobs(after: str | None, limit: int) -> Sequence[Job]:
         read.append(limit)
-        return await jobs.service.list(after, limit)
+        return await jobs.service.jobs.list(after, limit)
 
     async def noted_runs(wanted: RunFilter) -> Sequence[Run]:
         read.append(wanted.limit)
-        return await jobs.service.list_runs(wanted)
+        return await jobs.service.runs.list(wanted)
 
-    await find_jobs(noted_jobs, jobs.service.get, JobSearch(prefix="mail-", limit=2))
-    await find_runs(noted_runs, jobs.service.get, RunSearch(job_prefix="other", limit=1))
-    await find_runs(noted_runs, jobs.service.get, RunSearch(owner="bob", limit=2))
+    await find_jobs(noted_jobs, jobs.service.jobs.get, JobSearch(prefix="mail-", limit=2))
+    await find_runs(noted_runs, jobs.service.jobs.get, RunSearch(job_prefix="other", limit=1))
+    await find_runs(noted_runs, jobs.service.jobs.get, RunSearch(owner="bob", limit=2))
     assert read == [2, 1, 2, finding.PAGE]
 
 
@@ -140,9 +140,9 @@ async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pyte
     """It answers with what it has found so far, and where to go on; in pages all is found."""
     monkeypatch.setattr(finding, "PAGE", 1)
     monkeypatch.setattr(finding, "MOST_LOOKED_AT", 2)
-    found = await jobs.service.find_jobs(JobSearch(queue="web"))
+    found = await jobs.service.jobs.find(JobSearch(queue="web"))
     assert ([job.id for job in found.jobs], found.next) == (["mail-in"], "mail-in")
-    runs = await jobs.service.find_runs(RunSearch(owner="bob"))
+    runs = await jobs.service.runs.find(RunSearch(owner="bob"))
     assert (runs.runs, runs.next is None) == ([], False)
     assert await runs_in_pages(jobs.service, RunSearch(owner="bob")) == ["mail-in"]
     assert await jobs_in_pages(jobs.service, JobSearch(queue="web")) == ["mail-in", "mail-out", "other"]
@@ -151,13 +151,13 @@ async def test_a_search_looks_at_a_bounded_number(jobs: World, monkeypatch: pyte
 async def test_a_search_of_runs_asks_for_a_bounded_number_of_jobs(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of many jobs would cost a question for each."""
     monkeypatch.setattr(finding, "MOST_JOBS", 2)
-    runs = await jobs.service.find_runs(RunSearch(owner="ada"))
+    runs = await jobs.service.runs.find(RunSearch(owner="ada"))
     assert ([run.job_id for run in runs.runs], runs.next) == (["other", "mailing"], runs.runs[-1].id)
 
 
 async def test_runs_of_a_job_that_is_gone_have_nothing_said_of_them(jobs: World) -> None:
     """A new job of the same id says nothing of them either; by their ids they are found."""
-    await jobs.service.delete("other")
+    await jobs.service.jobs.delete("other")
     await jobs.add({"noop": True, "owner": "eve"}, "other")
     for owner in ("ada", "eve"):
         assert "other" not in await runs_in_pages(jobs.service, RunSearch(owner=owner))
@@ -172,7 +172,7 @@ async def test_a_token_finds_what_is_within_its_scope(jobs: World) -> None:
     assert await jobs_in_pages(web, JobSearch(limit=1)) == ["mail-in", "mail-out", "other"]
     assert await runs_in_pages(web, RunSearch(job_prefix="mail")) == ["mail-out", "mail-in"]
     with pytest.raises(NotFound, match="there is no job 'other'"):
-        await mail.find_runs(RunSearch(job_id=JobId("other")))
+        await mail.runs.find(RunSearch(job_id=JobId("other")))
 
 
 async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkey
     monkeypatch.setattr(finding, "PAGE", 1)
     monkeypatch.setattr(finding, "MOST_LOOKED_AT", 5)
     await jobs.add({"noop": True}, "before")
-    assert (await permitted(jobs.service, MAIL).find_jobs(JobSearch(owner="bob"))).next is None
+    assert (await permitted(jobs.service, MAIL).jobs.find(JobSearch(owner="bob"))).next is None
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ async def test_a_token_is_not_led_through_the_jobs_of_others(jobs: World, monkey
 async def test_a_wrong_search_is_refused(world: World, wanted: Any, field: str) -> None:
     """By the name of what is wrong."""
     with pytest.raises(InvalidInput) as fault:
-        await world.service.find_jobs(wanted)
+        await world.service.jobs.find(wanted)
     assert fault.value.field == field
 
 
@@ -206,12 +206,12 @@ async def test_an_answer_has_so_much_text(world: World, monkeypatch: pytest.Monk
     await world.add({"noop": True}, "mail")
     ids = []
     for size in (5, 60, 20, 40, 5):
-        ids.append((await world.service.trigger("mail", payload="x" * size)).id)
+        ids.append((await world.service.jobs.trigger("mail", payload="x" * size)).id)
         world.pass_seconds(1)
     pages: list[list[str]] = []
     search = RunSearch()
     while not pages or search.before is not None:
-        found = await world.service.find_runs(search)
+        found = await world.service.runs.find(search)
         pages.append([run.id for run in found.runs])
         search = structs.replace(search, before=found.next)
     assert pages == [[ids[4], ids[3], ids[2]], [ids[1]], [ids[0]]]

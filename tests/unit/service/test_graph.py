@@ -73,11 +73,11 @@ async def test_a_failure_job_is_in_the_graph(world: World) -> None:
     await world.add({"noop": True, "on_failure_job": "mop"}, "a")
     await world.add({"noop": True, "parents": [{"job": "a", "on": "always"}]}, "b")
     await world.add({"noop": True}, "alone")
-    assert tree(await world.service.graph()) == ["a", "├─ b on always", "└─ mop on failure"]
-    assert [each.parent for each in await world.service.graph("b")] == ["a"]
-    assert await world.service.graph("alone") == []
+    assert tree(await world.service.jobs.graph()) == ["a", "├─ b on always", "└─ mop on failure"]
+    assert [each.parent for each in await world.service.jobs.graph("b")] == ["a"]
+    assert await world.service.jobs.graph("alone") == []
     with pytest.raises(NotFound):
-        await world.service.graph("nobody")
+        await world.service.jobs.graph("nobody")
 
 
 def test_of_many_edges_the_nearest_are_shown() -> None:
@@ -95,7 +95,7 @@ async def test_too_many_edges_are_not_shown_at_once(world: World, monkeypatch: p
     monkeypatch.setattr("tokimori.service.graph.MOST_EDGES", 1)
     await world.add({"noop": True}, "a")
     await world.add({"noop": True, "parents": [{"job": "a"}]}, "b")
-    assert len(await world.service.graph()) == 1
+    assert len(await world.service.jobs.graph()) == 1
     await world.add({"noop": True, "parents": [{"job": "b"}]}, "c")
     with pytest.raises(Refused, match="tokimori job graph ID"):
-        await world.service.graph()
+        await world.service.jobs.graph()

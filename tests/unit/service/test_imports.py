@@ -14,15 +14,15 @@ from tokimori.service.imports import Start
 async def imported(world: World, start: Start, **fields: object) -> Any:
     """The job that an import adds."""
     definition = world.define({"noop": True, "schedule": "* * * * *", **fields})
-    await world.service.import_all([("j", definition)], starts={"j": start})
-    return await world.service.get("j")
+    await world.service.jobs.import_all([("j", definition)], starts={"j": start})
+    return await world.service.jobs.get("j")
 
 
 async def test_a_job_that_had_failed_comes_parked(world: World) -> None:
     """It never runs before it is resolved, and the failure is the reason."""
     job = await imported(world, Start(parked_because="exit status 1"))
     assert (job.state, job.reason, job.next_due) == (JobState.PARKED, "exit status 1", None)
-    assert (await world.service.resolve("j")).state is JobState.ENABLED
+    assert (await world.service.jobs.resolve("j")).state is JobState.ENABLED
 
 
 async def test_a_job_that_was_disabled_comes_paused(world: World) -> None:
@@ -33,7 +33,7 @@ async def test_a_job_that_was_disabled_comes_paused(world: World) -> None:
 
 async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
     """From `since` on all moments are decided, but none of them before `not_before`."""
-    now = await world.service.now()
+    now = await world.service.store.now()
     job = await imported(world, Start(since=Moment(now - 3 * MINUTE), not_before=Moment(now + MINUTE)), misfire="all")
     assert job.fired_through == now - 3 * MINUTE - 1
     assert job.next_due == now + MINUTE
@@ -41,7 +41,7 @@ async def test_what_was_missed_elsewhere_is_decided_here(world: World) -> None:
 
 async def test_what_is_past_comes_in_where_it_is_to_be_decided(world: World) -> None:
     """A job for one moment that has passed is refused, unless it goes on since then: it is due at once."""
-    passed = Moment(await world.service.now() - MINUTE)
+    passed = Moment(await world.service.store.now() - MINUTE)
     schedule = f"at {format_moment(passed)}"
     with pytest.raises(InvalidInput, match="names no moment after"):
         await imported(world, Start(), schedule=schedule)
@@ -63,5 +63,5 @@ async def test_what_is_past_comes_in_where_it_is_to_be_decided(world: World) -> 
 async def test_a_start_that_can_not_be_is_refused(world: World, starts: Any) -> None:
     """Nothing is added."""
     with pytest.raises(InvalidInput):
-        await world.service.import_all([("j", world.define({"noop": True}))], starts=starts)
-    assert await world.service.list() == []
+        await world.service.jobs.import_all([("j", world.define({"noop": True}))], starts=starts)
+    assert await world.service.jobs.list() == []

@@ -23,7 +23,7 @@ from tokimori.model.policies import AnchoredOn, Misfire
 from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Schedule
-from tokimori.service.jobs import schedule_for
+from tokimori.service.job_writer import schedule_for
 from tokimori.service.scheduled import LOOKED_AT
 from tokimori.stores.memory.tables import RunRow
 
@@ -47,7 +47,7 @@ class Watched:
 
 
 async def _fates(world: World, **asked: object) -> list[tuple[str, int]]:
-    page = await world.service.ledger("job", **asked)  # type: ignore[arg-type]
+    page = await world.service.jobs.ledger("job", **asked)  # type: ignore[arg-type]
     return [(line.fate.value, line.count) for line in page.lines]
 
 
@@ -63,12 +63,12 @@ async def test_runs_and_skips_are_told_in_order(world: World) -> None:
     """Each run by itself, skipped ones of one reason together, and what is still to come apart."""
     await world.add(every_minute(), "job")
     await _minutes(world, 2)
-    await world.service.pause("job")
+    await world.service.jobs.pause("job")
     world.pass_seconds(3 * 60)
-    await world.service.resume("job")
+    await world.service.jobs.resume("job")
     await _minutes(world, 1)
     last = Moment(world.clock.now() + 2 * MINUTE)
-    page = await world.service.ledger("job", last=last)
+    page = await world.service.jobs.ledger("job", last=last)
     assert [(line.fate, line.count, line.reason) for line in page.lines] == [
         (Fate.RUN, 1, None),
         (Fate.RUN, 1, None),
@@ -83,12 +83,12 @@ async def test_runs_and_skips_are_told_in_order(world: World) -> None:
 async def test_a_backfilled_occurrence_is_a_run(world: World) -> None:
     """Which a backfill made, although the occurrence was skipped before."""
     await world.add(every_minute(), "job")
-    await world.service.pause("job")
+    await world.service.jobs.pause("job")
     world.pass_seconds(60)
-    await world.service.resume("job")
+    await world.service.jobs.resume("job")
     now = world.clock.now()
-    await world.service.backfill("job", now, now)
-    (line,) = (await world.service.ledger("job")).lines
+    await world.service.jobs.backfill("job", now, now)
+    (line,) = (await world.service.jobs.ledger("job")).lines
     assert (line.fate, line.origin) == (Fate.RUN, "backfill")
 
 
@@ -96,12 +96,12 @@ async def test_pages_follow_one_another(world: World) -> None:
     """Each begins with the occurrence that the one before did not tell of."""
     await world.add(every_minute(), "job")
     await _minutes(world, 5)
-    whole = (await world.service.ledger("job")).lines
+    whole = (await world.service.jobs.ledger("job")).lines
     found: tuple[LedgerLine, ...] = ()
-    page = await world.service.ledger("job", limit=2)
+    page = await world.service.jobs.ledger("job", limit=2)
     while page.next is not None:
         found += page.lines
-        page = await world.service.ledger("job", page.next, limit=2)
+        page = await world.service.jobs.ledger("job", page.next, limit=2)
     assert found + page.lines == whole
     assert len(whole) == 5
 
@@ -110,10 +110,10 @@ async def test_a_run_that_vanished_is_missing(world: World) -> None:
     """Its line and its moment are told, and how many there are."""
     await world.add(every_minute(), "job")
     await _minutes(world, 3)
-    gone = (await world.service.ledger("job")).lines[1]
+    gone = (await world.service.jobs.ledger("job")).lines[1]
     assert gone.run_id is not None
     del world.store.tables.history[gone.run_id]
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert (verified.wrong, verified.fates) == (1, {"run": 2, "missing": 1})
     assert [(line.first, line.fate) for line in verified.faults] == [(gone.first, Fate.MISSING)]
 
@@ -122,11 +122,11 @@ async def test_a_run_at_another_moment_is_unscheduled(world: World) -> None:
     """A scheduled run at a moment that the schedule does not name is no occurrence of it."""
     await world.add(every_minute(), "job")
     await _minutes(world, 3)
-    line = (await world.service.ledger("job")).lines[1]
+    line = (await world.service.jobs.ledger("job")).lines[1]
     assert line.run_id is not None
     row = world.store.tables.history[line.run_id]
     row.run = replace(row.run, nominal=Moment(row.run.nominal + 1))
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert verified.fates == {"run": 2, "missing": 1, "unscheduled": 1}
     assert verified.wrong == 2
 
@@ -135,12 +135,12 @@ async def test_a_moment_with_two_runs_is_a_fault(world: World) -> None:
     """Both are told, and that there are two."""
     await world.add(every_minute(), "job")
     await _minutes(world, 3)
-    line = (await world.service.ledger("job")).lines[1]
+    line = (await world.service.jobs.ledger("job")).lines[1]
     assert line.run_id is not None
     row = world.store.tables.history[line.run_id]
     again = RunId(uuid7(row.run.created, os.urandom))
     world.store.tables.history[again] = RunRow(replace(row.run, id=again))
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert (verified.fates, verified.wrong) == ({"run": 3, "twice": 1}, 1)
     assert [(each.first, each.fate) for each in verified.faults] == [(line.first, Fate.TWICE)]
     assert [fate for fate, _ in await _fates(world)] == ["run", "run", "twice", "run"]
@@ -156,7 +156,7 @@ async def test_the_ledger_of_a_job_that_was_put_back_fits(world: World) -> None:
     job = await rewind(world.store, await world.store.get_job(JobId("job")), schedule_for, now)
     assert isinstance(job, Job)
     await _minutes(world, 20)
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert (verified.fates, verified.wrong) == ({"run": 22}, 0)
 
 
@@ -167,7 +167,7 @@ async def test_an_interval_from_the_last_run_names_what_it_has_run(world: World)
     await _minutes(world, 3)
     world.pass_seconds(75)
     await world.fire()
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert (verified.fates, verified.wrong) == ({"run": 4}, 0)
     assert await _fates(world) == [("run", 1)] * 4
 
@@ -177,7 +177,7 @@ async def test_what_was_before_the_last_change_is_unknown(world: World) -> None:
     await world.add(every_minute(), "job")
     await _minutes(world, 2)
     await world.update("job", {"schedule": "*/2 * * * * *"})
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert verified.wrong == 0
     assert verified.fates["run"] == 2
     assert verified.fates["unknown"] > 0
@@ -204,7 +204,7 @@ async def test_an_empty_range_is_refused(world: World, asked: dict[str, str]) ->
     """Naming the field, and from when on it may be."""
     await world.add(every_minute(), "job")
     with pytest.raises(InvalidInput) as caught:
-        await world.service.ledger("job", **asked)  # type: ignore[arg-type]
+        await world.service.jobs.ledger("job", **asked)  # type: ignore[arg-type]
     assert caught.value.field == "to"
 
 
@@ -221,7 +221,7 @@ async def test_many_skips_are_read_as_far_back_as_is_needed(world: World) -> Non
     jobs = world.store.tables.jobs
     jobs[job.id] = replace(jobs[job.id], fired_through=through)
     world.clock.moment = Moment(through + MINUTE)
-    verified = await world.service.verify("job", last=Moment(through - MINUTE))
+    verified = await world.service.jobs.verify("job", last=Moment(through - MINUTE))
     assert verified.fates == {"skipped": 1_498}
 
 
@@ -233,9 +233,9 @@ async def test_what_many_newer_runs_hide_is_unknown(world: World, monkeypatch: p
     await _minutes(world, 2)
     world.pass_seconds(1)  # ids of one millisecond have no order
     for _ in range(200):
-        await world.service.trigger("job")
+        await world.service.jobs.trigger("job")
     calls = world.count("list_runs")
-    verified = await world.service.verify("job")
+    verified = await world.service.jobs.verify("job")
     assert (verified.wrong, verified.fates) == (0, {"unknown": 2})
     assert len(calls) == 1 + 30 // 10
 
@@ -253,7 +253,7 @@ async def test_no_more_runs_are_read_than_there_may_be(world: World, monkeypatch
         return found
 
     monkeypatch.setattr(world.store, "list_runs", counted)
-    page = await world.service.ledger("job", Moment(world.clock.now() - 9 * MINUTE))
+    page = await world.service.jobs.ledger("job", Moment(world.clock.now() - 9 * MINUTE))
     assert [line.fate for line in page.lines] == [Fate.RUN] * 10
     assert sum(read) == 10 + LOOKED_AT
 
@@ -269,7 +269,7 @@ async def test_many_occurrences_are_reckoned_aside(world: World) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tokimori.service.ledger.schedule_for", reckons)
-        await world.service.verify("job", last=Moment(world.clock.now() + DAY))
+        await world.service.jobs.verify("job", last=Moment(world.clock.now() + DAY))
     assert threads
     assert asked not in threads
 
@@ -288,7 +288,7 @@ def test_whatever_happens_to_a_job_its_ledger_fits(deeds: list[str]) -> None:
             await _do(world, deed)
         world.pass_seconds(60)
         await world.fire()
-        verified = await world.service.verify("job")
+        verified = await world.service.jobs.verify("job")
         assert verified.wrong == 0, verified
 
     asyncio.run(live())
@@ -305,15 +305,15 @@ async def _do(world: World, deed: str) -> None:
         case "day":
             world.clock.moment = Moment(world.clock.moment + DAY)
         case "pause":
-            await world.service.pause("job")
+            await world.service.jobs.pause("job")
         case "resume":
-            await world.service.resume("job")
+            await world.service.jobs.resume("job")
         case "edit":
             await world.update("job", {"schedule": "*/5 * * * *"})
-        case "backfill" if (await world.service.get("job")).state == "enabled":
+        case "backfill" if (await world.service.jobs.get("job")).state == "enabled":
             now = world.clock.now()
-            await world.service.backfill("job", Moment(now - 10 * MINUTE), now)
-        case "trigger" if (await world.service.get("job")).state == "enabled":
+            await world.service.jobs.backfill("job", Moment(now - 10 * MINUTE), now)
+        case "trigger" if (await world.service.jobs.get("job")).state == "enabled":
             await world.trigger("job")
         case _:
             world.pass_seconds(1)

@@ -1,7 +1,6 @@
 """What each role and scope lets one do, method by method."""
 
-import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ from tokimori.model.ids import JobId, NodeId, PermitId
 from tokimori.model.outcome import Succeeded
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.store import RunFilter
-from tokimori.service.access_rules import RULES
-from tokimori.service.calls import KINDS
 from tokimori.service.finding import MOST_PAGES
-from tokimori.service.operation import Member, operations_in
+from tokimori.service.operation import Member
 from tokimori.service.permitted import permitted
-from tokimori.service.service import PARTS, Service
+from tokimori.service.service import PARTS, Service, table
 from tokimori.service.sight import Access
 from tokimori.service.why.reasons import Cause, told
 
@@ -42,40 +39,33 @@ async def two(world: World) -> World:
     return world
 
 
-def test_every_method_has_a_rule() -> None:
-    """Of the service and of each of its parts; what has none is for admins alone."""
-    own = {name for name, _ in inspect.getmembers(Service, inspect.iscoroutinefunction) if not name.startswith("_")}
-    assert own == set(RULES)
-    for kind in KINDS.values():
-        public = {name: each for name, each in vars(kind).items() if not name.startswith("_") and callable(each)}
-        assert {name for name, each in public.items() if not isinstance(each, Member)} == set()
-
-
-def every_rule() -> Iterator[tuple[str, Role]]:
-    """Each method of the service and its parts, and its role."""
-    yield from ((name, role) for name, (role, _) in RULES.items())
-    for noun, kind in PARTS.items():
-        yield from ((f"{noun}.{name}", each.role) for name, each in operations_in(kind).items())
+def test_every_method_is_declared() -> None:
+    """A public method of a part is an operation, or is made of operations: nothing else can be called."""
+    for kind in PARTS:
+        public = {name: each for each_kind in kind.__mro__[:-2] for name, each in vars(each_kind).items()}
+        bare = {name for name, each in public.items() if callable(each) and not isinstance(each, Member)}
+        assert {name for name in bare if not name.startswith("_")} == set(), kind
 
 
 async def test_who_may_read_changes_nothing(two: World) -> None:
     """Each method that needs more is refused before it is called, and says which role it needs."""
     service = acting(two, Role.READ)
-    for name, role in every_rule():
+    for name, operation in table().items():
         part, _, word = name.rpartition(".")
+        role = operation.role
         if role is Role.READ:
             continue
         with pytest.raises(Forbidden, match=rf"^Your token may only read\. [A-Z].+ needs the role {role}\.$") as fault:
-            await getattr(getattr(service, part) if part else service, word)("mail-in")
+            await getattr(getattr(service, part), word)("mail-in")
         assert (fault.value.field, fault.value.code) == ("role", "forbidden")
         assert f"--role {role}" in str(fault.value.allowed)
-    assert [job.id for job in await service.list()] == ["mail-in", "other"]
+    assert [job.id for job in await service.jobs.list()] == ["mail-in", "other"]
 
 
 async def test_who_operates_gives_no_rights(two: World) -> None:
     """Tokens are the admins'."""
     service = acting(two, Role.OPERATE)
-    assert (await service.pause("other")).by == "ci"
+    assert (await service.jobs.pause("other")).by == "ci"
     for act in (service.tokens.list(), service.tokens.create("x", "admin"), service.tokens.revoke("x")):
         with pytest.raises(Forbidden):
             await act
@@ -90,12 +80,14 @@ async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: S
         await two.update(job_id, {"calendars": ["cal"]})
     await two.add({"noop": True, "queue": "web", "parents": [{"job": "other"}]}, "mail-child")
     service = acting(two, Role.READ, scope)
-    assert [job.id for job in await service.list()] == ["mail-child", "mail-in"]
-    assert [job.id for job in await service.list("mail-child", 1)] == ["mail-in"]
-    runs = await service.list_runs(RunFilter())
-    assert [run.job_id for run in runs] == ["mail-in"] == [each.run.job_id for each in await service.summaries(runs)]
-    assert {job.id for job, _ in await service.upcoming()} == {"mail-in"}
-    assert await service.graph() == [] != await two.service.graph()
+    assert [job.id for job in await service.jobs.list()] == ["mail-child", "mail-in"]
+    assert [job.id for job in await service.jobs.list("mail-child", 1)] == ["mail-in"]
+    runs = await service.runs.list(RunFilter())
+    assert (
+        [run.job_id for run in runs] == ["mail-in"] == [each.run.job_id for each in await service.runs.summaries(runs)]
+    )
+    assert {job.id for job, _ in await service.schedules.upcoming()} == {"mail-in"}
+    assert await service.jobs.graph() == [] != await two.service.jobs.graph()
     assert await service.calendars.jobs("cal") == ["mail-in"]
     assert [queue.name for queue in await service.queues.list()] == (["web"] if scope is WEB else [])
     assert await service.queues.list("web") == []
@@ -106,30 +98,30 @@ async def test_lists_leave_out_what_is_not_within_the_scope(two: World, scope: S
 async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scope) -> None:
     """Whatever one asks of it, the answer is as for a job that nobody added."""
     service = acting(two, Role.READ, scope)
-    run = (await two.service.list_runs(RunFilter(job_id=(await two.service.get("other")).id)))[0]
+    run = (await two.service.runs.list(RunFilter(job_id=(await two.service.jobs.get("other")).id)))[0]
     reads: list[Callable[[str], Awaitable[object]]] = [
-        service.get,
-        service.counts,
-        service.explain_job,
-        service.why_job,
-        service.next_times,
-        service.pauses_of,
-        service.shown,
-        service.skips,
-        service.too_heavy,
-        service.graph,
-        lambda job_id: service.last_runs([job_id]),
-        lambda job_id: service.list_runs(RunFilter(job_id=JobId(job_id))),
+        service.jobs.get,
+        service.jobs.counts,
+        service.jobs.explain,
+        service.jobs.why,
+        service.jobs.next,
+        service.jobs.pauses,
+        service.jobs.shown,
+        service.jobs.skips,
+        service.jobs.too_heavy,
+        service.jobs.graph,
+        lambda job_id: service.runs.last([job_id]),
+        lambda job_id: service.runs.list(RunFilter(job_id=JobId(job_id))),
     ]
     for read in reads:
         await read("mail-in")
         with pytest.raises(NotFound, match="there is no job 'other'"):
             await read("other")
-    for of_run in (service.get_run, service.why_run, service.output, service.wait):
+    for of_run in (service.runs.get, service.runs.why, service.runs.output, service.runs.wait):
         with pytest.raises(NotFound, match=f"there is no run '{run.id}'"):
             await of_run(run.id)
     with pytest.raises(NotFound):
-        await service.summaries([run])
+        await service.runs.summaries([run])
     with pytest.raises(NotFound, match="there is no queue 'default'"):
         await service.queues.get("default")
 
@@ -138,41 +130,41 @@ async def test_what_is_not_within_the_scope_is_not_there(two: World, scope: Scop
 async def test_what_is_not_within_the_scope_is_not_changed(two: World, scope: Scope) -> None:
     """Nor is what is everybody's, nor a job made into one that is not within it."""
     service = acting(two, Role.OPERATE, scope)
-    run = (await two.service.list_runs(RunFilter()))[0]
+    run = (await two.service.runs.list(RunFilter()))[0]
     changes: list[Callable[[], Awaitable[object]]] = [
-        lambda: service.update("other", name="x"),
-        lambda: service.delete("other"),
-        lambda: service.pause("other"),
-        lambda: service.trigger("other"),
-        lambda: service.trigger("mail-in", parent=run.id),
-        lambda: service.trigger_many("mail-in", [{"parent": run.id}]),
-        lambda: service.trigger_many("other", [{}]),
-        lambda: service.backfill("other", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
-        lambda: service.cancel(run.id),
-        lambda: service.hold(run.id),
-        lambda: service.add("other-2", noop=True, queue="default"),
-        lambda: service.add(noop=True),
-        lambda: service.import_all([("other-3", two.define({"noop": True}))]),
-        lambda: service.add("mail-2", noop=True, queue="web", parents=[{"job": "other"}]),
-        lambda: service.add("mail-2", noop=True, queue="web", on_failure_job="other"),
-        lambda: service.add("mail-2", noop=True, queue="web", notify={"failure": ["other"]}),
-        lambda: service.update("mail-in", parents=[{"job": "other"}], schedule=None),
+        lambda: service.jobs.update("other", name="x"),
+        lambda: service.jobs.delete("other"),
+        lambda: service.jobs.pause("other"),
+        lambda: service.jobs.trigger("other"),
+        lambda: service.jobs.trigger("mail-in", parent=run.id),
+        lambda: service.jobs.trigger_many("mail-in", [{"parent": run.id}]),
+        lambda: service.jobs.trigger_many("other", [{}]),
+        lambda: service.jobs.backfill("other", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+        lambda: service.runs.cancel(run.id),
+        lambda: service.runs.hold(run.id),
+        lambda: service.jobs.add("other-2", noop=True, queue="default"),
+        lambda: service.jobs.add(noop=True),
+        lambda: service.jobs.import_all([("other-3", two.define({"noop": True}))]),
+        lambda: service.jobs.add("mail-2", noop=True, queue="web", parents=[{"job": "other"}]),
+        lambda: service.jobs.add("mail-2", noop=True, queue="web", on_failure_job="other"),
+        lambda: service.jobs.add("mail-2", noop=True, queue="web", notify={"failure": ["other"]}),
+        lambda: service.jobs.update("mail-in", parents=[{"job": "other"}], schedule=None),
         service.queues.pause,
         lambda: service.queues.pause("default"),
         lambda: service.calendars.add("cal"),
         lambda: service.semaphores.set("s", 3),
     ]
     if scope is WEB:
-        changes.append(lambda: service.update("mail-in", queue="default"))
-    before = await two.service.list()
+        changes.append(lambda: service.jobs.update("mail-in", queue="default"))
+    before = await two.service.jobs.list()
     for change in changes:
         with pytest.raises(Forbidden) as fault:
             await change()
         assert fault.value.field == "scope"
-    assert await two.service.list() == before
-    assert (await service.update("mail-in", name="x")).definition.name == "x"
-    assert (await service.trigger("mail-in")).job_id == "mail-in"
-    assert (await service.add("mail-2", noop=True, queue="web", parents=[{"job": "mail-in"}])).id == "mail-2"
+    assert await two.service.jobs.list() == before
+    assert (await service.jobs.update("mail-in", name="x")).definition.name == "x"
+    assert (await service.jobs.trigger("mail-in")).job_id == "mail-in"
+    assert (await service.jobs.add("mail-2", noop=True, queue="web", parents=[{"job": "mail-in"}])).id == "mail-2"
 
 
 async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
@@ -181,40 +173,40 @@ async def test_a_job_is_not_deleted_with_one_out_of_scope(two: World) -> None:
     await two.add({"noop": True, "parents": [{"job": "mail-child"}]}, "x")
     service = acting(two, Role.OPERATE, MAIL)
     with pytest.raises(Forbidden, match="cascade"):
-        await service.delete("mail-in", cascade=True)
-    await two.service.delete("x")
-    await service.delete("mail-in", cascade=True)
-    assert [job.id for job in await two.service.list()] == ["other"]
+        await service.jobs.delete("mail-in", cascade=True)
+    await two.service.jobs.delete("x")
+    await service.jobs.delete("mail-in", cascade=True)
+    assert [job.id for job in await two.service.jobs.list()] == ["other"]
 
 
 @SCOPES
 async def test_who_may_not_see_a_child_is_not_told_of_it_with_its_parent(two: World, scope: Scope) -> None:
     """As in the graph; an edge that a job itself declares stands in its definition."""
-    await two.service.add("theirs", parents=[{"job": "mail-in"}], noop=True)
-    await two.service.add("failing", on_failure_job="mail-in", noop=True)
-    await two.service.add("mail-child", parents=[{"job": "mail-in"}, {"job": "other"}], noop=True, queue="web")
+    await two.service.jobs.add("theirs", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.jobs.add("failing", on_failure_job="mail-in", noop=True)
+    await two.service.jobs.add("mail-child", parents=[{"job": "mail-in"}, {"job": "other"}], noop=True, queue="web")
     service = acting(two, Role.READ, scope)
-    shown = {job_id: (await service.shown(job_id)).facts.edges for job_id in ("mail-in", "mail-child")}
+    shown = {job_id: (await service.jobs.shown(job_id)).facts.edges for job_id in ("mail-in", "mail-child")}
     edges = {job_id: {(edge.parent, edge.child) for edge in found} for job_id, found in shown.items()}
     assert edges["mail-in"] == {("mail-in", "mail-child")}
     assert edges["mail-child"] == {("mail-in", "mail-child"), ("other", "mail-child")}
     for job_id in ("theirs", "failing"):
-        await two.service.delete(job_id)
-    assert await service.shown("mail-in") is await service.shown("mail-in")
+        await two.service.jobs.delete(job_id)
+    assert await service.jobs.shown("mail-in") is await service.jobs.shown("mail-in")
 
 
 async def test_who_may_not_see_a_child_is_not_told_why_its_parent_stays(two: World) -> None:
     """A child of its own is named; ten are, of however many."""
     service = acting(two, Role.OPERATE, MAIL)
-    await two.service.add("theirs", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.jobs.add("theirs", parents=[{"job": "mail-in"}], noop=True)
     with pytest.raises(Refused, match="jobs of others run after it: ask an admin which") as refused:
-        await service.delete("mail-in")
+        await service.jobs.delete("mail-in")
     assert "theirs" not in str(refused.value)
-    await two.service.delete("theirs")
+    await two.service.jobs.delete("theirs")
     for n in range(12):
-        await service.add(f"mail-{n:02}", parents=[{"job": "mail-in"}], noop=True)
+        await service.jobs.add(f"mail-{n:02}", parents=[{"job": "mail-in"}], noop=True)
     with pytest.raises(Refused, match=r"mail-09 and others run after it: delete them first"):
-        await service.delete("mail-in")
+        await service.jobs.delete("mail-in")
 
 
 async def test_who_may_not_see_a_child_is_not_told_of_it_by_a_task_or_another_id(two: World) -> None:
@@ -222,29 +214,29 @@ async def test_who_may_not_see_a_child_is_not_told_of_it_by_a_task_or_another_id
     service = acting(two, Role.OPERATE, MAIL)
     await build(two.service, name="mail-task")
     for parent in ("mail-in", "mail-task"):
-        await two.service.add(f"theirs-{parent}", parents=[{"job": parent}], noop=True, queue="hidden")
+        await two.service.jobs.add(f"theirs-{parent}", parents=[{"job": parent}], noop=True, queue="hidden")
     await two.work(Succeeded(0), Succeeded(0))
     asked: list[Awaitable[object]] = [
         service.tasks.delete("mail-task"),
-        service.rename_job("mail-in", "mail-out"),
-        service.delete("mail-in"),
+        service.jobs.rename("mail-in", "mail-out"),
+        service.jobs.delete("mail-in"),
     ]
     for each in asked:
         with pytest.raises((Refused, Forbidden), match="of others") as fault:
             await each
         assert not any(word in f"{fault.value} {fault.value.value}" for word in ("theirs", "hidden"))
-    await two.service.delete("theirs-mail-in")
+    await two.service.jobs.delete("theirs-mail-in")
     with pytest.raises(Forbidden, match="'out'"):
-        await service.rename_job("mail-in", "out")
-    assert (await service.rename_job("mail-in", "mail-out")).id == "mail-out"
+        await service.jobs.rename("mail-in", "out")
+    assert (await service.jobs.rename("mail-in", "mail-out")).id == "mail-out"
 
 
 async def test_a_refusal_for_another_reason_is_told_as_it_is(two: World) -> None:
     """That jobs of others run further behind it is no reason to say so, where something else is."""
-    await two.service.add("mail-child", parents=[{"job": "mail-in"}], noop=True)
-    await two.service.add("theirs", parents=[{"job": "mail-child"}], noop=True, queue="hidden")
+    await two.service.jobs.add("mail-child", parents=[{"job": "mail-in"}], noop=True)
+    await two.service.jobs.add("theirs", parents=[{"job": "mail-child"}], noop=True, queue="hidden")
     with pytest.raises(Refused) as refused:
-        await acting(two, Role.OPERATE, MAIL).rename_job("mail-in", "mail-out")
+        await acting(two, Role.OPERATE, MAIL).jobs.rename("mail-in", "mail-out")
     assert "have not ended" in str(refused.value)
     assert not any(word in str(refused.value) for word in ("deleted", "of others", "theirs"))
 
@@ -256,7 +248,11 @@ async def test_who_operates_queues_pauses_them(two: World) -> None:
         await acting(two, Role.OPERATE, MAIL).queues.resume("web")
     await two.service.queues.pause("default")
     reader = acting(two, Role.READ, WEB)
-    assert [pause.queue for pause in await reader.queues.pauses()] == list((await reader.resources()).queues) == ["web"]
+    assert (
+        [pause.queue for pause in await reader.queues.pauses()]
+        == list((await reader.sets.resources()).queues)
+        == ["web"]
+    )
 
 
 async def test_holders_of_semaphores_are_not_told(two: World) -> None:
@@ -279,12 +275,12 @@ async def test_who_holds_units_is_told_within_the_scope(two: World) -> None:
     assert len(await two.begin(3)) == 2
     for scope in (MAIL, WEB):
         service = acting(two, Role.READ, scope)
-        for why in (await service.why_run(waiting.id), await service.why_job("mail-out")):
+        for why in (await service.runs.why(waiting.id), await service.jobs.why("mail-out")):
             (reason,) = [each for each in why.reasons if each.cause is Cause.SEMAPHORE]
             assert [holder.job_id for holder in reason.holders] == ["mail-in"]
             assert reason.others == 2
             assert "other" not in told(reason).replace("2 others", "")
-    (whole,) = [each for each in (await two.service.why_run(waiting.id)).reasons if each.cause is Cause.SEMAPHORE]
+    (whole,) = [each for each in (await two.service.runs.why(waiting.id)).reasons if each.cause is Cause.SEMAPHORE]
     assert [holder.job_id for holder in whole.holders] == [None, "mail-in", "other"]
 
 
@@ -294,21 +290,21 @@ async def test_a_list_of_runs_does_not_walk_without_end(two: World, monkeypatch:
     for _ in range(MOST_PAGES):
         await two.trigger("other")
     with pytest.raises(Refused, match="too few are within the scope"):
-        await acting(two, Role.READ, MAIL).list_runs(RunFilter(limit=1))
+        await acting(two, Role.READ, MAIL).runs.list(RunFilter(limit=1))
 
 
 WRONG: Mapping[str, tuple[Callable[[Any], Awaitable[object]], str]] = {
-    "after": (lambda service: service.list(after={"a": 1}), "after"),
-    "after of alarms": (lambda service: service.alarms(after=7), "after"),
+    "after": (lambda service: service.jobs.list(after={"a": 1}), "after"),
+    "after of alarms": (lambda service: service.expectations.alarms(after=7), "after"),
     "after of tasks": (lambda service: service.tasks.list(after=["mail-in"]), "after"),
     "after of queues": (lambda service: service.queues.list(after=7), "after"),
-    "n": (lambda service: service.upcoming(1.5), "n"),
-    "job_ids": (lambda service: service.last_runs(1.5), "job_ids"),
-    "a job of job_ids": (lambda service: service.last_runs([["mail-in"]]), "job_ids"),
-    "runs": (lambda service: service.summaries(True), "runs"),
-    "requests": (lambda service: service.trigger_many("mail-in", 7), "requests"),
-    "parent": (lambda service: service.trigger("mail-in", parent=["mail-in"]), "parent"),
-    "parent of many": (lambda service: service.trigger_many("mail-in", [], parent={}), "parent"),
+    "n": (lambda service: service.schedules.upcoming(1.5), "n"),
+    "job_ids": (lambda service: service.runs.last(1.5), "job_ids"),
+    "a job of job_ids": (lambda service: service.runs.last([["mail-in"]]), "job_ids"),
+    "runs": (lambda service: service.runs.summaries(True), "runs"),
+    "requests": (lambda service: service.jobs.trigger_many("mail-in", 7), "requests"),
+    "parent": (lambda service: service.jobs.trigger("mail-in", parent=["mail-in"]), "parent"),
+    "parent of many": (lambda service: service.jobs.trigger_many("mail-in", [], parent={}), "parent"),
     "digest": (lambda service: service.tasks.rollback("mail-task", {"a": 1}), "digest"),
 }
 """What is no value of an argument, and the field that the answer names."""
@@ -319,7 +315,7 @@ WRONG: Mapping[str, tuple[Callable[[Any], Awaitable[object]], str]] = {
 async def test_what_is_wrong_is_told_to_a_token_of_some_jobs_too(two: World, scope: Scope, wrong: str) -> None:
     """Its rules look at arguments before the methods do, and it is no fault of ours that one has another type."""
     await build(two.service, name="mail-task")
-    await two.service.update("mail-task", queue="web")
+    await two.service.jobs.update("mail-task", queue="web")
     call, field = WRONG[wrong]
     with pytest.raises(InvalidInput) as fault:
         await call(acting(two, Role.OPERATE, scope))
@@ -329,11 +325,11 @@ async def test_what_is_wrong_is_told_to_a_token_of_some_jobs_too(two: World, sco
 async def test_a_token_acts_in_its_own_name(two: World) -> None:
     """Who has the secret may say who orders; who has a token may not, nor get rid of his scope."""
     service = acting(two, Role.OPERATE, MAIL).acting_as("eve")
-    assert (await service.pause("mail-in")).by == "ci"
+    assert (await service.jobs.pause("mail-in")).by == "ci"
     with pytest.raises(Forbidden):
-        await service.pause("other")
+        await service.jobs.pause("other")
     mine = permitted(two.service, Access(author="http", role=Role.ADMIN, is_owner=True)).acting_as("eve")
-    assert (await mine.pause("other")).by == "eve"
+    assert (await mine.jobs.pause("other")).by == "eve"
 
 
 @SCOPES

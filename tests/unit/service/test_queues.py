@@ -93,35 +93,35 @@ async def test_a_resume_tells_what_it_ended(world: World) -> None:
 async def test_jobs_and_runs_tell_of_the_pause(world: World) -> None:
     """What waits says for what, and so does its job; a run that has started does not wait."""
     await add(world, "job", "mail")
-    first = await world.service.trigger("job")
+    first = await world.service.jobs.trigger("job")
     await world.begin(1)
     pause = await world.service.queues.pause("mail", "repairs")
     await world.service.queues.pause("other")
-    second = await world.service.trigger("job")
-    assert queue_paused(pause) in (await world.service.why_run(second.id)).reasons
-    assert (await world.service.why_run(first.id)).reasons == ()
-    assert await world.service.pauses_of("job") == (pause,)
-    assert (await world.service.why_job("job")).reasons[0] == queue_paused(pause)
+    second = await world.service.jobs.trigger("job")
+    assert queue_paused(pause) in (await world.service.runs.why(second.id)).reasons
+    assert (await world.service.runs.why(first.id)).reasons == ()
+    assert await world.service.jobs.pauses("job") == (pause,)
+    assert (await world.service.jobs.why("job")).reasons[0] == queue_paused(pause)
 
 
 async def test_a_run_without_lane_waits_for_everything(world: World) -> None:
     """That of a job that is paused itself: its lane is gone, but everything is everything."""
     await add(world, "job", "mail")
-    run = await world.service.trigger("job")
-    await world.service.pause("job")
+    run = await world.service.jobs.trigger("job")
+    await world.service.jobs.pause("job")
     everything = await world.service.queues.pause()
-    assert queue_paused(everything) in (await world.service.why_run(run.id)).reasons
+    assert queue_paused(everything) in (await world.service.runs.why(run.id)).reasons
 
 
 async def test_what_waits_runs_after_the_resume(world: World) -> None:
     """A request to a paused queue is accepted, and carried out later."""
     await add(world, "job", "mail")
     await world.service.queues.pause("mail")
-    run = await world.service.trigger("job")
+    run = await world.service.jobs.trigger("job")
     assert await world.begin(1) == []
     await world.service.queues.resume("mail")
     await world.work(Succeeded(0))
-    assert (await world.service.get_run(run.id)).run.state is RunState.SUCCEEDED
+    assert (await world.service.runs.get(run.id)).run.state is RunState.SUCCEEDED
 
 
 @pytest.mark.parametrize("queue", ["mail", None])
@@ -129,9 +129,9 @@ async def test_what_runs_is_cancelled_now(world: World, queue: str | None) -> No
     """With `now`, of that queue or everywhere, also of a job that is paused itself; else it goes on to its end."""
     for job_id, name in (("a", "mail"), ("b", "mail"), ("c", "other")):
         await add(world, job_id, name)
-    runs = [await world.service.trigger(job_id) for job_id in "abc"]
+    runs = [await world.service.jobs.trigger(job_id) for job_id in "abc"]
     await world.begin(3)
-    await world.service.pause("b")
+    await world.service.jobs.pause("b")
     await world.service.queues.pause(queue, "fire")
     assert [(await world.store.get_run(run.id)).cancel for run in runs] == [None, None, None]
     await world.service.queues.pause(queue, now=True)
@@ -144,10 +144,10 @@ async def test_what_runs_is_cancelled_now(world: World, queue: str | None) -> No
 async def test_a_run_whose_job_is_gone_is_no_queues(world: World) -> None:
     """Once a paused job was deleted, nobody knows in which queue its run was."""
     await world.add(ON_DEMAND, "job")
-    run = await world.service.trigger("job")
+    run = await world.service.jobs.trigger("job")
     await world.begin(1)
-    await world.service.pause("job")
-    await world.service.delete("job")
+    await world.service.jobs.pause("job")
+    await world.service.jobs.delete("job")
     await world.service.queues.pause("default", now=True)
     assert (await world.store.get_run(run.id)).cancel is None
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World
@@ -13,11 +14,12 @@ from tokimori.model.policies import LONGEST
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
 from tokimori.service.requests import Became
+from tokimori.service.service import service_for
 
 
 async def ask(world: World, **fields: Any) -> tuple[str, Became]:
     """The id of the run that answers, and what became of the request."""
-    asked = await world.service.ask("j", **fields)
+    asked = await world.service.jobs.request("j", **fields)
     return asked.run.id, asked.became
 
 
@@ -35,7 +37,7 @@ async def test_debounce(world: World) -> None:
     assert first is Became.MADE
     world.pass_seconds(4)
     assert await ask(world, key="k", debounce=5, payload="2") == (run_id, Became.DEBOUNCED)
-    (run,) = await world.service.list_runs(RunFilter())
+    (run,) = await world.service.runs.list(RunFilter())
     assert (run.due, run.payload, run.state) == (seconds(9), "2", RunState.WAITING)
 
 
@@ -56,7 +58,7 @@ async def test_a_request_that_says_a_delay_keeps_it(world: World, said: dict[str
     """So that a clock that was ahead does not put it off for long; one for a moment, or of a shared run, has none."""
     await world.add(ON_DEMAND, "j")
     await ask(world, **said)
-    (run,) = await world.service.list_runs(RunFilter())
+    (run,) = await world.service.runs.list(RunFilter())
     assert run.details.delay == (None if delay is None else delay * SECOND)
 
 
@@ -78,7 +80,7 @@ async def test_replace(world: World) -> None:
     run_id, _ = await ask(world, key="k", replace=True, at=seconds(60))
     again = await ask(world, key="k", replace=True, payload="p", priority=9, at=Moment(NEW_YEAR + SECOND))
     assert again == (run_id, Became.REPLACED)
-    (run,) = await world.service.list_runs(RunFilter())
+    (run,) = await world.service.runs.list(RunFilter())
     assert (run.due, run.payload, run.priority, run.rank) == (seconds(1), "p", 9, seconds(1 - 9 * 60))
 
 
@@ -89,13 +91,13 @@ async def test_a_lost_reply_changes_nothing_twice(world: World) -> None:
     run_id, first = await ask(world, key="k", debounce=5)
     world.store.lose_replies = 1
     assert (first, await ask(world, key="k", debounce=6)) == (Became.MADE, (run_id, Became.DEBOUNCED))
-    assert len(await world.service.list_runs(RunFilter())) == 1
+    assert len(await world.service.runs.list(RunFilter())) == 1
 
 
 async def test_force(world: World) -> None:
     """A paused or parked job takes nothing else."""
     await world.add(ON_DEMAND, "j")
-    await world.service.pause("j")
+    await world.service.jobs.pause("j")
     with pytest.raises(Refused) as refused:
         await ask(world)
     assert "force" in (refused.value.allowed or "")
@@ -134,21 +136,21 @@ async def test_what_can_not_be_asked(world: World, fields: dict[str, object], fi
         await ask(world, **fields)
     assert refused.value.field == field
     assert refused.value.allowed
-    assert await world.service.list_runs(RunFilter()) == []
+    assert await world.service.runs.list(RunFilter()) == []
 
 
-async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_goes_on_in_the_trace_of_who_asks(world: World) -> None:
     """Where the request says, else where the program stands; who repeats a run says it anew."""
     here, there = f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'c' * 32}-{'d' * 16}-00"
     await world.add(ON_DEMAND, "j")
-    assert (await world.service.trigger("j")).details.traceparent is None
-    monkeypatch.setattr(world.service, "_traceparent", lambda: here)
-    assert (await world.service.trigger("j")).details.traceparent == here
-    run = await world.service.trigger("j", traceparent=there)
+    assert (await world.service.jobs.trigger("j")).details.traceparent is None
+    world.service = service_for(world.service._ground, replace(world.service._caller, traceparent=lambda: here))
+    assert (await world.service.jobs.trigger("j")).details.traceparent == here
+    run = await world.service.jobs.trigger("j", traceparent=there)
     assert (await world.store.get_run(run.id)).details.traceparent == there
-    many = await world.service.trigger_many("j", [{}, {"traceparent": there}])
+    many = await world.service.jobs.trigger_many("j", [{}, {"traceparent": there}])
     assert [each.details.traceparent for each in many] == [here, there]
-    await world.service.cancel(run.id)
-    assert (await world.service.retry_run(run.id)).run.details.traceparent == here
+    await world.service.runs.cancel(run.id)
+    assert (await world.service.runs.retry(run.id)).run.details.traceparent == here
     with pytest.raises(InvalidInput, match="traceparent: 'what' is none"):
-        await world.service.trigger("j", traceparent="what")
+        await world.service.jobs.trigger("j", traceparent="what")

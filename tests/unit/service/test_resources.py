@@ -15,7 +15,7 @@ from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import FieldChange
 from tokimori.service.documents import Documents
 from tokimori.service.set_turns import LEASE
-from tokimori.service.sets import Applied, changes_in
+from tokimori.service.set_work import Applied, changes_in
 
 OFF = {"holidays": {"dates": ["12-25"]}}
 NIGHTLY = {"command": "make report", "schedule": "0 3 * * *", "calendars": ["holidays"]}
@@ -25,7 +25,7 @@ ALL: dict[str, Any] = {"calendars": OFF, "queues": PAUSED, "semaphores": {"print
 
 async def applied(world: World, jobs: Any = None, name: str = "prod", **how: Any) -> dict[str, dict[str, object]]:
     """What applying a set did, by kind, without what is empty."""
-    return told(await world.service.apply(name, jobs or {}, **how))
+    return told(await world.service.sets.apply(name, jobs or {}, **how))
 
 
 def told(found: Applied) -> dict[str, dict[str, object]]:
@@ -51,7 +51,7 @@ async def test_what_jobs_need_is_there_before_them(world: World) -> None:
         "queue": {"added": ("mail",)},
         "job": {"added": ("nightly",)},
     }
-    assert (await world.service.get("nightly")).days_off == '{"dates":["12-25"]}'
+    assert (await world.service.jobs.get("nightly")).days_off == '{"dates":["12-25"]}'
     assert await pauses(world) == {"mail": "moving"}
     assert (await world.service.semaphores.get("printer")).limit == 3
     calls = world.count("put_document")
@@ -68,15 +68,15 @@ async def test_changes_are_told_field_by_field_and_jobs_take_over_new_days(world
         "queues": {"mail": {"paused": False}},
         "semaphores": {"printer": {"limit": 5}},
     }
-    before = await world.service.resources()
+    before = await world.service.sets.resources()
     dry = await applied(world, {"nightly": NIGHTLY}, **changed, dry_run=True)
-    assert await world.service.resources() == before
+    assert await world.service.sets.resources() == before
     assert await applied(world, {"nightly": NIGHTLY}, **changed) == dry
     assert dry["calendar"]["changed"] == {
         "holidays": (FieldChange(field="dates", old=["12-25"], new=["12-25", "12-26"]),)
     }
     assert dry["semaphore"]["changed"] == {"printer": (FieldChange(field="limit", old=3, new=5),)}
-    assert (await world.service.get("nightly")).days_off == '{"dates":["12-25","12-26"]}'
+    assert (await world.service.jobs.get("nightly")).days_off == '{"dates":["12-25","12-26"]}'
     assert await pauses(world) == {}
 
 
@@ -130,10 +130,10 @@ async def test_a_change_by_hand_is_never_overwritten_in_silence(world: World, pa
     said = {part: ALL[part]}
     await applied(world, **said)
     await BY_HAND[part](world)
-    before = await world.service.resources()
+    before = await world.service.sets.resources()
     with pytest.raises(Conflict, match="it was changed by hand since"):
         await applied(world, **said)
-    assert await world.service.resources() == before
+    assert await world.service.sets.resources() == before
     await applied(world, **said, take_over=True)
     assert list((await applied(world, **said)).values()) == [{"unchanged": tuple(ALL[part])}]
 
@@ -146,7 +146,7 @@ async def test_what_was_changed_by_hand_is_not_pruned(world: World, part: str) -
     with pytest.raises(Conflict, match="not declared any more, but was changed by hand"):
         await applied(world, prune=True)
     await applied(world, prune=True, take_over=True)
-    assert await world.service.resources() == await World().service.resources()
+    assert await world.service.sets.resources() == await World().service.sets.resources()
 
 
 async def test_what_is_gone_already_is_forgotten(world: World) -> None:
@@ -188,10 +188,10 @@ async def test_a_pause_keeps_the_reason_with_which_it_began(world: World) -> Non
 async def test_a_calendar_that_a_job_uses_is_not_pruned(world: World) -> None:
     """Whoever made the job; it is told before anything is changed."""
     await applied(world, calendars=OFF)
-    await world.service.add("hers", noop=True, calendars=["holidays"])
+    await world.service.jobs.add("hers", noop=True, calendars=["holidays"])
     with pytest.raises(Conflict, match="calendar holidays: it is not declared any more, but the job hers uses it"):
         await applied(world, {"new": {"noop": True}}, prune=True)
-    assert [job.id for job in await world.service.list()] == ["hers"]
+    assert [job.id for job in await world.service.jobs.list()] == ["hers"]
 
 
 @pytest.mark.parametrize("how", ["taken over", "edited"])
@@ -211,7 +211,7 @@ async def test_a_calendar_that_is_pruned_is_looked_at_again(world: World, how: s
 async def test_units_that_are_held_outlive_their_semaphore(world: World) -> None:
     """It becomes a mutex, as one that nobody made is while somebody holds its unit."""
     await applied(world, semaphores={"printer": {"limit": 2}})
-    await world.service.add("nightly", noop=True, semaphores=["printer"])
+    await world.service.jobs.add("nightly", noop=True, semaphores=["printer"])
     await world.trigger("nightly")
     await world.begin(1)
     assert await applied(world, prune=True) == {"semaphore": {"removed": ("printer",)}}
@@ -242,7 +242,7 @@ async def test_what_is_invalid_changes_nothing(world: World, said: dict[str, Any
     with pytest.raises(InvalidInput) as caught:
         await applied(world, {"new": {"noop": True}}, **said)
     assert caught.value.field == field
-    assert await world.service.list() == []
+    assert await world.service.jobs.list() == []
 
 
 async def test_weights_are_judged_by_the_limits_to_be(world: World) -> None:
@@ -318,14 +318,14 @@ async def test_what_a_set_declares_can_be_read(world: World) -> None:
     said = {**ALL, "queues": {**PAUSED, "open": {"paused": False}}}
     await applied(world, **said)
     await world.service.semaphores.set("mutex", 1)
-    found = await world.service.resources("prod")
+    found = await world.service.sets.resources("prod")
     assert found.queues == said["queues"]
     assert await applied(world, calendars=found.calendars, queues=found.queues, semaphores=found.semaphores) == {
         "calendar": {"unchanged": ("holidays",)},
         "queue": {"unchanged": ("mail", "open")},
         "semaphore": {"unchanged": ("printer",)},
     }
-    everything = await world.service.resources()
+    everything = await world.service.sets.resources()
     assert (everything.queues, everything.semaphores) == (PAUSED, ALL["semaphores"])
     with pytest.raises(InvalidInput):
-        await world.service.resources("a b")
+        await world.service.sets.resources("a b")

@@ -15,7 +15,7 @@ from tokimori.service.audited import audited
 from tokimori.service.operation import Async, members_in
 from tokimori.service.permitted import permitted
 from tokimori.service.secrets import Secrets, Vault
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.service.sight import Access
 
 VALUE = "correct horse"
@@ -24,7 +24,7 @@ VALUE = "correct horse"
 def secrets_with(world: World, *keys: bytes) -> Secrets[Async]:
     """Secrets of the same store, with these keys."""
     keyring = Keyring(None, ",".join(key.decode() for key in keys))
-    return Service(world.store, world.clock, os.urandom, cipher=keyring).secrets
+    return service_on(world.store, world.clock, os.urandom, cipher=keyring).secrets
 
 
 async def test_a_secret_is_listed_without_its_value(world: World) -> None:
@@ -82,7 +82,7 @@ async def test_what_is_wrong_is_named_without_the_value(world: World) -> None:
 
 async def test_without_a_key_there_are_no_secrets(world: World) -> None:
     """Nothing is kept, and the error names the command that makes a key; another key opens nothing."""
-    bare = Service(world.store, world.clock, os.urandom).secrets
+    bare = service_on(world.store, world.clock, os.urandom).secrets
     with pytest.raises(Refused, match="`tokimori secret key FILE`"):
         await bare.set("A", VALUE)
     assert await bare.list() == []
@@ -169,29 +169,29 @@ async def test_a_token_of_a_queue_names_no_secret_of_others(world: World) -> Non
     signed = {"url": "https://example.org/", "method": "POST", "sign_with": "PAY"}
     mail = {"email": ["a@b.c"], "smtp": "mail.example.org", "sender": "a@b.c", "smtp_user": "u", "smtp_password": "PAY"}
     unknown = {"url": "https://example.org/?{{secret.NONE}}"}
-    await service.add("pay-mine", noop=True, queue="qq")
+    await service.jobs.add("pay-mine", noop=True, queue="qq")
     await world.add({**named, "queue": "qq"}, "pay-theirs")
     for fields in (named, signed, mail, unknown):
         wrong: list[Callable[[], Awaitable[object]]] = [
-            partial(service.add, "pay-new", queue="qq", **fields),
-            partial(service.update, "pay-mine", **fields),
-            partial(service.import_all, [("pay-new", world.define({**fields, "queue": "qq"}))]),
+            partial(service.jobs.add, "pay-new", queue="qq", **fields),
+            partial(service.jobs.update, "pay-mine", **fields),
+            partial(service.jobs.import_all, [("pay-new", world.define({**fields, "queue": "qq"}))]),
         ]
         for act in wrong:
             with pytest.raises(Forbidden, match=r"secret: '(PAY|NONE)': it is not within"):
                 await act()
     for steal in (
-        partial(service.copy_job, "pay-theirs", "pay-copy"),
-        partial(service.update, "pay-theirs", url="https://evil.example/"),
-        partial(service.rename_job, "pay-theirs", "pay-renamed"),
+        partial(service.jobs.copy, "pay-theirs", "pay-copy"),
+        partial(service.jobs.update, "pay-theirs", url="https://evil.example/"),
+        partial(service.jobs.rename, "pay-theirs", "pay-renamed"),
     ):
         with pytest.raises(Forbidden):
             await steal()
-    assert (await service.update("pay-theirs", schedule="@daily")).definition.schedule == "@daily"
+    assert (await service.jobs.update("pay-theirs", schedule="@daily")).definition.schedule == "@daily"
     assert [each.name for each in await service.secrets.list()] == ["ANY"]
-    await service.add("uses-any", queue="qq", url="https://example.org/?{{secret.ANY}}")
+    await service.jobs.add("uses-any", queue="qq", url="https://example.org/?{{secret.ANY}}")
     owner = permitted(world.service, Access(author="pay", role=Role.OPERATE, scope=Scope(jobs=("pay-",))))
-    assert (await owner.add("pay-real", url="https://example.org/?{{secret.PAY}}")).id == "pay-real"
+    assert (await owner.jobs.add("pay-real", url="https://example.org/?{{secret.PAY}}")).id == "pay-real"
 
 
 async def test_no_door_opens_a_secret(world: World) -> None:

@@ -48,6 +48,6 @@ async def test_bad_semaphores_are_refused(world: World, name: str, limit: int, f
 async def test_programs_are_listed_among_nodes_while_they_live(world: World) -> None:
     """Of one that has left nothing stays."""
     await world.hold("api")
-    assert [node.is_program for node in await world.service.nodes()] == [True]
+    assert [node.is_program for node in await world.service.nodes.list()] == [True]
     await world.store.leave(NodeId("program"), world.clock.now())
-    assert await world.service.nodes() == []
+    assert await world.service.nodes.list() == []

@@ -15,7 +15,7 @@ from tokimori.service.views.runs import ProgressView, run_details_view, run_view
 
 async def seen(world: World, run: Run) -> str | None:
     """The payload that `run show` shows."""
-    return (await world.service.get_run(run.id)).run.payload
+    return (await world.service.runs.get(run.id)).run.payload
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ async def test_an_edit_changes_what_waits_and_nothing_that_has_begun(world: Worl
     await world.update("j", {"payload": "3"})
     assert await seen(world, run) == "2"
     await world.work(Succeeded(0))
-    ended = (await world.service.get_run(run.id)).run
+    ended = (await world.service.runs.get(run.id)).run
     assert ended.payload == run_view(ended).payload == "2"
 
 
 async def test_what_is_asked_for_wins(world: World) -> None:
     """A request's payload is that of its run, also where it is empty."""
     await world.add({"noop": True, "payload": "1"}, "j")
-    run = await world.service.trigger("j", payload="")
+    run = await world.service.jobs.trigger("j", payload="")
     assert await seen(world, run) == ""
     await world.work(Succeeded(0))
     assert await seen(world, run) == ""
@@ -72,7 +72,7 @@ async def test_a_run_that_never_began_got_nothing(world: World) -> None:
     """It was cancelled while it waited: what its job says is not its own."""
     await world.add({"noop": True, "payload": "1"}, "j")
     run = await world.trigger("j")
-    await world.service.cancel(run.id)
+    await world.service.runs.cancel(run.id)
     assert await seen(world, run) is None
 
 
@@ -96,8 +96,8 @@ async def test_what_runs_is_shown_with_what_it_got_and_tells(world: World) -> No
     notes = Notes(attempt=1, payload="1", progress=0.25, text="a quarter", checkpoint="[1]")
     await world.store.save_outputs([notes_row(run.id, notes)])
     await world.update("j", {"payload": "2"})
-    view = run_details_view(await world.service.get_run(run.id))
+    view = run_details_view(await world.service.runs.get(run.id))
     assert (view.payload, view.progress, view.checkpoint) == ("1", ProgressView(fraction=0.25, text="a quarter"), "[1]")
-    assert await world.service.output(run.id) is None
-    assert await world.service.output(run.id, 0) is None
+    assert await world.service.runs.output(run.id) is None
+    assert await world.service.runs.output(run.id, 0) is None
     assert claimed.run.attempt == 1

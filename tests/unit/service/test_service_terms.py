@@ -22,7 +22,7 @@ async def fire_at(world: World, n: float) -> Job:
     """Decide the job `j` so many seconds after the new year; the job after that."""
     world.clock.moment = seconds(n)
     await world.fire()
-    return await world.service.get("j")
+    return await world.service.jobs.get("j")
 
 
 async def runs_of(world: World) -> Sequence[Run]:
@@ -56,20 +56,20 @@ async def test_a_job_whose_runs_are_made_can_be_given_more(world: World) -> None
     await world.add({**MINUTELY, "runs_remaining": 1}, "j")
     done = await fire_at(world, 60)
     assert (done.state, done.runs_remaining, done.next_due) == (JobState.FINISHED, 0, None)
-    assert await world.service.next_times("j") == []
+    assert await world.service.jobs.next("j") == []
     assert (await world.update("j", {"name": "x"})).state is JobState.FINISHED
     more = await world.update("j", {"runs_remaining": 2})
     assert (more.state, more.next_due) == (JobState.ENABLED, seconds(120))
-    assert await world.service.next_times("j", 10) == [seconds(120), seconds(180)]
+    assert await world.service.jobs.next("j", 10) == [seconds(120), seconds(180)]
 
 
 async def test_a_pause_keeps_the_rest(world: World) -> None:
     """Paused and resumed a job has as many runs left as before, though it missed some moments."""
     await world.add({**MINUTELY, "runs_remaining": 5}, "j")
     await fire_at(world, 60)
-    await world.service.pause("j")
+    await world.service.jobs.pause("j")
     world.clock.moment = seconds(600)
-    assert (await world.service.resume("j")).runs_remaining == 4
+    assert (await world.service.jobs.resume("j")).runs_remaining == 4
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, "3", 10**9 + 1])
@@ -106,7 +106,7 @@ async def test_nothing_exists_outside_the_bounds(world: World) -> None:
     bounds = {"starts_at": "2030-01-01T00:02:00Z", "ends_at": "2030-01-01T01:04:00"}  # the zone is Paris
     job = await world.add({**MINUTELY, **bounds, "late_after": 600}, "j")
     assert job.next_due == seconds(120)
-    assert await world.service.next_times("j") == [seconds(120), seconds(180), seconds(240)]
+    assert await world.service.jobs.next("j") == [seconds(120), seconds(180), seconds(240)]
     done = await fire_at(world, 290)
     assert (done.state, done.next_due) == (JobState.FINISHED, None)
     assert [run.nominal for run in await runs_of(world)] == [seconds(120), seconds(180), seconds(240)]
@@ -139,7 +139,7 @@ async def test_terms_that_mean_nothing_are_refused(world: World, terms: dict[str
         await world.add({**MINUTELY, **terms}, "j")
     assert caught.value.field == field
     assert caught.value.allowed
-    assert await world.service.list() == []
+    assert await world.service.jobs.list() == []
 
 
 # Delay
@@ -162,7 +162,7 @@ async def test_another_schedule_takes_over_at_once(world: World) -> None:
     world.clock.moment = seconds(130)
     edited = await world.update("j", {"schedule": "*/5 * * * *"})
     assert edited.next_due == seconds(390)
-    (skip,) = await world.service.skips("j")
+    (skip,) = await world.service.jobs.skips("j")
     assert (skip.first, skip.last, skip.count) == (seconds(60), seconds(120), 2)
 
 
@@ -188,11 +188,11 @@ async def test_an_edit_keeps_the_anchor_of_the_last_run(world: World) -> None:
 async def test_a_pause_moves_the_anchor_of_the_last_run(world: World) -> None:
     """What a paused job missed was one moment; it goes on an interval after its resume."""
     await world.add({"noop": True, "schedule": "every 10 minutes", "anchored_on": "last run"}, "j")
-    await world.service.pause("j")
+    await world.service.jobs.pause("j")
     world.clock.moment = Moment(NEW_YEAR + HOUR)
-    resumed = await world.service.resume("j")
+    resumed = await world.service.jobs.resume("j")
     assert (resumed.anchor, resumed.next_due) == (NEW_YEAR + HOUR, NEW_YEAR + HOUR + 10 * MINUTE)
-    (skip,) = await world.service.skips("j")
+    (skip,) = await world.service.jobs.skips("j")
     assert skip.count == 1
 
 

@@ -28,21 +28,21 @@ async def a_newer_job(world: World, **changes: object) -> None:
 async def test_it_is_shown_with_the_reason(world: World) -> None:
     """Alone and in the list, with the moments of the other jobs."""
     await a_newer_job(world)
-    assert [job.id for job in await world.service.list()] == ["newer", "plain"]
-    view = job_view(await world.service.get("newer"))
+    assert [job.id for job in await world.service.jobs.list()] == ["newer", "plain"]
+    view = job_view(await world.service.jobs.get("newer"))
     assert view.unreadable is not None
     assert "rocket" in view.unreadable
-    assert await world.service.next_times("newer") == []
-    assert [job.id for job, _ in await world.service.upcoming(2)] == ["plain", "plain"]
+    assert await world.service.jobs.next("newer") == []
+    assert [job.id for job, _ in await world.service.schedules.upcoming(2)] == ["plain", "plain"]
     assert await trigger_reboot(world.store, world.service, "host", "boot", lambda _lane: True) == []
 
 
 @pytest.mark.parametrize(
     "act",
     [
-        lambda service: service.update("newer", name="x"),
-        lambda service: service.update("newer", command="x", schedule=None),
-        lambda service: service.trigger("newer"),
+        lambda service: service.jobs.update("newer", name="x"),
+        lambda service: service.jobs.update("newer", command="x", schedule=None),
+        lambda service: service.jobs.trigger("newer"),
     ],
 )
 async def test_nothing_is_done_that_would_lose_it(world: World, act: Callable[[Service], Awaitable[object]]) -> None:
@@ -58,20 +58,20 @@ async def test_it_is_left_alone_paused_and_deleted_but_not_resumed(world: World)
     await a_newer_job(world, next_due=seconds(60))
     world.pass_seconds(60)
     await world.fire()
-    assert [run.job_id for run in await world.service.list_runs(RunFilter())] == ["plain"]
-    paused = await world.service.pause("newer", "later")
+    assert [run.job_id for run in await world.service.runs.list(RunFilter())] == ["plain"]
+    paused = await world.service.jobs.pause("newer", "later")
     assert isinstance(paused.definition.target, Unreadable)
     assert paused.definition.target.text == ROCKET
     with pytest.raises(Refused, match="rocket"):
-        await world.service.resume("newer")
-    await world.service.delete("newer")
+        await world.service.jobs.resume("newer")
+    await world.service.jobs.delete("newer")
 
 
 async def test_a_zone_that_is_not_known_here_hinders_no_start(world: World) -> None:
     """A machine with newer rules has added such a job: what is to run when this one starts does so all the same."""
     job = await world.add(ON_DEMAND, "elsewhere")
     world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
-    await world.service.add("start", noop=True, schedule="@reboot")
+    await world.service.jobs.add("start", noop=True, schedule="@reboot")
     runs = await trigger_reboot(world.store, world.service, "host", "boot", lambda _lane: True)
     assert [run.job_id for run in runs] == ["start"]
 
@@ -80,11 +80,11 @@ async def test_a_zone_that_is_not_known_here_keeps_no_other_job_from_new_days_of
     """All that can be edited here follow their calendar, also those behind it, and it is said which does not."""
     await world.service.calendars.add("holidays", dates=["12-25"])
     for job_id in ("a", "elsewhere", "z"):
-        await world.service.add(job_id, noop=True, schedule="@daily", calendars=["holidays"])
-    job = await world.service.get("elsewhere")
+        await world.service.jobs.add(job_id, noop=True, schedule="@daily", calendars=["holidays"])
+    job = await world.service.jobs.get("elsewhere")
     world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
     for _ in range(2):
         with pytest.raises(Refused, match=r"'holidays' was changed, and these jobs keep its old days: elsewhere .*New"):
             await world.service.calendars.update("holidays", dates=["12-26"])
-        days = {job.id: job.days_off for job in await world.service.list()}
+        days = {job.id: job.days_off for job in await world.service.jobs.list()}
         assert days == dict.fromkeys(("a", "z"), '{"dates":["12-26"]}') | {"elsewhere": job.days_off}

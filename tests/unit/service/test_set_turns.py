@@ -13,7 +13,7 @@ from tokimori.errors import Conflict, NotFound
 from tokimori.service.declared import Declared, declare
 from tokimori.service.documents import Documents
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.service.set_turns import LEASE, SETS
 from tokimori.stores.memory.store import MemoryStore
 
@@ -27,7 +27,7 @@ def wait(world: World, microseconds: int) -> None:
 
 
 async def ids(world: World) -> set[str]:
-    return {job.id for job in await world.service.list()}
+    return {job.id for job in await world.service.jobs.list()}
 
 
 def before_next(store: MemoryStore, method: str, act: Callable[[], Awaitable[object]]) -> None:
@@ -44,12 +44,12 @@ def before_next(store: MemoryStore, method: str, act: Callable[[], Awaitable[obj
 
 async def test_who_planned_before_another_changed_the_set_is_refused(world: World) -> None:
     """He has changed nothing; asked again he sees what the other one did."""
-    await world.service.apply("prod", OLD)
-    before_next(world.store, "put_document", lambda: world.service.apply("prod", NEW, prune=True))
+    await world.service.sets.apply("prod", OLD)
+    before_next(world.store, "put_document", lambda: world.service.sets.apply("prod", NEW, prune=True))
     with pytest.raises(Conflict, match="set prod: another apply was faster"):
-        await world.service.apply("prod", {"third": {"noop": True}}, prune=True)
+        await world.service.sets.apply("prod", {"third": {"noop": True}}, prune=True)
     assert await ids(world) == {*NEW}
-    assert (await world.service.apply("prod", NEW, prune=True)).unchanged == (*NEW,)
+    assert (await world.service.sets.apply("prod", NEW, prune=True)).unchanged == (*NEW,)
 
 
 async def test_while_one_is_at_work_others_are_refused(world: World) -> None:
@@ -59,14 +59,14 @@ async def test_while_one_is_at_work_others_are_refused(world: World) -> None:
 
     async def while_at_work() -> None:
         with pytest.raises(Conflict) as refused:
-            await other.apply("prod", NEW, prune=True)
+            await other.sets.apply("prod", NEW, prune=True)
         told.append(refused.value.message)
-        assert [state.state for state in await other.sets("prod")] == ["at_work"]
-        await other.apply("prod", NEW, dry_run=True)
-        await other.apply("staging", {"theirs": {"noop": True}})
+        assert [state.state for state in await other.sets.list("prod")] == ["at_work"]
+        await other.sets.apply("prod", NEW, dry_run=True)
+        await other.sets.apply("staging", {"theirs": {"noop": True}})
 
     before_next(world.store, "add_jobs", while_at_work)
-    await world.service.apply("prod", OLD)
+    await world.service.sets.apply("prod", OLD)
     assert told == [
         "set prod: another apply is at work, by ada since 2030-01-01T00:00:00Z: try again when it has ended; what it "
         "left is free after 2030-01-01T00:00:30Z"
@@ -76,106 +76,106 @@ async def test_while_one_is_at_work_others_are_refused(world: World) -> None:
 
 async def test_who_stood_still_longer_than_his_lease_changes_nothing_any_more(world: World) -> None:
     """Somebody has taken over meanwhile: what he declares is there, and nothing of the one who wakes."""
-    await world.service.apply("prod", OLD)
+    await world.service.sets.apply("prod", OLD)
 
     async def frozen() -> None:
         wait(world, LEASE)
-        await world.service.apply("prod", OLD, prune=True)
+        await world.service.sets.apply("prod", OLD, prune=True)
 
     before_next(world.store, "delete_job", frozen)
     with pytest.raises(Conflict, match="another apply was faster"):
-        await world.service.apply("prod", {**NEW, "late": {"noop": True}}, prune=True)
+        await world.service.sets.apply("prod", {**NEW, "late": {"noop": True}}, prune=True)
     assert await ids(world) == {*OLD}
-    assert [state.state for state in await world.service.sets("prod")] == ["whole"]
+    assert [state.state for state in await world.service.sets.list("prod")] == ["whole"]
 
 
 async def test_a_lease_is_renewed_while_the_work_goes_on(world: World) -> None:
     """However long all of it takes, nobody else gets in between."""
-    await world.service.apply("prod", NEW)
+    await world.service.sets.apply("prod", NEW)
     looks: list[str] = []
 
     async def slow() -> None:
         wait(world, 20 * SECOND)
         with pytest.raises(Conflict, match="another apply is at work"):
-            await world.service.acting_as("eve").apply("prod", {}, prune=True)
+            await world.service.acting_as("eve").sets.apply("prod", {}, prune=True)
         looks.append("at work")
         if len(looks) < len(NEW):
             before_next(world.store, "delete_job", slow)
 
     before_next(world.store, "delete_job", slow)
-    await world.service.apply("prod", {}, prune=True)
+    await world.service.sets.apply("prod", {}, prune=True)
     assert (len(looks), await ids(world)) == (4, set())
 
 
 async def test_what_broke_off_is_half_applied_and_the_next_one_goes_on(world: World) -> None:
     """It is told by whom; applying what is there already makes it whole."""
-    await world.service.apply("prod", OLD)
+    await world.service.sets.apply("prod", OLD)
 
     async def gone() -> None:
         raise Conflict("the job is in use")
 
     before_next(world.store, "delete_job", gone)
     with pytest.raises(Conflict, match="in use"):
-        await world.service.apply("prod", NEW, prune=True)
-    (found,) = await world.service.sets()
+        await world.service.sets.apply("prod", NEW, prune=True)
+    (found,) = await world.service.sets.list()
     assert (found.name, found.state, found.version, found.by, found.jobs) == ("prod", "half_applied", 2, "ada", 5)
-    await world.service.apply("prod", NEW, prune=True)
-    (found,) = await world.service.sets("prod")
+    await world.service.sets.apply("prod", NEW, prune=True)
+    (found,) = await world.service.sets.list("prod")
     assert (found.state, found.version, found.jobs) == ("whole", 3, 4)
 
 
 async def test_who_changes_nothing_takes_no_turn(world: World) -> None:
     """The version stays; where the last one broke off it is whole again."""
-    await world.service.apply("prod", OLD)
-    await world.service.apply("prod", OLD)
-    (found,) = await world.service.sets("prod")
+    await world.service.sets.apply("prod", OLD)
+    await world.service.sets.apply("prod", OLD)
+    (found,) = await world.service.sets.list("prod")
     assert (found.state, found.version) == ("whole", 1)
     documents = Documents(world.store, SETS, bytes)
     known = await documents.find("prod")
     await documents.replace(known, replace(documents.value_of(known), until=world.clock.now()))
-    await world.service.apply("prod", OLD)
-    (found,) = await world.service.sets("prod")
+    await world.service.sets.apply("prod", OLD)
+    (found,) = await world.service.sets.list("prod")
     assert (found.state, found.version) == ("whole", 2)
     with pytest.raises(NotFound, match="there is no set 'other'"):
-        await world.service.sets("other")
+        await world.service.sets.list("other")
 
 
 async def test_a_lease_of_a_clock_that_was_ahead_keeps_nobody_away(world: World) -> None:
     """Whoever was killed then has left the set half applied, as at any other time."""
-    await world.service.apply("prod", OLD)
+    await world.service.sets.apply("prod", OLD)
     documents = Documents(world.store, SETS, bytes)
     known = await documents.find("prod")
     ahead = Moment(world.clock.now() + 2 * DAY + LEASE)
     await documents.replace(known, replace(documents.value_of(known), until=ahead))
-    assert [state.state for state in await world.service.sets("prod")] == ["half_applied"]
-    await world.service.apply("prod", NEW, prune=True)
+    assert [state.state for state in await world.service.sets.list("prod")] == ["half_applied"]
+    await world.service.sets.apply("prod", NEW, prune=True)
     assert await ids(world) == {*NEW}
 
 
 async def test_two_versions_of_an_app_do_not_delete_each_others_jobs(world: World) -> None:
     """Each of them plans by what the other has left: in the end the jobs are those of the last one, and all of them."""
     both = {**OLD, **NEW}
-    await declare(world.service, world.store, bytes, Declared(app="shop", jobs=both))
+    await declare(world.service.jobs, Declared(app="shop", jobs=both))
     old, new = (Declared(app="shop", jobs=jobs, vanished="delete") for jobs in (OLD, NEW))
-    before_next(world.store, "put_document", lambda: declare(world.service, world.store, bytes, old))
-    await declare(world.service, world.store, bytes, new)
+    before_next(world.store, "put_document", lambda: declare(world.service.jobs, old))
+    await declare(world.service.jobs, new)
     assert await ids(world) == {*NEW}
-    (found,) = await world.service.sets("app/shop")
+    (found,) = await world.service.sets.list("app/shop")
     assert (found.state, found.jobs) == ("whole", 4)
 
 
 async def test_semaphores_of_a_store_of_their_own_are_changed_in_turn(world: World) -> None:
     """There the set has a version, too: who stood still gives no limit any more."""
     apart = MemoryStore(world.clock)
-    service = Service(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(apart))
+    service = service_on(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(apart))
 
     async def frozen() -> None:
         wait(world, LEASE)
-        await service.apply("prod", {}, semaphores={"printer": {"limit": 3}}, take_over=True)
+        await service.sets.apply("prod", {}, semaphores={"printer": {"limit": 3}}, take_over=True)
 
     before_next(apart, "put_semaphore", frozen)
     with pytest.raises(Conflict, match="another apply was faster"):
-        await service.apply("prod", {}, semaphores={"printer": {"limit": 2}})
+        await service.sets.apply("prod", {}, semaphores={"printer": {"limit": 2}})
     assert (await apart.get_semaphore("printer")).limit == 3
     versions = [SETS.decode((await store.get_document("set", "prod")).text) for store in (world.store, apart)]
     assert [(each.version, each.until) for each in versions] == [(2, None), (2, None)]

@@ -1,6 +1,5 @@
 """Sets of jobs: what applying one changes, and whose jobs it never touches."""
 
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from tokimori.model.job import JobState
 from tokimori.service.declarations import Changes
 from tokimori.service.declared import Declared, declare
 from tokimori.service.declaring import FieldChange
-from tokimori.service.sets import Applied
+from tokimori.service.set_work import Applied
 
 NIGHTLY = {"command": "make report", "schedule": "0 3 * * *"}
 Jobs = Mapping[str, Any]
@@ -22,7 +21,7 @@ Jobs = Mapping[str, Any]
 
 async def applied(world: World, jobs: Jobs, name: str = "prod", **how: Any) -> Applied:
     """What applying a set did."""
-    return await world.service.apply(name, jobs, **how)
+    return await world.service.sets.apply(name, jobs, **how)
 
 
 def done(found: Changes) -> dict[str, object]:
@@ -32,16 +31,16 @@ def done(found: Changes) -> dict[str, object]:
 
 
 async def schedule_in(world: World, job_id: str = "nightly") -> str | None:
-    return (await world.service.get(job_id)).definition.schedule
+    return (await world.service.jobs.get(job_id)).definition.schedule
 
 
 async def test_jobs_are_added_once_and_follow_what_is_declared(world: World) -> None:
     """Applied again nothing is changed, and a change is told field by field; what is not said gets its default back."""
     first = {"nightly": {**NIGHTLY, "priority": 3, "retry": {"attempts": 3}}, "other": {"noop": True}}
     assert done(await applied(world, first)) == {"added": ("nightly", "other")}
-    before = await world.service.list()
+    before = await world.service.jobs.list()
     assert done(await applied(world, first)) == {"unchanged": ("nightly", "other")}
-    assert await world.service.list() == before
+    assert await world.service.jobs.list() == before
     found = await applied(world, {**first, "nightly": {**NIGHTLY, "schedule": "0 4 * * *", "retry": {"attempts": 4}}})
     assert found.changed == {
         "nightly": (
@@ -50,15 +49,15 @@ async def test_jobs_are_added_once_and_follow_what_is_declared(world: World) -> 
             FieldChange(field="schedule", old="0 3 * * *", new="0 4 * * *"),
         )
     }
-    definition = (await world.service.get("nightly")).definition
+    definition = (await world.service.jobs.get("nightly")).definition
     assert (definition.schedule, definition.priority, definition.retry.attempts) == ("0 4 * * *", 0, 4)
 
 
 async def test_a_dry_run_changes_nothing_and_says_the_same(world: World) -> None:
     """Also of what would be refused."""
     await applied(world, {"nightly": NIGHTLY, "gone": {"noop": True}})
-    await world.service.update("gone", priority=1)
-    before = await world.service.list()
+    await world.service.jobs.update("gone", priority=1)
+    before = await world.service.jobs.list()
     found = await applied(world, {"new": {"noop": True}, "nightly": {"noop": True}}, prune=True, dry_run=True)
     assert (found.added, list(found.changed), found.removed, list(found.refused)) == (
         ("new",),
@@ -66,7 +65,7 @@ async def test_a_dry_run_changes_nothing_and_says_the_same(world: World) -> None
         (),
         ["gone"],
     )
-    assert await world.service.list() == before
+    assert await world.service.jobs.list() == before
 
 
 async def test_a_dry_run_expects_nothing(world: World) -> None:
@@ -86,10 +85,10 @@ async def test_what_is_not_declared_any_more_is_kept_unless_it_is_pruned(world: 
     """Only jobs of this very set are."""
     await applied(world, {"nightly": NIGHTLY, "old": NIGHTLY})
     await applied(world, {"theirs": NIGHTLY}, "staging")
-    await world.service.add("by-hand", noop=True)
+    await world.service.jobs.add("by-hand", noop=True)
     assert done(await applied(world, {"nightly": NIGHTLY})) == {"kept": ("old",), "unchanged": ("nightly",)}
     assert done(await applied(world, {}, prune=True)) == {"removed": ("nightly", "old")}
-    assert [job.id for job in await world.service.list()] == ["by-hand", "theirs"]
+    assert [job.id for job in await world.service.jobs.list()] == ["by-hand", "theirs"]
 
 
 async def test_jobs_of_others_are_taken_over_only_when_asked_to(world: World) -> None:
@@ -97,7 +96,7 @@ async def test_jobs_of_others_are_taken_over_only_when_asked_to(world: World) ->
     await applied(world, {"nightly": NIGHTLY}, "staging")
     with pytest.raises(Conflict, match="nightly: it is of the set staging"):
         await applied(world, {"nightly": NIGHTLY, "new": NIGHTLY})
-    assert [job.id for job in await world.service.list()] == ["nightly"]
+    assert [job.id for job in await world.service.jobs.list()] == ["nightly"]
     assert done(await applied(world, {"nightly": NIGHTLY}, take_over=True)) == {"adopted": ("nightly",)}
     assert done(await applied(world, {}, "staging", prune=True)) == {}
     assert done(await applied(world, {"nightly": NIGHTLY})) == {"unchanged": ("nightly",)}
@@ -106,14 +105,14 @@ async def test_jobs_of_others_are_taken_over_only_when_asked_to(world: World) ->
 async def test_an_edit_by_hand_is_never_overwritten_in_silence(world: World) -> None:
     """Neither by a change nor by pruning; undone by hand the job follows again, and so it does when taken over."""
     await applied(world, {"nightly": NIGHTLY})
-    await world.service.update("nightly", schedule="0 5 * * *")
+    await world.service.jobs.update("nightly", schedule="0 5 * * *")
     for jobs in ({"nightly": NIGHTLY}, {}):
         with pytest.raises(Conflict, match="edited by hand since"):
             await applied(world, jobs, prune=True)
     assert await schedule_in(world) == "0 5 * * *"
-    await world.service.update("nightly", schedule="0 3 * * *")
+    await world.service.jobs.update("nightly", schedule="0 3 * * *")
     assert list((await applied(world, {"nightly": {**NIGHTLY, "priority": 1}})).changed) == ["nightly"]
-    await world.service.update("nightly", schedule="0 5 * * *")
+    await world.service.jobs.update("nightly", schedule="0 5 * * *")
     assert list((await applied(world, {"nightly": NIGHTLY}, take_over=True)).changed) == ["nightly"]
     assert await schedule_in(world) == "0 3 * * *"
 
@@ -121,16 +120,16 @@ async def test_an_edit_by_hand_is_never_overwritten_in_silence(world: World) -> 
 async def test_what_was_edited_to_what_is_declared_now_is_no_edit(world: World) -> None:
     """Somebody had made the change by hand before it was declared: from then on the job follows as before."""
     await applied(world, {"nightly": NIGHTLY})
-    await world.service.update("nightly", priority=1)
+    await world.service.jobs.update("nightly", priority=1)
     assert done(await applied(world, {"nightly": {**NIGHTLY, "priority": 1}})) == {"unchanged": ("nightly",)}
     assert list((await applied(world, {"nightly": NIGHTLY})).changed) == ["nightly"]
 
 
 async def test_a_job_added_by_hand_is_adopted_where_it_is_alike(world: World) -> None:
     """Where it differs it stays, and is told."""
-    await world.service.add("nightly", command="make report", schedule="0 3 * * *")
+    await world.service.jobs.add("nightly", command="make report", schedule="0 3 * * *")
     assert done(await applied(world, {"nightly": NIGHTLY})) == {"adopted": ("nightly",)}
-    await world.service.add("other", noop=True)
+    await world.service.jobs.add("other", noop=True)
     with pytest.raises(Conflict, match="other: somebody has added it by hand"):
         await applied(world, {"nightly": NIGHTLY, "other": NIGHTLY})
 
@@ -139,7 +138,7 @@ async def test_apps_and_sets_leave_each_other_alone(world: World) -> None:
     """A set does not change a job of an app, nor an app one of a set, even where both declare the same."""
     said = {"function": "app.nightly", "schedule": "0 3 * * *", "owner": "app"}
     await applied(world, {"ours": said})
-    told = await declare(world.service, world.store, os.urandom, Declared(app="app", jobs={"ours": said, "its": said}))
+    told = await declare(world.service.jobs, Declared(app="app", jobs={"ours": said, "its": said}))
     assert len(told) == 1
     assert "the set prod declares it" in told[0]
     with pytest.raises(Conflict, match="its: an app declares it"):
@@ -149,7 +148,7 @@ async def test_apps_and_sets_leave_each_other_alone(world: World) -> None:
 async def test_one_invalid_job_leaves_all_as_it_was(world: World) -> None:
     """Whatever is wrong with it, in its fields, its calendars or the jobs after which it runs; the error names it."""
     await applied(world, {"nightly": NIGHTLY})
-    before = await world.service.list()
+    before = await world.service.jobs.list()
     good = {"nightly": {**NIGHTLY, "priority": 1}, "new": NIGHTLY}
     for bad, field in (
         ({"noop": True, "retry": {"attempts": "x"}}, "bad.retry.attempts"),
@@ -163,7 +162,7 @@ async def test_one_invalid_job_leaves_all_as_it_was(world: World) -> None:
         assert caught.value.field == field
     with pytest.raises(InvalidInput, match="not a word"):
         await applied(world, good, "two words")
-    assert await world.service.list() == before
+    assert await world.service.jobs.list() == before
 
 
 async def test_jobs_that_run_after_each_other_change_places(world: World) -> None:
@@ -171,11 +170,11 @@ async def test_jobs_that_run_after_each_other_change_places(world: World) -> Non
     await applied(world, {"a": {"noop": True}, "b": {"noop": True, "parents": [{"job": "a"}]}})
     turned = {"a": {"noop": True, "parents": [{"job": "b"}]}, "b": {"noop": True}}
     assert set((await applied(world, turned)).changed) == {"a", "b"}
-    await world.service.add("c", noop=True, parents=[{"job": "a"}])
+    await world.service.jobs.add("c", noop=True, parents=[{"job": "a"}])
     with pytest.raises(Conflict, match="a: it is not declared any more, but c runs after it"):
         await applied(world, {}, prune=True)
-    assert len(await world.service.list()) == 3
-    await world.service.delete("c")
+    assert len(await world.service.jobs.list()) == 3
+    await world.service.jobs.delete("c")
     assert done(await applied(world, {}, prune=True)) == {"removed": ("a", "b")}
 
 
@@ -183,9 +182,9 @@ async def test_a_count_of_runs_is_said_once(world: World) -> None:
     """`runs_remaining` counts down from when the job is added."""
     jobs = {"nightly": {**NIGHTLY, "runs_remaining": 5}}
     await applied(world, jobs)
-    await world.service.update("nightly", runs_remaining=2)
+    await world.service.jobs.update("nightly", runs_remaining=2)
     assert done(await applied(world, jobs)) == {"unchanged": ("nightly",)}
-    assert (await world.service.get("nightly")).runs_remaining == 2
+    assert (await world.service.jobs.get("nightly")).runs_remaining == 2
 
 
 async def test_a_job_whose_schedule_is_over_stays_as_it_is(world: World) -> None:
@@ -231,8 +230,8 @@ async def test_what_is_pruned_is_looked_at_again(world: World, how: str) -> None
     await applied(world, {"nightly": NIGHTLY, "gone": {"noop": True}})
     acts: Mapping[str, Callable[[], Awaitable[object]]] = {
         "taken over": lambda: applied(world, {"gone": {"noop": True}}, "staging", take_over=True),
-        "edited": lambda: world.service.update("gone", priority=1),
-        "deleted": lambda: world.service.delete("gone"),
+        "edited": lambda: world.service.jobs.update("gone", priority=1),
+        "deleted": lambda: world.service.jobs.delete("gone"),
     }
     once_before_a_change(world, acts[how])
     later = {"nightly": {**NIGHTLY, "schedule": "0 4 * * *"}}
@@ -241,7 +240,7 @@ async def test_what_is_pruned_is_looked_at_again(world: World, how: str) -> None
         return
     with pytest.raises(Conflict, match="job gone: somebody has changed it meanwhile: apply the set again"):
         await applied(world, later, prune=True)
-    assert (await world.service.get("gone")).state is JobState.ENABLED
+    assert (await world.service.jobs.get("gone")).state is JobState.ENABLED
 
 
 async def test_a_node_has_its_turn_while_a_set_is_looked_at(world: World) -> None:

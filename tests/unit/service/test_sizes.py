@@ -23,26 +23,29 @@ Act = Callable[[Service, Job, Run], Awaitable[object]]
 @pytest.mark.parametrize(
     ("act", "field"),
     [
-        (lambda service, _job, _run: service.add("new", noop=True, description=LONG), "description"),
-        (lambda service, job, _run: service.update(job.id, name=LONG), "name"),
-        (lambda service, job, _run: service.import_all([("new", _with(job, command=LONG))]), "jobs[0].command"),
-        (lambda service, job, _run: service.import_all([("new", job.definition)], {"new": LONG}), "paused_because"),
-        (lambda service, job, _run: service.pause(job.id, LONG), "reason"),
+        (lambda service, _job, _run: service.jobs.add("new", noop=True, description=LONG), "description"),
+        (lambda service, job, _run: service.jobs.update(job.id, name=LONG), "name"),
+        (lambda service, job, _run: service.jobs.import_all([("new", _with(job, command=LONG))]), "jobs[0].command"),
+        (
+            lambda service, job, _run: service.jobs.import_all([("new", job.definition)], {"new": LONG}),
+            "paused_because",
+        ),
+        (lambda service, job, _run: service.jobs.pause(job.id, LONG), "reason"),
         (lambda service, _job, _run: service.queues.pause("q", LONG), "reason"),
-        (lambda service, _job, run: service.cancel(run.id, LONG), "reason"),
-        (lambda service, _job, run: service.hold(run.id, LONG), "reason"),
+        (lambda service, _job, run: service.runs.cancel(run.id, LONG), "reason"),
+        (lambda service, _job, run: service.runs.hold(run.id, LONG), "reason"),
     ],
 )
 async def test_what_is_too_large_is_refused(world: World, act: Act, field: str) -> None:
     """With the field, its size and what is allowed, and nothing is changed."""
     job = await world.add(ON_DEMAND, "j")
-    run = await world.service.trigger("j")
+    run = await world.service.jobs.trigger("j")
     with pytest.raises(InvalidInput) as refused:
         await act(world.service, job, run)
     assert (refused.value.field, refused.value.value) == (field, len(LONG))
     assert str(refused.value.allowed).startswith("at most ")
-    assert (await world.service.get("j"), await world.store.get_run(run.id)) == (job, run)
-    assert len(await world.service.list()) == 1
+    assert (await world.service.jobs.get("j"), await world.store.get_run(run.id)) == (job, run)
+    assert len(await world.service.jobs.list()) == 1
 
 
 def _with(job: Job, command: str) -> Definition:
@@ -60,9 +63,9 @@ async def test_who_orders_has_a_bound(world: World) -> None:
 async def test_the_longest_reason_of_a_pause_cancels_what_runs(world: World) -> None:
     """What is cancelled with a pause quotes its reason, which makes it no fault."""
     await world.add(ON_DEMAND, "j")
-    run = await world.service.trigger("j")
+    run = await world.service.jobs.trigger("j")
     await world.begin(1)
-    await world.service.pause("j", "x" * MOST_REASON, now=True)
+    await world.service.jobs.pause("j", "x" * MOST_REASON, now=True)
     assert str((await world.store.get_run(run.id)).cancel).endswith("x" * MOST_REASON)
 
 
@@ -71,9 +74,9 @@ async def test_what_an_older_version_took_is_no_fault(world: World) -> None:
     kept = await world.add(ON_DEMAND, "kept")
     old = replace(kept, id=JobId("j"), incarnation=Incarnation(7), definition=replace(ON_DEMAND, description=LONG))
     await world.store.add_jobs([old])
-    assert (await world.service.update("j", priority=7)).definition.description == LONG
-    await world.service.pause("j")
-    await world.service.resume("j")
-    run = await world.service.trigger("j")
+    assert (await world.service.jobs.update("j", priority=7)).definition.description == LONG
+    await world.service.jobs.pause("j")
+    await world.service.jobs.resume("j")
+    run = await world.service.jobs.trigger("j")
     await world.work(Succeeded())
     assert (await world.store.get_run(run.id)).state is RunState.SUCCEEDED

@@ -8,7 +8,7 @@ from tests.unit.virtual import Link, OffsetClock
 from tokimori.clock import HOUR, SECOND, Moment
 from tokimori.errors import StoreUnavailable
 from tokimori.ports.store import RunFilter
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_on
 from tokimori.service.store_time import FRESH, StoreTime
 from tokimori.stores.memory.store import MemoryStore
 from tokimori.testing.manual import VirtualClock
@@ -30,16 +30,16 @@ def world() -> World:
 
 def ahead(world: World, seconds: float = 3600.0) -> Service:
     """A door on a machine whose clock is wrong by so many seconds."""
-    return Service(world.store, OffsetClock(world.clock, seconds), os.urandom)
+    return service_on(world.store, OffsetClock(world.clock, seconds), os.urandom)
 
 
 @pytest.mark.parametrize("wrong", [3600.0, -3600.0])
 async def test_an_edit_makes_no_runs_of_what_has_not_come(world: World, wrong: float) -> None:
     """A job of every minute is edited at a machine whose clock is an hour off: nothing is decided, nothing lost."""
     door = ahead(world, wrong)
-    job = await door.add("job", command="true", schedule="* * * * *")
+    job = await door.jobs.add("job", command="true", schedule="* * * * *")
     assert job.next_due is not None and job.next_due - world.clock.now() <= 60 * SECOND
-    edited = await door.update("job", command="false")
+    edited = await door.jobs.update("job", command="false")
     assert await world.store.list_runs(RunFilter()) == []
     assert (edited.next_due, await world.store.skips(job.id)) == (job.next_due, [])
 
@@ -48,20 +48,20 @@ async def test_an_edit_makes_no_runs_of_what_has_not_come(world: World, wrong: f
 async def test_a_pause_silences_no_job(world: World, wrong: float) -> None:
     """Who pauses and resumes at once loses no moment."""
     door = ahead(world, wrong)
-    job = await door.add("job", command="true", schedule="* * * * *")
-    await door.pause("job")
-    resumed = await door.resume("job")
+    job = await door.jobs.add("job", command="true", schedule="* * * * *")
+    await door.jobs.pause("job")
+    resumed = await door.jobs.resume("job")
     assert (resumed.next_due, await world.store.skips(job.id)) == (job.next_due, [])
 
 
 async def test_a_request_is_due_now(world: World) -> None:
     """A run that is asked for is ready, and throttled for no longer than it says."""
     door = ahead(world)
-    await door.add("job", command="true")
-    run = await door.trigger("job", "key", throttle=60.0)
+    await door.jobs.add("job", command="true")
+    run = await door.jobs.trigger("job", "key", throttle=60.0)
     assert (run.state, run.due) == ("ready", world.clock.now())
     world.clock.advance(61)
-    assert (await door.trigger("job", "key", throttle=60.0)).id != run.id
+    assert (await door.jobs.trigger("job", "key", throttle=60.0)).id != run.id
 
 
 async def test_the_store_is_asked_now_and_then(world: World) -> None:

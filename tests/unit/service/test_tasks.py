@@ -52,7 +52,7 @@ async def test_a_build_makes_the_job_of_its_task(world: World) -> None:
     """It runs the build by its schedule, and stops when a run has failed, as Keiji's tasks do."""
     task = await build(world.service)
     record, _ = made("1")
-    job = await world.service.get("ping")
+    job = await world.service.jobs.get("ping")
     assert job.definition.target == Build(task="ping", digest=record.digest)
     assert (job.definition.schedule, job.definition.on_exhausted) == ("every 10 seconds", "park")
     assert task.job == job
@@ -63,7 +63,7 @@ async def test_a_build_makes_the_job_of_its_task(world: World) -> None:
 async def test_a_build_changes_what_it_says_and_nothing_else(world: World) -> None:
     """The id of the task, and what a person has said of the job, stay."""
     first = await build(world.service)
-    await world.service.update("ping", timeout=60)
+    await world.service.jobs.update("ping", timeout=60)
     second = await build(world.service, "2", schedule="on friday at 10:00PM")
     assert second.job is not None
     assert (second.job.definition.schedule, second.job.definition.timeout) == ("on friday at 10:00PM", 60)
@@ -96,7 +96,7 @@ async def test_what_is_not_what_was_said_is_refused(world: World, change: dict[s
         await world.service.tasks.build("ping", replace(record, **change))
     with pytest.raises(NotFound):
         await world.service.tasks.get("ping")
-    assert await world.service.list() == []
+    assert await world.service.jobs.list() == []
 
 
 async def test_a_tampered_build_is_refused(world: World) -> None:
@@ -105,7 +105,7 @@ async def test_a_tampered_build_is_refused(world: World) -> None:
     await world.service.tasks.put_piece("ping", record.digest, 0, base64.b64encode(b"other").decode())
     with pytest.raises(Refused, match="is not what was built"):
         await world.service.tasks.build("ping", record)
-    assert (await kept(world), await world.service.list()) == ([], [])
+    assert (await kept(world), await world.service.jobs.list()) == ([], [])
 
 
 async def test_no_piece_is_left_of_a_build_that_says_too_few(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_a_schedule_that_is_none_leaves_nothing(world: World) -> None:
     """No piece, no task, no job; and a task that is there stays as it was."""
     with pytest.raises(InvalidSchedule):
         await build(world.service, schedule="every now and then")
-    assert (await kept(world), await world.service.list(), await world.service.tasks.list()) == ([], [], [])
+    assert (await kept(world), await world.service.jobs.list(), await world.service.tasks.list()) == ([], [], [])
     before = await build(world.service)
     with pytest.raises(InvalidSchedule):
         await build(world.service, "2", schedule="every now and then")
@@ -141,7 +141,7 @@ async def test_a_schedule_that_is_none_leaves_nothing(world: World) -> None:
 
 async def test_a_job_that_is_no_task_is_left_alone(world: World) -> None:
     """Its id is not free."""
-    await world.service.add("ping", command="true")
+    await world.service.jobs.add("ping", command="true")
     with pytest.raises(AlreadyExists, match="that is no task"):
         await build(world.service)
     assert await kept(world) == []
@@ -256,19 +256,19 @@ async def test_a_deleted_task_frees_its_name(world: World) -> None:
     with pytest.raises(NotFound, match="tokimori task build ping"):
         await world.service.tasks.get("ping")
     await build(world.service)
-    assert (await world.service.get("ping")).state is JobState.ENABLED
+    assert (await world.service.jobs.get("ping")).state is JobState.ENABLED
 
 
 async def test_a_task_whose_job_was_deleted_is_still_one(world: World) -> None:
     """It is shown without a job, restarts nothing, and its next build makes the job anew."""
     await build(world.service)
-    await world.service.delete("ping")
+    await world.service.jobs.delete("ping")
     assert (await world.service.tasks.restart("ping")).job is None
     assert [each.job for each in await world.service.tasks.list()] == [None]
     assert (await world.service.tasks.state("ping")).ended is None
     assert await world.service.tasks.log("ping") != []
     assert (await build(world.service)).job is not None
-    await world.service.delete("ping")
+    await world.service.jobs.delete("ping")
     await world.service.tasks.delete("ping")
 
 
@@ -326,7 +326,7 @@ async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
     with pytest.raises(NotFound):
         await bob.tasks.get("db-1")
     with pytest.raises(Forbidden, match="db-1"):
-        await bob.add("web-2", build=f"db-1@{made('1', 'db-1')[0].digest}")
+        await bob.jobs.add("web-2", build=f"db-1@{made('1', 'db-1')[0].digest}")
 
 
 async def test_a_page_of_tasks_is_as_long_as_is_wanted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,18 +357,18 @@ async def test_where_programs_are_named_no_build_is_one(world: World) -> None:
     bob = as_token(world, Role.OPERATE, Allowed(commands=("/usr/bin/report",)))
     with pytest.raises(Forbidden, match=r"http\.job_commands"):
         await build(bob)
-    assert (await kept(world), await world.service.list()) == ([], [])
+    assert (await kept(world), await world.service.jobs.list()) == ([], [])
 
 
 async def test_a_job_names_a_build_in_one_word(world: World) -> None:
     """It is read as it is written; what names none is refused."""
     task = await build(world.service)
     named = f"ping@{task.record.current}"
-    job = await world.service.add("again", build=named)
+    job = await world.service.jobs.add("again", build=named)
     assert job.definition.target == Build(task="ping", digest=str(task.record.current))
     for wrong in ("ping", "ping@", "@" + "0" * 64, f"a b@{'0' * 64}"):
         with pytest.raises(InvalidInput) as refused:
-            await world.service.add("other", build=wrong)
+            await world.service.jobs.add("other", build=wrong)
         assert refused.value.field == "build"
 
 
@@ -436,16 +436,16 @@ async def test_a_build_says_terms_of_its_job(world: World) -> None:
     record, content = made("1")
     await world.service.tasks.put_piece("ping", record.digest, 0, pieces_of(content)[0])
     await world.service.tasks.build("ping", replace(record, terms={"retry": {"attempts": 3}, "on_exhausted": "fail"}))
-    await world.service.update("ping", timeout=60)
-    job = await world.service.get("ping")
+    await world.service.jobs.update("ping", timeout=60)
+    job = await world.service.jobs.get("ping")
     assert (job.definition.retry.attempts, job.definition.on_exhausted) == (3, "fail")
     await build(world.service, "2")
-    job = await world.service.get("ping")
+    job = await world.service.jobs.get("ping")
     assert (job.definition.retry.attempts, job.definition.timeout) == (1, 60)
     await world.service.tasks.rollback("ping")
-    assert (await world.service.get("ping")).definition.retry.attempts == 3
+    assert (await world.service.jobs.get("ping")).definition.retry.attempts == 3
     with pytest.raises(InvalidInput, match="retry"):
-        await world.service.add("j", noop=True, schedule=every(10).seconds.retry(3))
+        await world.service.jobs.add("j", noop=True, schedule=every(10).seconds.retry(3))
 
 
 @pytest.mark.parametrize("now", [False, True])
@@ -456,14 +456,14 @@ async def test_what_runs_of_a_deleted_task_goes_on_unless_it_is_to_end(world: Wo
     await world.fire()
     [claimed] = await world.begin(1)
     await world.service.tasks.delete("ping", now=now)
-    run = (await world.service.get_run(claimed.run.id)).run
+    run = (await world.service.runs.get(claimed.run.id)).run
     assert (run.state, run.cancel is not None) == (RunState.RUNNING, now)
 
 
 async def test_the_log_shows_all_attempts(world: World) -> None:
     """Each with what it wrote, at its own time, and how it ended."""
     await build(world.service)
-    await world.service.update("ping", retry={"attempts": 3})
+    await world.service.jobs.update("ping", retry={"attempts": 3})
     world.pass_seconds(11)
     await world.fire()
     for outcome in (Failed("no such host"), Failed("exit code 3", exit_code=3), Succeeded(0)):

@@ -24,7 +24,7 @@ from tokimori.model.transitions import RunState
 from tokimori.ports.semaphores import UnitWish
 from tokimori.ports.working import Claimed
 from tokimori.service.schema import StoreOnDemand
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.reasons import Cause, Reason, told
 from tokimori.service.why.run import NAMED, why_run
@@ -37,12 +37,12 @@ ROOT = Path(__file__).parents[3]
 
 async def of_run(world: World, run_id: str) -> Mapping[Cause, Reason]:
     """The reasons by cause."""
-    return {reason.cause: reason for reason in (await world.service.why_run(run_id)).reasons}
+    return {reason.cause: reason for reason in (await world.service.runs.why(run_id)).reasons}
 
 
 async def of_job(world: World, job_id: str = "j") -> Mapping[Cause, Reason]:
     """The reasons by cause."""
-    return {reason.cause: reason for reason in (await world.service.why_job(job_id)).reasons}
+    return {reason.cause: reason for reason in (await world.service.jobs.why(job_id)).reasons}
 
 
 async def one_waits(world: World, **terms: object) -> str:
@@ -74,14 +74,14 @@ async def test_a_stopped_job(world: World, cause: Cause, verb: str) -> None:
     if cause is Cause.PARKED:
         await world.work(Failed(error="it broke"))
     else:
-        await world.service.pause("j", "it broke")
-    forced = await world.service.trigger("j", "key", force=True)
+        await world.service.jobs.pause("j", "it broke")
+    forced = await world.service.jobs.trigger("j", "key", force=True)
     by = " by ada" if cause is Cause.PAUSED else ""
     words = f"job j is {cause}{by} (it broke): `tokimori job {verb} j` enables it"
     assert told((await of_run(world, first))[cause]) == told((await of_job(world))[cause]) == words
     assert told((await of_run(world, second))[cause]) == words
     assert cause not in await of_run(world, forced.id)
-    await world.service.resume("j")
+    await world.service.jobs.resume("j")
     assert cause not in {**await of_run(world, second), **await of_job(world)}
 
 
@@ -101,12 +101,12 @@ async def test_a_paused_queue(world: World, queue: str | None, name: str) -> Non
 async def test_a_held_run(world: World) -> None:
     """By a person or by its own code, with the reason."""
     run = await one_waits(world)
-    await world.service.hold(run, "wait for Ann")
+    await world.service.runs.hold(run, "wait for Ann")
     (reason,) = (await of_run(world, run)).values()
     assert told(reason) == (
         f"a person has to say how it goes on: wait for Ann: `tokimori run resume {run}` lets it go on"
     )
-    await world.service.resume_run(run)
+    await world.service.runs.resume(run)
     await world.work(Hold("look at it"))
     assert (await of_run(world, run))[Cause.HELD].text.endswith("look at it")
 
@@ -299,32 +299,32 @@ async def test_who_stands_first_is_served_first(world: World) -> None:
 async def test_the_store_of_the_semaphores_is_away(world: World) -> None:
     """Nobody listens there: the semaphore, what the store says, and which setting names it."""
     away = StoreOnDemand(RedisStore(address_of("redis://127.0.0.1:1/0"), world.clock))
-    service = Service(world.store, world.clock, os.urandom, semaphore_store=away)
+    service = service_on(world.store, world.clock, os.urandom, semaphore_store=away)
     await world.register("node", {"tokimori:semaphores": "yes"})
-    await service.add("j", noop=True, semaphores=["db"])
+    await service.jobs.add("j", noop=True, semaphores=["db"])
     world.pass_seconds(1)
-    run = await service.trigger("j")
-    (reason,) = (await service.why_run(run.id)).reasons
+    run = await service.jobs.trigger("j")
+    (reason,) = (await service.runs.why(run.id)).reasons
     assert reason.cause is Cause.SEMAPHORES_AWAY
     assert reason.text.startswith("the store of the semaphore db does not answer: ")
-    (unknown, *_) = (await world.service.why_run(run.id)).reasons
+    (unknown, *_) = (await world.service.runs.why(run.id)).reasons
     assert (unknown.cause, "which this program does not know" in unknown.text) == (Cause.SEMAPHORES_AWAY, True)
 
 
 async def test_units_in_another_store(world: World) -> None:
     """A ready run whose units somebody holds there; where no node knows that store this is said."""
     elsewhere = World()
-    service = Service(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(elsewhere.store))
-    await service.add("j", noop=True, semaphores=["db"])
+    service = service_on(world.store, world.clock, os.urandom, semaphore_store=StoreOnDemand(elsewhere.store))
+    await service.jobs.add("j", noop=True, semaphores=["db"])
     await world.register("bare")
-    run = await service.trigger("j")
-    (lacks,) = (await service.why_run(run.id)).reasons
+    run = await service.jobs.trigger("j")
+    (lacks,) = (await service.runs.why(run.id)).reasons
     assert (lacks.cause, "knows the store of its semaphores" in lacks.text) == (Cause.NO_SUCH_NODE, True)
     await world.register("node", {"tokimori:semaphores": "yes"})
     await elsewhere.register("session")
     wish = UnitWish(id=PermitId("p"), node=NodeId("session"), semaphore="db", rank=NEW_YEAR)
     await elsewhere.store.acquire(wish, NEW_YEAR)
-    (reason,) = (await service.why_run(run.id)).reasons
+    (reason,) = (await service.runs.why(run.id)).reasons
     assert "units of the semaphore db in another store (1 of 1 are held), held by pid 1 on h" in told(reason)
 
 
@@ -332,13 +332,13 @@ async def test_what_is_not_due(world: World) -> None:
     """Until when, in the job's zone; of a retry, which attempt; what holds it then, too, is said already."""
     await world.register()
     await world.add({"noop": True, "retry": {"attempts": 2, "delay": 60}}, "j")
-    later = await world.service.trigger("j", at="2030-01-01T01:00:00Z")
+    later = await world.service.jobs.trigger("j", at="2030-01-01T01:00:00Z")
     assert (await of_run(world, later.id))[Cause.NOT_DUE].text == "it is not due until 2030-01-01 02:00:00+01:00"
     run = await world.trigger("j")
     await world.work(Failed(error="no luck"))
     text = (await of_run(world, run.id))[Cause.NOT_DUE].text
     assert text == "it is not due until 2030-01-01 01:01:01+01:00, when its attempt 2 begins"
-    await world.service.pause("j")
+    await world.service.jobs.pause("j")
     assert [*await of_run(world, run.id)] == [Cause.NOT_DUE, Cause.PAUSED]
 
 
@@ -422,19 +422,19 @@ async def test_epsilon(world: World, epsilon: float, cause: Cause | None) -> Non
 async def test_what_has_ended(world: World) -> None:
     """A run that was cancelled, or failed with its last attempt, says how, and what asks for another one."""
     run = await one_waits(world, on_exhausted="park")
-    await world.service.cancel(run, "not needed")
+    await world.service.runs.cancel(run, "not needed")
     (reason,) = (await of_run(world, run)).values()
     assert told(reason) == "it was cancelled: not needed: `tokimori job trigger j` asks for another run"
     failed = await world.trigger("j")
     await world.work(Failed(error="no luck"))
-    assert [each.text for each in (await world.service.why_run(failed.id)).reasons] == [
+    assert [each.text for each in (await world.service.runs.why(failed.id)).reasons] == [
         "it failed: no luck, and is not tried again",
         "job j is parked (no luck)",
     ]
-    await world.service.resolve("j")
+    await world.service.jobs.resolve("j")
     await world.trigger("j")
     await world.begin(1)
-    await world.service.delete("j")
+    await world.service.jobs.delete("j")
     assert "its job was deleted" in (await of_run(world, failed.id))[Cause.ENDED].text
     (gone,) = (await of_job(world)).values()
     assert gone.cause is Cause.DELETED
@@ -448,12 +448,12 @@ async def test_a_job_that_is_ahead_of_the_time(world: World) -> None:
     await world.fire()
     assert Cause.AHEAD not in await of_job(world)
     with pytest.raises(Refused, match="is not ahead of the time"):
-        await world.service.rewind("j")
+        await world.service.jobs.rewind("j")
     world.clock.moment = now
     assert "`tokimori job rewind j`" in str((await of_job(world))[Cause.AHEAD].mend)
-    (named,) = [each for each in (await world.service.doctor()).findings if each.check == "ahead"]
+    (named,) = [each for each in (await world.service.store.doctor()).findings if each.check == "ahead"]
     assert named.text.endswith(": j")
-    assert (await world.service.rewind("j")).next_due == Moment(now + MINUTE)
+    assert (await world.service.jobs.rewind("j")).next_due == Moment(now + MINUTE)
     assert Cause.AHEAD not in await of_job(world)
 
 
@@ -469,7 +469,7 @@ def test_a_run_of_a_deleted_job() -> None:
 async def test_a_definition_that_nobody_here_can_read(world: World) -> None:
     """A newer version has written it: what is unknown, and what mends that."""
     run = await one_waits(world)
-    job = replace(await world.service.get("j"), definition=stored_definition(ROCKET))
+    job = replace(await world.service.jobs.get("j"), definition=stored_definition(ROCKET))
     world.store.tables.jobs[job.id] = job
     for found in (await of_job(world), await of_run(world, run)):
         assert "rocket" in found[Cause.UNREADABLE].text and "install the version" in str(found[Cause.UNREADABLE].mend)
@@ -479,15 +479,15 @@ async def test_a_clock_that_its_node_does_not_trust() -> None:
     """While the store's clock disagrees with the node's nothing is decided, and who asks at that node is told."""
     node = ManualNode()
     await node.join()
-    service = Service(node.store, node.clock, os.urandom, trusts_time=lambda: node.node.trusts_its_time)
-    await service.add("j", noop=True, schedule="* * * * *")
+    service = service_on(node.store, node.clock, os.urandom, trusts_time=lambda: node.node.trusts_its_time)
+    await service.jobs.add("j", noop=True, schedule="* * * * *")
     node.clock.advance(20)
     node.clock.jump(120)
     await node.node.cycle()
-    (reason,) = (await service.why_job("j")).reasons
+    (reason,) = (await service.jobs.why("j")).reasons
     assert reason.cause is Cause.CLOCK and "nothing is decided until they agree" in reason.text
     await node.pass_time(10)
-    assert Cause.CLOCK not in {each.cause for each in (await service.why_job("j")).reasons}
+    assert Cause.CLOCK not in {each.cause for each in (await service.jobs.why("j")).reasons}
 
 
 async def test_what_is_due_and_was_not_decided(world: World) -> None:
@@ -498,7 +498,7 @@ async def test_what_is_due_and_was_not_decided(world: World) -> None:
     reason = (await of_job(world))[Cause.NEXT]
     assert reason.text.startswith("it has been due since 2030-01-01 01:01:00+01:00, and the node node on h")
     assert "`tokimori node list`" in str(reason.mend)
-    late = await world.service.trigger("j", at="2030-01-01T00:02:00Z")
+    late = await world.service.jobs.trigger("j", at="2030-01-01T00:02:00Z")
     world.pass_seconds(100)
     assert [*await of_run(world, late.id)] == [Cause.NEXT]
 
@@ -506,7 +506,7 @@ async def test_what_is_due_and_was_not_decided(world: World) -> None:
 async def test_an_overdue_job(world: World) -> None:
     """Since when something was expected, and when a run of it has ended well last; beside it what holds it."""
     await world.add({"noop": True, "expect_within": 60}, "j")
-    known = await world.service.ping("j")
+    known = await world.service.expectations.ping("j")
     world.pass_seconds(61)
     assert Cause.OVERDUE not in await of_job(world)
     alarm = looked_at(known, world.clock.now())[1]
@@ -528,7 +528,7 @@ async def test_a_run_whose_process_is_drained(world: World) -> None:
     labels = {DRAINING_LABEL: f"41 other {until}; 42 stuck {until}"}
     now = await world.store.get_run(RunId(run))
     nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
-    job = await world.service.get("j")
+    job = await world.service.jobs.get("j")
     for pid, found in ((42, f"draining for run stuck, until {until}: "), (7, None)):
         reading = WhyReading(now=NEW_YEAR, job=job, run=now, nodes=nodes)
         reasons = {each.cause: each for each in why_run(reading, replace(now, pid=pid)).reasons}
@@ -552,7 +552,7 @@ async def test_a_run_whose_process_does_not_answer(world: World, who: str, text:
     labels = {SILENT_LABEL: f"41 other 2030-01-01T00:00:00Z; 42 {who} 2030-01-01T00:00:30Z"}
     now = await world.store.get_run(RunId(run))
     nodes = [replace(node, labels=labels) for node in await world.store.list_nodes()]
-    reading = WhyReading(now=NEW_YEAR, job=await world.service.get("j"), run=now, nodes=nodes)
+    reading = WhyReading(now=NEW_YEAR, job=await world.service.jobs.get("j"), run=now, nodes=nodes)
     (reason,) = [each for each in why_run(reading, replace(now, pid=42)).reasons if each.cause is Cause.SILENT]
     assert reason.text == f"its worker process (pid 42) has not answered since 2030-01-01T00:00:30Z: {text}"
     assert (reason.mend or "").startswith(mend)

@@ -20,8 +20,9 @@ from tokimori.model.target import Noop
 from tokimori.ports.nodes import NodeRecord, NodeState
 from tokimori.ports.semaphores import Grant, UnitWish
 from tokimori.ports.working import Claim, Claimed
+from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.definitions import definition_from, fields_of
-from tokimori.service.service import Service
+from tokimori.service.service import service_on
 from tokimori.stores.memory.store import MemoryStore
 
 
@@ -90,8 +91,13 @@ class World:
     def __init__(self) -> None:
         self.clock = SetClock()
         self.store = FickleStore(self.clock)
-        self.service = Service(
-            self.store, self.clock, os.urandom, time_zone="Europe/Paris", author="ada", cipher=CIPHER
+        self.give_place(None)
+
+    def give_place(self, place: ClaimPlace | None) -> None:
+        """Make the service anew, with this place where workers claim."""
+        zone = "Europe/Paris"
+        self.service = service_on(
+            self.store, self.clock, os.urandom, time_zone=zone, author="ada", cipher=CIPHER, place=place
         )
 
     def count(self, method: str) -> list[str]:
@@ -109,7 +115,7 @@ class World:
     async def trigger(self, job_id: str) -> Run:
         """Ask for a run a second later, so that it is newer than all others."""
         self.pass_seconds(1)
-        return await self.service.trigger(job_id)
+        return await self.service.jobs.trigger(job_id)
 
     def pass_seconds(self, n: float) -> None:
         self.clock.moment = Moment(self.clock.moment + round(n * SECOND))
@@ -121,11 +127,11 @@ class World:
     async def add(self, wanted: Definition | Mapping[str, Any], job_id: str | None = None) -> Job:
         """Add a job, said by a definition or by its fields."""
         fields: Mapping[str, Any] = fields_of(wanted) if isinstance(wanted, Definition) else wanted
-        return await self.service.add(job_id, **fields)
+        return await self.service.jobs.add(job_id, **fields)
 
     async def update(self, job_id: str, changes: Mapping[str, Any]) -> Job:
         """Change these fields of a job."""
-        return await self.service.update(job_id, **changes)
+        return await self.service.jobs.update(job_id, **changes)
 
     async def fire(self) -> None:
         now = self.clock.now()

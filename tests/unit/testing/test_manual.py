@@ -16,7 +16,7 @@ async def test_a_year_of_a_daily_job() -> None:
     """Every day has its run, which begins when it is due."""
     node = ManualNode()
     await node.join()
-    await node.service.add("daily", **fields_of(a_definition(schedule="0 9 * * *", time_zone="Europe/Berlin")))
+    await node.service.jobs.add("daily", **fields_of(a_definition(schedule="0 9 * * *", time_zone="Europe/Berlin")))
     await node.pass_time(365 * DAY / SECOND)
     runs = await node.runs()
     assert len(runs) == 365
@@ -36,7 +36,7 @@ async def test_a_test_says_how_attempts_end() -> None:
     node = ManualNode(second_time_lucky)
     await node.join()
     retry = Retry(attempts=2, delay=30)
-    await node.service.add("once", **fields_of(a_definition(schedule="at 2030-01-01T00:01:00Z", retry=retry)))
+    await node.service.jobs.add("once", **fields_of(a_definition(schedule="at 2030-01-01T00:01:00Z", retry=retry)))
     await node.pass_time(60)
     (run,) = await node.runs()
     assert (run.state, tried) == (RunState.WAITING, [1])
@@ -51,7 +51,7 @@ async def test_the_same_seed_makes_the_same_ids(seed: int) -> None:
     nodes = [ManualNode(seed=seed) for _ in range(2)]
     for node in nodes:
         await node.join()
-        await node.service.add("minutely", **fields_of(a_definition(schedule="* * * * *")))
+        await node.service.jobs.add("minutely", **fields_of(a_definition(schedule="* * * * *")))
         await node.pass_time(300)
     assert await nodes[0].runs() == await nodes[1].runs()
     assert nodes[0].clock.now() == NEW_YEAR + 300 * SECOND

@@ -17,7 +17,7 @@ from tokimori.errors import InvalidFile
 from tokimori.model.job import Definition
 from tokimori.model.words import DOTS
 from tokimori.service.definitions import fields_of, job_fields_of
-from tokimori.service.sets import changes_in
+from tokimori.service.set_work import changes_in
 from tokimori.translators.job_file import format_of, read_job_file
 from tokimori.translators.toml_export import write_toml
 
@@ -65,8 +65,8 @@ def test_a_round_trip_of_resources_is_empty(calendars: Any, queues: Any, semapho
     async def trip() -> None:
         world = World()
         said = {"calendars": calendars, "queues": queues, "semaphores": semaphores}
-        await world.service.apply("prod", {}, **said)
-        exported = asdict(await world.service.resources("prod"))
+        await world.service.sets.apply("prod", {}, **said)
+        exported = asdict(await world.service.sets.resources("prod"))
         names = {part: sorted(each) for part, each in said.items()}
         assert {part: sorted(each) for part, each in exported.items()} == names
         for name, text in (
@@ -77,7 +77,7 @@ def test_a_round_trip_of_resources_is_empty(calendars: Any, queues: Any, semapho
             read: dict[str, dict[str, Any]] = {}
             for each in read_job_file(text, file=name).resources:
                 read.setdefault(each.part, {})[each.name] = each.fields
-            found = await world.service.apply("prod", {}, **read, prune=True)  # type: ignore[arg-type]
+            found = await world.service.sets.apply("prod", {}, **read, prune=True)  # type: ignore[arg-type]
             for word, changes in changes_in(found).items():
                 left = asdict(changes)
                 assert set(left.pop("unchanged")) == set(said.get(f"{word}s", {}))
@@ -114,8 +114,8 @@ def test_a_round_trip_is_empty(made: list[tuple[Definition, str | None]]) -> Non
         world = World()
         for number, (definition, schedule) in enumerate(made):
             fields = {**fields_of(definition), "schedule": schedule}
-            await world.service.add(f"job-{number}", **fields)  # type: ignore[arg-type]
-        exported = [{"id": job.id, **job_fields_of(job)} for job in await world.service.list()]
+            await world.service.jobs.add(f"job-{number}", **fields)  # type: ignore[arg-type]
+        exported = [{"id": job.id, **job_fields_of(job)} for job in await world.service.jobs.list()]
         ids = tuple(f"job-{number}" for number in range(len(made)))
         for number, (name, text) in enumerate(
             [
@@ -125,7 +125,7 @@ def test_a_round_trip_is_empty(made: list[tuple[Definition, str | None]]) -> Non
             ]
         ):
             jobs = {job.id: job.fields for job in read_job_file(text, file=name).jobs}
-            found = await world.service.apply("prod", jobs)  # type: ignore[arg-type]
+            found = await world.service.sets.apply("prod", jobs)  # type: ignore[arg-type]
             assert (found.added, found.changed, found.removed, found.refused) == ((), {}, (), {})
             assert (found.unchanged if number else found.adopted) == ids
 

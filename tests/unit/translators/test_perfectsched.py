@@ -139,8 +139,8 @@ async def test_it_is_the_job_that_our_own_library_adds() -> None:
     """An imported schedule is one of the collection of its table, with the slot and the time that its row says."""
     world = World()
     job = only(read_perfectsched(row(timezone="UTC"), PerfectSched("tasks", 60)))
-    await world.service.import_all([(job.job_id, job.definition)], starts={job.job_id: job.start})
-    kept = await world.service.get(job.job_id)
+    await world.service.jobs.import_all([(job.job_id, job.definition)], starts={job.job_id: job.start})
+    kept = await world.service.jobs.get(job.job_id)
     assert kept.fired_through == Moment(SLOT * SECOND - 1)
     assert kept.next_due == Moment((SLOT + 30) * SECOND)
     assert (kept.definition.queue, kept.definition.retry.delay) == ("tasks", 60)

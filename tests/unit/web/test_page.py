@@ -88,7 +88,7 @@ async def test_jobs(world: World, door: Asker) -> None:
     """A job is shown with its command, schedule, zone, next times in that zone, last runs and what can be done."""
     await add(world, schedule="0 9 * * *", time_zone="Asia/Tokyo", name="Hello", description="Greets", owner="ada")
     world.pass_seconds(1)
-    await world.service.trigger("hello")
+    await world.service.jobs.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
     page = elements(await door.get("/"))
     for text in ("Hello: Greets", "echo hello", "owner ada", "0 9 * * *", "Asia/Tokyo", "Wed 2 Jan 09:00:00"):
@@ -141,7 +141,7 @@ async def test_what_is_overdue_stands_at_the_top(world: World, door: Asker) -> N
 async def test_a_paused_job(world: World, door: Asker) -> None:
     """A paused job says by whom and why, has no next times, can be resumed and not be triggered."""
     await add(world, schedule="@daily")
-    await world.service.pause("hello", "tired")
+    await world.service.jobs.pause("hello", "tired")
     page = elements(await door.get("/"))
     assert "job hello is paused by ada (tired)" in page.text
     assert not [time for time in page.named("time") if time["datetime"] == "2030-01-02T00:00:00Z"]
@@ -153,7 +153,7 @@ async def test_a_paused_job(world: World, door: Asker) -> None:
 async def test_a_parked_job(world: World, door: Asker) -> None:
     """A parked job says with which error, and is resolved, not resumed."""
     await add(world, on_exhausted="park")
-    await world.service.trigger("hello")
+    await world.service.jobs.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
     page = elements(await door.get("/"))
     assert "job hello is parked (no luck)" in page.text
@@ -174,9 +174,9 @@ async def test_a_run_of_a_parent(world: World, door: Asker) -> None:
     """It is listed as asked for by its parent, and shows a way to the run of that."""
     await add(world)
     await add(world, "child", parents=[{"job": "hello"}])
-    parent = await world.service.trigger("hello")
+    parent = await world.service.jobs.trigger("hello")
     await world.work(Succeeded())
-    (child,) = await world.service.list_runs(RunFilter(job_id=JobId("child")))
+    (child,) = await world.service.runs.list(RunFilter(job_id=JobId("child")))
     page = elements(await door.get(f"/?run={child.id}"))
     assert re.search(r"ready child due .* parent", page.text)
     assert f"/?run={parent.id}" in [link.get("href") for link in page.named("a")]
@@ -185,8 +185,8 @@ async def test_a_run_of_a_parent(world: World, door: Asker) -> None:
 async def test_a_held_run_can_go_on(world: World, door: Asker) -> None:
     """It says why it is held, and has a button to resume it."""
     await add(world)
-    run = await world.service.trigger("hello")
-    await world.service.hold(run.id, "not before the audit")
+    run = await world.service.jobs.trigger("hello")
+    await world.service.runs.hold(run.id, "not before the audit")
     page = elements(await door.get(f"/?run={run.id}"))
     assert "not before the audit" in page.text
     assert f"/api/v2/runs/{run.id}/resume" in [button.get("data-post") for button in page.named("button")]
@@ -195,10 +195,10 @@ async def test_a_held_run_can_go_on(world: World, door: Asker) -> None:
 async def test_runs(world: World, door: Asker) -> None:
     """Runs are listed newest first with state, start, duration and exit code."""
     await add(world)
-    await world.service.trigger("hello")
+    await world.service.jobs.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3))
     world.pass_seconds(1)
-    await world.service.trigger("hello")
+    await world.service.jobs.trigger("hello")
     text = elements(await door.get("/")).text
     runs = text[text.index("Runs, newest first") :]
     assert runs.index("ready") < runs.index("failed")
@@ -208,7 +208,7 @@ async def test_runs(world: World, door: Asker) -> None:
 async def test_a_run(world: World, door: Asker) -> None:
     """A run is shown with each attempt's host, process, node, start, end and exit, and the newest one's output."""
     await add(world, retry={"attempts": 2})
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.work(Failed(error="no luck", exit_code=3), Succeeded(exit_code=0))
     for number, written in ((1, b"first try"), (2, b"second try")):
         await world.store.save_outputs([Output(run_id=run.id, attempt=number, size=9, head=written)])
@@ -225,7 +225,7 @@ async def test_a_run(world: World, door: Asker) -> None:
 async def test_earlier_attempts_are_left_out(world: World, door: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a run that was tried often the page shows the newest attempts, and the command that shows the others."""
     await add(world, retry={"asked_retries": 1_000, "asked_delay": 0})
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     monkeypatch.setattr(runs, "SHOWN_ATTEMPTS", 5)
     await world.work(*[RetryIn(0)] * 9, Succeeded())
     page = elements(await door.get(f"/?run={run.id}"))
@@ -235,11 +235,11 @@ async def test_earlier_attempts_are_left_out(world: World, door: Asker, monkeypa
 async def test_a_running_run_can_be_cancelled(world: World, door: Asker) -> None:
     """A run that has not ended has a button to cancel it, an ended one has none."""
     await add(world)
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     cancel = f"/api/v2/runs/{run.id}/cancel"
     before = elements(await door.get(f"/?run={run.id}"))
     assert cancel in [button.get("data-post") for button in before.named("button")]
-    await world.service.cancel(run.id)
+    await world.service.runs.cancel(run.id)
     after = elements(await door.get(f"/?run={run.id}"))
     assert cancel not in [button.get("data-post") for button in after.named("button")]
 
@@ -247,10 +247,10 @@ async def test_a_running_run_can_be_cancelled(world: World, door: Asker) -> None
 async def test_nothing_that_a_job_says_becomes_markup(world: World, door: Asker) -> None:
     """Names, commands, reasons and output of jobs are text, whatever stands in them."""
     await add(world, command=f"echo {EVIL}", name=EVIL, description=EVIL, owner=EVIL)
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.work(Failed(error=EVIL))
     await world.store.save_outputs([Output(run_id=run.id, attempt=1, size=9, head=EVIL.encode())])
-    await world.service.pause("hello", EVIL)
+    await world.service.jobs.pause("hello", EVIL)
     page = elements(await door.get(f"/?run={run.id}"))
     assert page.text.count(EVIL) >= 6
     assert len(list(page.named("script"))) == 1
@@ -259,7 +259,7 @@ async def test_nothing_that_a_job_says_becomes_markup(world: World, door: Asker)
 async def test_the_page_keeps_its_own_policy(world: World, door: Asker) -> None:
     """The page needs no script, style or event handler within itself, and nothing from other hosts."""
     await add(world, schedule="@daily")
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.work(Succeeded())
     answer = await door.get(f"/?run={run.id}")
     assert "script-src 'self'" in answer.headers["content-security-policy"]
@@ -275,7 +275,7 @@ async def test_the_page_keeps_its_own_policy(world: World, door: Asker) -> None:
 async def test_every_link_leads_somewhere(world: World, door: Asker) -> None:
     """Every link and file that the page names is there."""
     await add(world, schedule="@daily")
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.work(Failed(error="no luck"))
     page = elements(await door.get(f"/?run={run.id}&job=hello"))
     paths = {attributes.get("href") or attributes.get("src") for _, attributes in page.all} - {None}
@@ -288,7 +288,7 @@ async def test_every_link_leads_somewhere(world: World, door: Asker) -> None:
 async def test_tables_have_captions_and_buttons_types(world: World, door: Asker) -> None:
     """Every table says what it shows, headers say what they head, and no button is a submit button."""
     await add(world, schedule="@daily")
-    await world.service.trigger("hello")
+    await world.service.jobs.trigger("hello")
     await world.work(Succeeded())
     page = elements(await door.get("/"))
     assert len(list(page.named("table"))) == len(list(page.named("caption"))) == 3
@@ -301,7 +301,7 @@ async def test_pages_of_runs(world: World, door: Asker) -> None:
     await add(world)
     for _ in range(70):
         world.pass_seconds(1)
-        await world.service.trigger("hello")
+        await world.service.jobs.trigger("hello")
     path, found = "/?job=hello", 0
     while path:
         page = elements(await door.get(path))
@@ -315,7 +315,7 @@ async def test_runs_of_one_job(world: World, door: Asker) -> None:
     """Only the runs of the chosen job are listed."""
     for name in ("hello", "other"):
         await add(world, name)
-        await world.service.trigger(name)
+        await world.service.jobs.trigger(name)
     page = elements(await door.get("/?job=other"))
     assert "Runs of other" in page.text
     assert sum(1 for row in page.named("tr") if (row.get("data-key") or "").startswith("run ")) == 1
@@ -335,15 +335,15 @@ async def test_the_schedule_of_a_chosen_job_is_explained(world: World, door: Ask
 
 async def test_a_zone_that_is_not_known_here_hides_no_other_job(world: World, door: Asker) -> None:
     """A machine with newer rules has added such a job: its times are in UTC, and it is said why it has no next."""
-    await world.service.add("other", noop=True, schedule="@daily")
-    job = await world.service.add("elsewhere", noop=True, schedule="@daily")
+    await world.service.jobs.add("other", noop=True, schedule="@daily")
+    job = await world.service.jobs.add("elsewhere", noop=True, schedule="@daily")
     await world.trigger("elsewhere")
     world.store.tables.jobs[job.id] = replace(job, definition=replace(job.definition, time_zone="America/Newtown"))
     for address in ("/", "/?job=elsewhere"):
         text = elements(await door.get(address)).text
         assert "other" in text
         assert ("no time zone 'America/Newtown'" in text) == ("?" in address)
-    assert {job.id for job, _ in await world.service.upcoming()} == {"other"}
+    assert {job.id for job, _ in await world.service.schedules.upcoming()} == {"other"}
 
 
 async def test_a_typed_schedule_is_explained(door: Asker) -> None:
@@ -378,7 +378,7 @@ async def test_backfilled_runs_are_called_so(world: World, door: Asker) -> None:
     """In the list of runs, with the occurrence that each makes good: it starts at another time."""
     await add(world, schedule="0 0 * * *", time_zone="UTC")
     now = world.clock.now()
-    (run,) = (await world.service.backfill("hello", now, now)).runs
+    (run,) = (await world.service.jobs.backfill("hello", now, now)).runs
     world.pass_seconds(3600 * 24)
     page = elements(await door.get(f"/?run={run.id}"))
     assert re.search(r"ready hello due .* backfill of Tue 1 Jan 00:00:00", page.text)
@@ -388,16 +388,16 @@ async def test_backfilled_runs_are_called_so(world: World, door: Asker) -> None:
 async def test_a_run_of_a_deleted_job(world: World, door: Asker) -> None:
     """Runs outlive their job, and are still shown."""
     await add(world)
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.work(Succeeded())
-    await world.service.delete("hello")
+    await world.service.jobs.delete("hello")
     assert "succeeded" in elements(await door.get(f"/?run={run.id}")).text
 
 
 async def test_an_attempt_that_is_no_number_of_one_shows_the_newest(world: World, door: Asker) -> None:
     """However long the number is that somebody writes into the address."""
     await add(world)
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     assert (await door.get(f"/?run={run.id}&attempt={'9' * 5000}")).status == 200
 
 
@@ -450,9 +450,9 @@ async def test_the_page_says_what_is_paused(door: Asker, world: World) -> None:
 async def test_the_page_tells_what_a_deleted_job_leaves(door: Asker, world: World) -> None:
     """What runs of it is listed and shown as what it is; so is what its schedule was."""
     await add(world, schedule="0 3 * * *")
-    run = await world.service.trigger("hello")
+    run = await world.service.jobs.trigger("hello")
     await world.begin(1)
-    await world.service.delete("hello")
+    await world.service.jobs.delete("hello")
     page = elements(await door.get(f"/?run={run.id}&job=hello"))
     assert "hello deleted" in page.text
     assert "its job was deleted" in page.text
@@ -463,7 +463,7 @@ async def test_ids_are_quoted_in_every_address(world: World, door: Asker) -> Non
     """What stands in an id means nothing in an address; an id that means a folder has no address, so no button."""
     for job_id in ("a:b@c+d", "..."):
         await add(world, job_id)
-    old = await world.service.get("...")
+    old = await world.service.jobs.get("...")
     await world.store.add_jobs([replace(old, id=JobId(".."), incarnation=Incarnation(7))])
     for queue in ("mail", ".."):
         await world.store.add_pause(Pause(queue=queue, since=world.clock.moment))
@@ -507,5 +507,5 @@ async def test_the_chosen_job_is_shown_though_it_is_far_behind(world: World, doo
     shown = [attributes.get("data-key") for attributes in elements(await door.get("/?job=job-50")).named("tr")]
     jobs = [key for key in shown if key and key.startswith("job ")]
     assert (jobs[0], len(jobs), len(set(jobs))) == ("job job-50", 51, 51)
-    await world.service.delete("job-50")
+    await world.service.jobs.delete("job-50")
     assert "job job-50" not in str(elements(await door.get("/?job=job-50")).all)

@@ -86,43 +86,43 @@ class Kala:
             case "POST", ["job", ("start" | "enable" | "disable") as word, job_id]:
                 return await self._order(request, word, job_id)
             case "GET", ["stats"]:
-                return answer(KalaStatsAnswer(stats=kala_stats(await self._all(), await self._service.now())))
+                return answer(KalaStatsAnswer(stats=kala_stats(await self._all(), await self._service.store.now())))
             case _:
                 return PlainTextResponse("404 page not found\n", 404)
 
     async def _create(self, body: bytes) -> Response:
         job_id = str(uuid4())
-        wanted = new_job(read_told(body), job_id, await self._service.now(), self._default_owner)
-        await self._service.import_all(
+        wanted = new_job(read_told(body), job_id, await self._service.store.now(), self._default_owner)
+        await self._service.jobs.import_all(
             [(job_id, wanted.definition)],
             {job_id: "added disabled"} if wanted.disabled else {},
             {} if wanted.runs_remaining is None else {job_id: wanted.runs_remaining},
         )
         if wanted.runs_now:
-            await self._service.trigger(job_id, key="added")
+            await self._service.jobs.trigger(job_id, key="added")
         return answer(Created(id=job_id), 201)
 
     async def _order(self, request: Request, word: str, job_id: str) -> Response:
         job = await self._job(job_id)
         if word == "enable":
-            await self._service.resume(job.id, late=makes_up(job.definition))
+            await self._service.jobs.resume(job.id, late=makes_up(job.definition))
         elif word == "disable":
-            await self._service.pause(job.id)
+            await self._service.jobs.pause(job.id)
         elif job.state not in STOPPED:
             await _while_it_waits(request, self._run(job.id))
         return Response(status_code=204)
 
     async def _delete(self, job_id: JobId) -> Response:
-        await self._service.delete(job_id, cascade=True)
+        await self._service.jobs.delete(job_id, cascade=True)
         with suppress(NotFound, Refused, Forbidden):  # its children may still run; a scope has no semaphores
             await self._service.semaphores.delete(line_of_children(job_id))
         return Response(status_code=204)
 
     async def _delete_all(self) -> Response:
         """Delete the jobs that were added here, and those that run after them; asked again it goes on."""
-        done = await self._service.delete_some(CONFIRMED, foreign=True)
+        done = await self._service.jobs.delete_some(CONFIRMED, foreign=True)
         while done.next is not None:
-            done = await self._service.delete_some(CONFIRMED, foreign=True, after=done.next, until=done.until)
+            done = await self._service.jobs.delete_some(CONFIRMED, foreign=True, after=done.next, until=done.until)
         return Response(status_code=204)
 
     # What is known of jobs
@@ -130,32 +130,32 @@ class Kala:
     async def _job(self, job_id: str) -> Job:
         """Return the job. Raises `NotFound`, also for what can be no id and for one that was deleted."""
         with suppress(InvalidInput):
-            if (job := await self._service.get(job_id)).state is not JobState.DELETED:
+            if (job := await self._service.jobs.get(job_id)).state is not JobState.DELETED:
                 return job
         raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
 
     async def _known(self, job_id: str) -> KnownJob:
         job = await self._job(job_id)
         runs, counts, edges = await asyncio.gather(
-            self._service.list_runs(RunFilter(job_id=job.id, limit=MOST_LISTED, longest=0)),
-            self._service.counts(job.id),
-            self._service.graph(job.id),
+            self._service.runs.list(RunFilter(job_id=job.id, limit=MOST_LISTED, longest=0)),
+            self._service.jobs.counts(job.id),
+            self._service.jobs.graph(job.id),
         )
         below = [edge.child for edge in edges if edge.parent == job.id and edge.declared_by == edge.child]
-        children = [await self._service.get(child) for child in below]
+        children = [await self._service.jobs.get(child) for child in below]
         return KnownJob(job=job, runs=_of(job, runs), counts=counts, children=_in_order(children))
 
     async def _all(self) -> list[KalaJob]:
         jobs = await self._listed()
         known = {job.id: job for job in jobs}
         children: dict[JobId, list[Job]] = {}
-        for edge in await self._service.graph():
+        for edge in await self._service.jobs.graph():
             if edge.declared_by == edge.child and edge.child in known:
                 children.setdefault(edge.parent, []).append(known[edge.child])
         found: list[KalaJob] = []
         for first in range(0, len(jobs), _AT_ONCE):
             some = jobs[first : first + _AT_ONCE]
-            runs = await self._service.last_runs([job.id for job in some], SHOWN_RUNS, longest=0)
+            runs = await self._service.runs.last([job.id for job in some], SHOWN_RUNS, longest=0)
             counts = await asyncio.gather(*(self._counts(job) for job in some))
             found += [
                 kala_job(KnownJob(job=job, runs=_of(job, runs[job.id]), counts=each, children=below))
@@ -166,13 +166,13 @@ class Kala:
 
     async def _counts(self, job: Job) -> Sequence[DailyCount]:
         with suppress(NotFound):  # deleted meanwhile
-            return await self._service.counts(job.id)
+            return await self._service.jobs.counts(job.id)
         return ()
 
     async def _listed(self) -> list[Job]:
         """Return all jobs. Raises `Refused` where there are too many for one answer."""
         jobs: list[Job] = []
-        while page := await self._service.list(jobs[-1].id if jobs else None):
+        while page := await self._service.jobs.list(jobs[-1].id if jobs else None):
             jobs += page
             if len(jobs) > MOST_JOBS:
                 raise Refused(
@@ -193,16 +193,16 @@ class Kala:
         """
         while True:
             try:
-                return await self._service.trigger(job_id)
+                return await self._service.jobs.trigger(job_id)
             except Refused as fault:
                 if fault.field != "max_waiting":
                     raise
             await asyncio.sleep(_POLL)
 
     async def _ended(self, run: Run) -> None:
-        await self._service.wait(run.id)
-        for child in {edge.child for edge in await self._service.graph(run.job_id) if edge.parent == run.job_id}:
-            for found in await self._service.list_runs(RunFilter(job_id=child, limit=MOST_LISTED, longest=0)):
+        await self._service.runs.wait(run.id)
+        for child in {edge.child for edge in await self._service.jobs.graph(run.job_id) if edge.parent == run.job_id}:
+            for found in await self._service.runs.list(RunFilter(job_id=child, limit=MOST_LISTED, longest=0)):
                 if found.parent_id == run.id:
                     await self._ended(found)
 

@@ -8,6 +8,7 @@ from tokimori.service.doctor.reader import DoctorReader
 from tokimori.service.doctor.reading import DoctorReading, confirmed
 from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE
 from tokimori.service.service import Service
+from tokimori.service.store_care import doctors_reader
 
 
 class Scanner:
@@ -44,4 +45,4 @@ class Scanner:
 
 def scanner_of(service: Service, late: int = LATE) -> Scanner:
     """Return a scanner of the store of this service."""
-    return Scanner(service._doctors_reader, late)
+    return Scanner(doctors_reader(service._ground), late)

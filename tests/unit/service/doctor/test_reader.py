@@ -31,7 +31,7 @@ async def texts(world: World) -> Mapping[str, str]:
     async def same() -> object:
         return world.store
 
-    tokens, alarms = world.service.tokens.list, world.service.alarms
+    tokens, alarms = world.service.tokens.list, world.service.expectations.alarms
     reader = DoctorReader(world.store, same, tokens, alarms=alarms, clock=world.clock, apart=False, rest=rest)  # type: ignore[arg-type]
     return {each.check: each.text for each in findings(await reader.read())}
 
@@ -55,7 +55,7 @@ async def wrong(world: World, *, beats: bool = True, away: bool = False) -> Mapp
         world.store,
         opened if away else same,  # type: ignore[arg-type]
         world.service.tokens.list,
-        alarms=world.service.alarms,
+        alarms=world.service.expectations.alarms,
         clock=world.clock,
         apart=away,
         rest=rest,
@@ -142,7 +142,7 @@ async def test_tokens_that_expire(world: World) -> None:
 async def test_the_service_answers(world: World) -> None:
     """The service says the same, and how bad the worst of it is."""
     await prepare_schema(world.store)
-    answer = await world.service.doctor()
+    answer = await world.service.store.doctor()
     assert answer.level is Level.FAIL
     assert [each.check for each in answer.findings if each.level is Level.FAIL] == ["nodes"]
 
@@ -151,9 +151,9 @@ async def test_notifiers_that_jobs_name_and_that_are_gone(world: World) -> None:
     """Each is asked for where it is not among the first jobs; those that are there are not told of."""
     await world.register()
     for name in ("ops", "spare"):
-        await world.service.add(id_of(name), **notifier_fields({"url": "https://example.org/hook"}))
-    await world.service.add("j", noop=True, notify={"failure": ["ops", "spare"]})
-    await world.service.delete(id_of("ops"), force=True)
+        await world.service.jobs.add(id_of(name), **notifier_fields({"url": "https://example.org/hook"}))
+    await world.service.jobs.add("j", noop=True, notify={"failure": ["ops", "spare"]})
+    await world.service.jobs.delete(id_of("ops"), force=True)
     [found] = (await wrong(world))["notifiers"]
     assert found.text == "there is no notifier ops, and these jobs name it and tell nobody by it: j"
 
@@ -162,27 +162,27 @@ async def test_all_jobs_are_looked_at(world: World) -> None:
     """However many there are: what is wrong with the last ones is told, and else how many were looked at."""
     jobs = [(f"job-{number:04}", ON_DEMAND) for number in range(1999)]
     for batch in (jobs[:1000], jobs[1000:]):
-        await world.service.import_all(batch)
+        await world.service.jobs.import_all(batch)
     await world.register()
     assert await wrong(world) == {}
     told = await texts(world)
     for check in ("jobs", "lanes", "notifiers"):
         assert told[check].endswith(" (1,999 jobs looked at)")
-    await world.service.import_all([("zz-last", ON_DEMAND)], starts={"zz-last": Start(parked_because="it failed")})
+    await world.service.jobs.import_all([("zz-last", ON_DEMAND)], starts={"zz-last": Start(parked_because="it failed")})
     assert [each.text for each in (await wrong(world))["jobs"]] == ["parked by a failure: zz-last"]
-    await world.service.add(id_of("gone"), noop=True, notifier={})
-    await world.service.add("zz-sick", function="nobody", notify={"failure": ["gone"]})
-    await world.service.delete(id_of("gone"), force=True)
+    await world.service.jobs.add(id_of("gone"), noop=True, notifier={})
+    await world.service.jobs.add("zz-sick", function="nobody", notify={"failure": ["gone"]})
+    await world.service.jobs.delete(id_of("gone"), force=True)
     found = await wrong(world)
     assert "zz-sick" in found["lanes"][0].text
     assert "zz-sick" in found["notifiers"][0].text
-    await world.service.delete("zz-last")
+    await world.service.jobs.delete("zz-last")
 
 
 async def test_jobs_that_take_too_long_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how far it got, and that there are more."""
     monkeypatch.setattr("tokimori.service.doctor.reader.LONGEST", -1.0)
-    await world.service.import_all([(f"job-{number:04}", ON_DEMAND) for number in range(1000)])
+    await world.service.jobs.import_all([(f"job-{number:04}", ON_DEMAND) for number in range(1000)])
     assert (await texts(world))["jobs"] == "no job is parked (1,000 jobs looked at)"
-    await world.service.add("zz", noop=True)
+    await world.service.jobs.add("zz", noop=True)
     assert (await texts(world))["jobs"] == "no job is parked (1,000 jobs looked at, and there are more)"

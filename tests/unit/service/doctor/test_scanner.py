@@ -97,7 +97,7 @@ async def test_what_only_people_can_decide_is_no_failure(world: World) -> None:
     """A run that has been held for over a week is counted, and hinders no node."""
     await world.register()
     await world.add({"noop": True}, "j")
-    await world.service.hold((await world.trigger("j")).id, "later")
+    await world.service.runs.hold((await world.trigger("j")).id, "later")
     world.pass_seconds(8 * 86_400)
     scanner = await scanned(world)
     assert (scanner.failures, scanner.broken["held"]) == ((), 1)

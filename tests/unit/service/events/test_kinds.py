@@ -30,12 +30,12 @@ async def changed(world: World) -> str:
     begin = (await world.service.events.read_all()).after
     service = audited(world.service)
     changes: list[Callable[[], Awaitable[object]]] = [
-        lambda: service.pause("mine.a", "repairs"),
-        lambda: service.update("other", queue="mail"),
+        lambda: service.jobs.pause("mine.a", "repairs"),
+        lambda: service.jobs.update("other", queue="mail"),
         lambda: service.queues.pause("mail"),
         lambda: service.calendars.add("cal", dates=["12-25"]),
         lambda: service.tokens.create("ci", "read"),
-        lambda: service.resume("mine.a"),
+        lambda: service.jobs.resume("mine.a"),
     ]
     for change in changes:
         world.pass_seconds(1)

@@ -1,0 +1,105 @@
+"""Ground, which is made once for a store, and caller: parts of the service are made of both."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from tokimori.clock import Clock
+from tokimori.model.ids import RandomBytes
+from tokimori.ports.secrets import Cipher
+from tokimori.ports.store import Store
+from tokimori.service.aside import Aside
+from tokimori.service.asking import known_job
+from tokimori.service.bounds import OF_A_PROGRAM, Bounds
+from tokimori.service.channels.topics import Topics
+from tokimori.service.claim_place import ClaimPlace
+from tokimori.service.events.events import Events, events_of
+from tokimori.service.judge import Judge
+from tokimori.service.operation import Async
+from tokimori.service.schema import StoreOnDemand
+from tokimori.service.shown import Foreseen
+from tokimori.service.store_time import Now, StoreTime
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """A store with its time, its caches and its feed of events.
+
+    `now` tells the time by which jobs fire; `clock` only measures how long something takes. Semaphores may be in a
+    store of their own (`semaphore_store`). `cipher` encrypts secrets. `trusts_time` tells whether its node decides by
+    its clock now. `place` is where workers claim, if there is one.
+    """
+
+    store: Store
+    clock: Clock
+    random: RandomBytes
+    now: Now
+    semaphore_store: StoreOnDemand | None
+    cipher: Cipher | None
+    trusts_time: Callable[[], bool]
+    place: ClaimPlace | None
+    aside: Aside
+    foreseen: Foreseen
+    topics: Topics
+    events: Events[Async]
+
+    @property
+    def apart(self) -> bool:
+        """Return if semaphores are in a store of their own."""
+        return self.semaphore_store is not None
+
+    async def store_of_semaphores(self) -> Store:
+        """Return the store that keeps semaphores. It is opened when it is first needed."""
+        return self.store if self.semaphore_store is None else await self.semaphore_store.opened()
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """A person or program that uses the service. `author` is recorded with every order.
+
+    `parent` tells the parent of runs whose request does not name one, `traceparent` where the program stands in a
+    trace. `judge` refuses jobs that he may not make. `access_token` is the name of that with which he came.
+    """
+
+    author: str | None = None
+    time_zone: str = "UTC"
+    parent: Callable[[], str | None] = lambda: None
+    traceparent: Callable[[], str | None] = lambda: None
+    judge: Judge | None = None
+    bounds: Bounds = OF_A_PROGRAM
+    access_token: str | None = None
+    recorded_as: str | None = None
+
+    @property
+    def in_audit_log(self) -> str | None:
+        """Return the name in the audit log: the author, unless there is another one."""
+        return self.recorded_as or self.author
+
+
+def ground_on(
+    store: Store,
+    clock: Clock,
+    random: RandomBytes,
+    *,
+    semaphore_store: StoreOnDemand | None = None,
+    now: Now | None = None,
+    cipher: Cipher | None = None,
+    trusts_time: Callable[[], bool] = lambda: True,
+    stops: Callable[[], bool] = lambda: False,
+    place: ClaimPlace | None = None,
+) -> Ground:
+    """Return the ground on a store. Its time is the store's, unless it is given; `stops` tells if its node stops."""
+    time: Now = StoreTime(store.now, clock) if now is None else now
+    return Ground(
+        store=store,
+        clock=clock,
+        random=random,
+        now=time,
+        semaphore_store=semaphore_store,
+        cipher=cipher,
+        trusts_time=trusts_time,
+        place=place,
+        aside=Aside(),
+        foreseen=Foreseen(store.mark),
+        topics=Topics(store, random),
+        events=events_of(store, clock, random, now=time, job_of=partial(known_job, store), stops=stops),
+    )

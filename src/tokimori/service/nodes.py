@@ -1,0 +1,150 @@
+"""Nodes as people see them, and what they order of nodes: drain, resume, stop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from msgspec.structs import replace
+
+from tokimori.clock import format_moment
+from tokimori.errors import Conflict, NotFound
+from tokimori.model.access_token import Role
+from tokimori.model.ids import NodeId, check_uuid, uuid7
+from tokimori.model.order import DrainNode, ResumeNode, StopNode
+from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.service.asking import MOST_LISTED
+from tokimori.service.audit import Audit, record
+from tokimori.service.documents import Documents
+from tokimori.service.drained import DRAINED, nodes_of
+from tokimori.service.given import flag_of
+from tokimori.service.ground import Caller, Ground
+from tokimori.service.operation import ITSELF, Async, M, Part, operation
+from tokimori.service.orders import Orders
+from tokimori.service.sight import OPEN, WHOLE
+
+LOOK = 0.25
+"""Seconds between two looks at the beats of nodes that were told something."""
+BEATS = 2
+"""So many beats of a node behind an order: the first may have asked for its peers before it, and be counted later."""
+LONGEST = 5.0
+"""Seconds for which it is waited for them. A node whose beats are further apart reads what was ordered meanwhile."""
+_BECAME = MappingProxyType({"drain": "drained", "resume": "resumed", "stop": "stopped"})
+
+
+class Nodes(Part[M]):
+    """Nodes, and orders to them. Every operation may raise `StoreError`, and `NotFound` for a node that there is not.
+
+    Orders are kept before an operation returns, and a node that could not reach the store hears them when it can again.
+    """
+
+    noun, word = "nodes", "node"
+
+    def __init__(self, ground: Ground, caller: Caller, audit: Audit[Async]) -> None:
+        self._store, self._now, self._random = ground.store, ground.now, ground.random
+        self._orders = Orders(ground, caller)
+        self._drained = Documents(ground.store, DRAINED, ground.random)
+        self._audit = audit
+        self._author = caller.author
+        self._rest: Callable[[float], Awaitable[object]] = asyncio.sleep
+        """Waits so many seconds."""
+
+    @operation(Role.READ, OPEN)
+    async def list(self) -> Sequence[NodeRecord]:
+        """Return all nodes and programs: the living ones first, then those that left or died."""
+        return await nodes_of(self._store)
+
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    async def drain(self, node_id: str | None = None) -> Sequence[NodeRecord]:
+        """Let a node (None: all that live now) take no new runs: what it runs goes on, and it fires schedules still.
+
+        Until `resume`, or its next start. The nodes that were told.
+        """
+        nodes = await self._nodes(node_id)
+        text = f"{format_moment(await self._now())} {self._author or ''}".rstrip()
+        for node in nodes:
+            await self._drained.put(node.id, text)
+        await self._tell("drain", nodes, DrainNode(node_id=_one(node_id)))
+        await self._forget_the_dead()
+        return [replace(node, drained=True) for node in nodes]
+
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    async def resume(self, node_id: str | None = None) -> Sequence[NodeRecord]:
+        """Let a node (None: all that live now) take runs again. The nodes that were told."""
+        nodes = await self._nodes(node_id)
+        ids = {node.id for node in nodes}
+        drained = [
+            each for each in await self._store.list_documents(DRAINED.word, limit=MOST_LISTED) if each.name in ids
+        ]
+        await self._tell("resume", nodes, ResumeNode(node_id=_one(node_id)))
+        for document in drained:
+            with suppress(Conflict):  # somebody has drained it again while it was told
+                await self._drained.delete(document)
+        return [replace(node, drained=False) for node in nodes]
+
+    @operation(Role.ADMIN, WHOLE, audit=ITSELF)
+    async def stop(self, node_id: str | None = None, *, now: bool = False) -> Sequence[NodeRecord]:
+        """Shut down a node (None: all that live now): its runs get its grace to finish, with `now` none at all.
+
+        Those that have not ended by then begin anew elsewhere. What starts nodes (systemd, say) may start it again. The
+        nodes that were told.
+        """
+        at_once, nodes = flag_of("now", now), await self._nodes(node_id)
+        await self._tell("stop", nodes, StopNode(node_id=_one(node_id), now=at_once))
+        return nodes
+
+    async def _nodes(self, node_id: str | None) -> Sequence[NodeRecord]:
+        living = [each for each in await nodes_of(self._store) if each.runs_jobs]
+        if node_id is None:
+            return living
+        wanted = check_uuid(node_id, field="node")
+        found = [each for each in living if each.id == wanted]
+        if not found:
+            message = f"no node {wanted} is alive"
+            raise NotFound(message, field="node", value=wanted, allowed="See `tokimori node list`.")
+        return found
+
+    async def _tell(self, what: str, nodes: Sequence[NodeRecord], order: DrainNode | ResumeNode | StopNode) -> None:
+        """Give an order to nodes, record that, and wait until they hear it, `LONGEST` seconds at most.
+
+        Whoever does so takes part for that time: the beat of an idle node tells of a peer that it did not know. Who is
+        gone before they have heard it has given it all the same: it is recorded first.
+        """
+        now = await self._now()
+        us = NodeRecord(
+            id=NodeId(uuid7(now, self._random)),
+            host="an order",
+            boot_id="",
+            pid=0,
+            concurrency=0,
+            version="",
+            started=now,
+            state=NodeState.ALIVE,
+        )
+        await self._orders.give(order)
+        of = f"node {order.node_id or '*'}"
+        event = f"node.{_BECAME[what]}"
+        await record(self._audit, f"nodes.{what}", of, None, {"nodes": len(nodes)}, event=event)
+        await self._store.register(us)
+        try:
+            wanted = {node.id for node in nodes}
+            before = {node.id: node.beat for node in await self._store.list_nodes() if node.id in wanted}
+            for _ in range(round(LONGEST / LOOK)):
+                if not before:
+                    return
+                await self._rest(LOOK)
+                beats = {node.id: node.beat for node in await self._store.list_nodes() if node.state is NodeState.ALIVE}
+                before = {each: beat for each, beat in before.items() if 0 <= beats.get(each, -1) < beat + BEATS}
+        finally:
+            await self._store.leave(us.id, now)
+
+    async def _forget_the_dead(self) -> None:
+        known = await self._store.list_documents(DRAINED.word, limit=MOST_LISTED)
+        living = {each.id for each in await self._store.list_nodes() if each.state is NodeState.ALIVE}
+        for each in known:  # read before: a node that came since is not taken for dead
+            if each.name not in living:
+                await self._drained.discard(each.name)
+
+
+def _one(node_id: str | None) -> NodeId | None:
+    return None if node_id is None else NodeId(check_uuid(node_id, field="node"))

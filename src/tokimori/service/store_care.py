@@ -1,0 +1,77 @@
+"""The store, as it is looked after: its time, its schema and its health."""
+
+import asyncio
+from collections.abc import Sequence
+
+from tokimori.clock import Moment
+from tokimori.model.access_token import Role
+from tokimori.ports.store import SchemaStatus
+from tokimori.service.doctor.finding import Diagnosis, diagnosis
+from tokimori.service.doctor.reader import DoctorReader
+from tokimori.service.doctor.rules import findings
+from tokimori.service.expectations import Expectations
+from tokimori.service.given import flag_of
+from tokimori.service.ground import Ground
+from tokimori.service.operation import Async, M, Part, operation
+from tokimori.service.sight import OPEN, WHOLE
+from tokimori.service.tokens import Tokens
+
+
+class StoreCare(Part[M]):
+    """Operations on the store itself. Every one may raise `StoreError`."""
+
+    noun, word = "store", "store"
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground, self._store = ground, ground.store
+
+    @operation(Role.READ, OPEN)
+    async def now(self) -> Moment:
+        """Return the store's time, by which nodes fire. This machine's clock may be set wrong."""
+        return await self._ground.now()
+
+    @operation(Role.READ, OPEN)
+    async def schema(self) -> SchemaStatus:
+        """Return the version of the store's schema, and which migrations are pending."""
+        return await self._store.schema()
+
+    @operation(Role.ADMIN, WHOLE, doing="Checking the store")
+    async def doctor(self) -> Diagnosis:
+        """Check the store and its nodes: one finding for each check, also if all is well.
+
+        It looks twice, `LISTEN` seconds apart where nodes are alive, so that what is under way is no fault.
+        """
+        reading = await doctors_reader(self._ground).read()
+        return await self._ground.aside.compute(lambda: diagnosis(findings(reading)))
+
+    @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
+    async def migrate(self) -> SchemaStatus:
+        """Apply the migrations that are pending. Raises `SchemaMismatch` for a newer schema."""
+        return await self._store.migrate()
+
+    @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
+    async def script(self, *, whole: bool = False) -> str:
+        """Return the SQL of the pending migrations, or (`whole`) all SQL for an empty store. Raises `Refused`."""
+        return await self._store.script(whole=flag_of("whole", whole))
+
+    @operation(Role.ADMIN, WHOLE, doing="Migrating the store", door=False)
+    async def check(self) -> Sequence[str]:
+        """Return the differences between the store's tables and those of this version, a sentence each. Raises
+        `Refused`.
+        """
+        return await self._store.differences()
+
+
+def doctors_reader(ground: Ground) -> DoctorReader:
+    """Return the reader of what the doctor looks at."""
+    tokens: Tokens[Async] = Tokens(ground.store, ground.now, ground.random, None)
+    expectations: Expectations[Async] = Expectations(ground.store, ground.now, ground.random)
+    return DoctorReader(
+        ground.store,
+        ground.store_of_semaphores,
+        tokens.list,
+        alarms=expectations.alarms,
+        clock=ground.clock,
+        apart=ground.apart,
+        rest=asyncio.sleep,
+    )
