@@ -180,7 +180,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "WHERE id = _by AND state = 'alive' FOR KEY SHARE",
         "WHERE id = _by AND state = 'alive'",
-        "tests/integration/stores/test_postgres_locks.py::test_a_settle_waits_for_its_nodes_burial",
+        "tests/integration/stores/test_locks.py::test_a_settle_waits_for_its_nodes_burial",
     ),
     Guard(
         DEATH,
@@ -188,7 +188,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "WHERE id = _node AND state = 'alive' FOR KEY SHARE SKIP LOCKED",
         "WHERE id = _node AND state = 'alive'",
-        "tests/integration/stores/test_postgres_locks.py::test_a_burial_waits_for_claims_under_way",
+        "tests/integration/stores/test_locks.py::test_a_burial_waits_for_claims_under_way",
     ),
     Guard(
         PROCESSES,
@@ -234,8 +234,8 @@ GUARDS: tuple[Guard, ...] = (
         NEIGHBOURS,
         "a worker process that does not answer is given no run",
         "executors/functions/process.py",
-        "self.is_ready and self.answers",
-        "self.is_ready",
+        "and (silence is None or silence.seconds < SILENT)",
+        "",
         "tests/unit/executors/functions/test_pulse.py::test_a_process_that_does_not_answer",
     ),
     Guard(
@@ -292,7 +292,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "FOR NO KEY UPDATE OF j SKIP LOCKED",
         "",
-        "tests/integration/stores/test_postgres_locks.py::test_a_claim_goes_around_a_full_jobs_settle",
+        "tests/integration/stores/test_locks.py::test_a_claim_goes_around_a_full_jobs_settle",
     ),
     Guard(
         LIMIT,
@@ -388,7 +388,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "WHERE name = ANY (_named) FOR NO KEY UPDATE SKIP LOCKED",
         "WHERE name = ANY (_named)",
-        "tests/integration/stores/test_postgres_locks.py::test_a_claim_goes_around_semaphores_that_somebody_counts",
+        "tests/integration/stores/test_locks.py::test_a_claim_goes_around_semaphores_that_somebody_counts",
     ),
     Guard(
         LIMIT,
@@ -396,7 +396,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         'SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name FOR NO KEY UPDATE;',
         'SELECT "limit" INTO told FROM tokimori_semaphores WHERE name = _name;',
-        "tests/integration/stores/test_postgres_locks.py::test_a_program_waits_for_the_count_of_a_claim",
+        "tests/integration/stores/test_locks.py::test_a_program_waits_for_the_count_of_a_claim",
     ),
     Guard(
         LIMIT,
@@ -428,7 +428,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "WHERE id = _node AND state = 'alive' FOR KEY SHARE;",
         "WHERE id = _node AND state = 'alive';",
-        "tests/integration/stores/test_postgres_locks.py::test_a_burial_waits_for_what_its_programs_ask",
+        "tests/integration/stores/test_locks.py::test_a_burial_waits_for_what_its_programs_ask",
     ),
     Guard(
         NOBODY,
@@ -492,7 +492,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         "    PERFORM pg_advisory_xact_lock(hashtext('tokimori_pauses'), 0);\n",
         "",
-        "tests/integration/stores/test_postgres_locks.py::test_a_pause_of_a_queue_waits_for_claims_under_way",
+        "tests/integration/stores/test_locks.py::test_a_pause_of_a_queue_waits_for_claims_under_way",
     ),
     Guard(
         NOBODY,
@@ -516,7 +516,7 @@ GUARDS: tuple[Guard, ...] = (
         SQL,
         'ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE SKIP LOCKED',
         'ORDER BY "rank", id LIMIT _batch OFFSET _skip FOR UPDATE',
-        "tests/integration/stores/test_postgres_locks.py::test_claims_at_once_share_a_job_without_limit",
+        "tests/integration/stores/test_locks.py::test_claims_at_once_share_a_job_without_limit",
     ),
     Guard(
         NOBODY,
@@ -524,7 +524,7 @@ GUARDS: tuple[Guard, ...] = (
         "stores/postgres/working.py",
         "in_order = sorted(changes, key=lambda change: change.run_id)",
         "in_order = list(changes)",
-        "tests/integration/stores/test_postgres_locks.py::test_runs_are_locked_in_order",
+        "tests/integration/stores/test_locks.py::test_runs_are_locked_in_order",
     ),
     Guard(
         NOBODY,

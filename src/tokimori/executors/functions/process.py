@@ -153,10 +153,7 @@ class WorkerProcess:
     @property
     def has_room(self) -> bool:
         """Return whether it may be given one more."""
-        silence, line = (
-            self.silence,
-            self._transport,
-        )  # asked for each run: each property costs
+        silence, line = self.silence, self._transport  # asked for each run: each property costs
         return (
             len(self.attempts) < self._concurrency
             and self.blamed is None
