@@ -242,14 +242,14 @@ class Troubles:
     def _thaw(self, now: float) -> None:
         for pid in [pid for pid, until in self._frozen.items() if until <= now]:
             del self._frozen[pid]
-            _signal(pid, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
 
     def _once(self, up: Sequence[subprocess.Popen[bytes]]) -> None:
         kind = self._chance.choice((*self._kinds, "worker"))
         awake = [node for node in self._living() if node.pid not in self._frozen]
         node = self._chance.choice(up if kind in OTHER_NEEDED else awake)
-        keepers = _children(node.pid)
-        workers = [child for keeper in keepers for child in _children(keeper) if _is_worker(child)]
+        keepers = children(node.pid)
+        workers = [child for keeper in keepers for child in children(keeper) if _is_worker(child)]
         match kind:
             case "all nodes":
                 for each in self._living():
@@ -258,9 +258,9 @@ class Troubles:
             case "node" if len(up) > 1:
                 self._fleet.kill(node)
             case "keeper" if keepers:
-                _signal(self._chance.choice(keepers), signal.SIGKILL)
+                send(self._chance.choice(keepers), signal.SIGKILL)
             case "worker" if workers:
-                _signal(self._chance.choice(workers), signal.SIGKILL)
+                send(self._chance.choice(workers), signal.SIGKILL)
             case "freeze" if not self._frozen and len(up) > 1:
                 self._fleet.freeze(node)
                 self._frozen[node.pid] = time.monotonic() + FROZEN
@@ -276,16 +276,18 @@ class Troubles:
         self.done[kind] += 1
 
     def _freeze_worker(self, pid: int) -> None:
-        _signal(pid, signal.SIGSTOP)
+        send(pid, signal.SIGSTOP)
         self._frozen[pid] = time.monotonic() + FROZEN
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def send(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process, if it is still there."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the processes that this one has started, and that live."""
     with suppress(OSError):
         return [int(child) for each in Path(f"/proc/{pid}/task").iterdir() for child in _words(each / "children")]
     return []

@@ -575,6 +575,23 @@ GUARDS: tuple[Guard, ...] = (
         "tests/unit/node/test_node_faults.py::test_a_node_goes_by_the_stores_clock",
     ),
     Guard(
+        LIMIT,
+        "a function that has waited for a process begins only while its node has its lease",
+        "executors/functions/executor.py",
+        "if now >= self._lease_over:",
+        "if False:",
+        "tests/unit/executors/functions/test_executor.py"
+        "::test_what_waited_while_its_node_was_frozen_waits_for_the_lease",
+    ),
+    Guard(
+        LIMIT,
+        "a request whose secrets came when the lease was over is not sent",
+        "executors/on_loop.py",
+        "            if is_over:",
+        "            if False:",
+        "tests/unit/executors/http/test_executor.py::test_what_comes_when_the_lease_is_over_is_not_sent",
+    ),
+    Guard(
         CLOCKS,
         "a node that lives for seconds believes what those before it have seen of the store's time",
         "engine/rewind.py",
