@@ -20,14 +20,14 @@ class Duty(Protocol):
         ...
 
     def hear(self, pulse: Pulse) -> None:
-        """Be told what the store said to the node's beat."""
+        """Receive the store's answer to the node's beat."""
         ...
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """Take a step, so short that the next beat is not late. `now` and `at` are the same moment.
+        """Take a short step, so that the next beat is not late. `now` and `at` are the same moment.
 
-        Whether there may be something new to do: then the node looks at once. What it raises hinders no other duty, and
-        the step is taken again soon.
+        Return if there may be something new to do: then the node looks at once. An error hinders no other duty, and the
+        step is retried soon.
         """
         ...
 
@@ -35,7 +35,7 @@ class Duty(Protocol):
 STEADY = HOUR / SECOND
 """Seconds for which the store's time must have run steadily, unless runs were made within the day before."""
 BELIEVED = 60.0
-"""Seconds until it is asked again."""
+"""Seconds until the next check."""
 
 
 class SureTime(Duty):
@@ -67,9 +67,7 @@ class SureTime(Duty):
         return await self._duty.step(by, now, at)
 
     async def _has_leapt(self, now: Moment, at: float) -> bool:
-        """Return whether time may have leapt. A node that starts with a clock that is ahead sees no leap, but no recent
-        runs.
-        """
+        """Return if time may have leapt. A node that starts with a clock ahead sees no leap, but no recent runs."""
         if self._steady(at) >= STEADY:
             return False
         before = first_id_at(Moment(now - HOUR))

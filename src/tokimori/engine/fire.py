@@ -23,21 +23,21 @@ from tokimori.ports.store import OCCURRENCES, Jobs, RunFilter, Runs
 from tokimori.schedules.schedule import Schedule
 
 MOST_REPLACED = 500
-"""So many active runs may a job have of which the newcomer's own transaction ends the scheduled ones."""
+"""If a job has more active runs than this, the newcomer's own transaction does not end them."""
 PAGE = 1_000
 MOST_PAGES = 10
-"""So far behind the job's newest runs are scheduled ones looked for: requested ones stay, and may be as many. Those
-that are not found end with newcomers, `MOST_MAKING_WAY` with each."""
+"""Pages of the job's newest runs in which scheduled ones are looked for; requested ones stay. The rest end with later
+newcomers, `MOST_MAKING_WAY` with each."""
 AT_ONCE = 50
 LONGEST_REPLACING = 0.25
-"""Seconds, about, in which one call looks for some, and then ends some: a beat has to come between."""
+"""Seconds, about, for one call to find and end runs: beats come between calls."""
 
 
 async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Callable[[], float]) -> bool:
     """Return whether to write the plan. If it would end too many runs at once, some of them end now instead.
 
-    So after an edit from `queue` to `replace`, behind which a hundred thousand may wait: no store ends them in one
-    transaction without holding up all others. Then the job is decided again.
+    After an edit from `queue` to `replace` a hundred thousand runs may wait, and no store ends them in one transaction
+    without holding up all others. Then the job is decided again.
     """
     if not plan.replaces or due.active <= MOST_REPLACED:
         return True
@@ -52,7 +52,7 @@ async def make_way(store: Runs, due: Due, plan: Plan, now: Moment, monotonic: Ca
 
 
 async def _newest(store: Runs, due: Due, monotonic: Callable[[], float]) -> list[Run]:
-    """Scheduled runs of the job that have not started: those among a page of its newest ones that has any."""
+    """Return scheduled runs of the job that have not started, from the newest page that has any."""
     wanted = RunFilter(job_id=due.job.id, states=BEFORE_START, limit=PAGE, longest=OCCURRENCES)
     end = monotonic() + LONGEST_REPLACING
     for _ in range(MOST_PAGES):
@@ -75,14 +75,14 @@ _DUE = (Lane("those that are due"),)
 
 
 class Promoter:
-    """Makes runs ready, but for those that the store refuses: they wait."""
+    """Promotion of waiting runs. Runs that the store refuses wait."""
 
     def __init__(self, store: Planning) -> None:
         self._store = store
         self._refused = RefusedRuns("to make a waiting run ready (see `tokimori run list --state waiting`)")
 
     async def promote(self, now: Moment, limit: int) -> bool:
-        """Make up to `limit` runs ready. Whether there may be more: there were any, or some of them were refused."""
+        """Make up to `limit` runs ready. Return if there may be more."""
         at = now / SECOND
         asked = self._refused.next(_DUE, limit, at)
         try:
@@ -139,7 +139,7 @@ class Schedules:
 
 
 class Decided(NamedTuple):
-    """The plans that took effect, and how many did not: their jobs were changed meanwhile."""
+    """Plans that took effect, and the number of those that did not, because their jobs were changed meanwhile."""
 
     applied: list[Plan]
     refused: int
@@ -168,8 +168,8 @@ class Refusal(NamedTuple):
 class Fired(NamedTuple):
     """Result of firing: the lanes of the new runs. `full`: more may be due right now; else the next survey says.
 
-    `contended`: other nodes decided some of these jobs at the same time. `refused`: what the store said to the plans of
-    these jobs, of which none was written.
+    `contended`: other nodes decided some of these jobs at the same time. `refused`: the store's errors for plans that
+    it did not write.
     """
 
     lanes: frozenset[Lane]
@@ -194,9 +194,8 @@ async def fire(
 ) -> Fired | None:
     """Decide due jobs of this share, and make waiting runs ready, up to `limit` of each.
 
-    Where so many are due that there are more, only those that are of `share_of_many` too: other nodes have read the
-    same ones. Jobs of the incarnations `but` wait. Where there is an `appetite` no more jobs than that are read. None:
-    nothing was due, or not for this node.
+    If more are due than one batch, it decides only those in `share_of_many`: other nodes have read the same ones. Jobs
+    of the incarnations `but` wait. An `appetite` limits the jobs that are read. None: nothing was due for this node.
     """
     most = limit if appetite is None else min(limit, appetite.limit)
     found = await store.due(now, most + len(but), share)
@@ -252,7 +251,7 @@ async def decide_and_apply(
 ) -> Decided:
     """Decide these jobs up to now, until about one of the bounds above is reached.
 
-    The jobs of the plans that took no effect, and of those that were not made, wait: read again.
+    Jobs whose plan took no effect, or was not made, are read again.
     """
     plans: list[Plan] = []
     async for due, plan in decided_by(dues, now, schedule_for, monotonic):
@@ -268,7 +267,7 @@ async def decide_and_apply(
 async def decided_by(
     dues: Sequence[Due], now: Moment, schedule_for: Callable[[Job], Schedule], monotonic: Monotonic
 ) -> AsyncIterator[tuple[Due, Plan | Exception]]:
-    """Yield each job with its plan, or with why it can't be decided, until one of the bounds above is reached."""
+    """Yield each job with its plan, or its error, until one of the bounds above is reached."""
     planned = walked = replaced = 0
     began = turn = monotonic()
     for due in dues:
@@ -298,7 +297,7 @@ def _is_past(end: float, monotonic: Monotonic) -> Callable[[], bool]:
 def with_ids(plans: Iterable[Plan], now: Moment, random: RandomBytes) -> list[Planned]:
     """Return the plans as the store takes them.
 
-    The ids of a job's runs are in the order of its occurrences, as whoever lists them expects.
+    The ids of a job's runs are in the order of its occurrences, as lists expect.
     """
     return [(plan, sorted(RunId(uuid7(now, random)) for _ in plan.runs)) for plan in plans]
 

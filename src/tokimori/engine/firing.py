@@ -1,4 +1,4 @@
-"""Firing of a node, and its part of what is due: at once, at aligned ticks, or foreseen a moment ahead."""
+"""Firing of a node: its share of the due jobs, decided at once, at aligned ticks, or a moment ahead."""
 
 import asyncio
 import logging
@@ -41,9 +41,9 @@ from tokimori.schedules.schedule import Schedule
 AHEAD = SECOND // 10
 """How long before its moment something is foreseen: a few times what reading and deciding take."""
 NEAR = SECOND // 50
-"""What is nearer than this is not foreseen: it would be written alone, a moment before others that are due by then."""
+"""Moments nearer than this are not foreseen: their plans would be written alone, just before others."""
 FRESH = SECOND // 2
-"""How long after it that may be written: later, the policies for what is late have to be asked."""
+"""How long after its moment a foreseen plan may be written. Later, the policies for late occurrences apply."""
 MOST = 2 * BATCH
 """How many jobs are foreseen, at most."""
 
@@ -56,7 +56,7 @@ class Foreseen(Struct, frozen=True):
     rest: bool
 
     def serves(self, now: Moment) -> bool:
-        """Return whether something may be written now."""
+        """Return if foreseen plans may be written now."""
         return bool(self.batches) and self.moment <= now <= self.moment + FRESH
 
     @property
@@ -83,11 +83,10 @@ async def foresee(
     appetite: Appetite | None = None,
     monotonic: Monotonic = lambda: 0,
 ) -> Foreseen:
-    """Decide now what will be due at this moment, where only an edit of the job itself could change the answer.
+    """Decide now what will be due at this moment, if only an edit of the job itself could change the answer.
 
-    A plan is refused where its job was edited, paused or decided meanwhile. Of jobs with active runs, with missed
-    occurrences, or that can't be decided nothing is foreseen: theirs is decided at the moment, as ever. `appetite`: as
-    in `fire`.
+    A plan is refused if its job was edited, paused or decided meanwhile. Jobs with active runs, with missed
+    occurrences, or that can't be decided, are decided at the moment itself. `appetite`: as in `fire`.
     """
     found, most = await _read(store, moment, appetite)
     many = len(found) >= min(BATCH, most)
@@ -104,7 +103,7 @@ async def foresee(
 
 
 async def _read(store: FiringStore, moment: Moment, appetite: Appetite | None) -> tuple[Sequence[Due], int]:
-    """Return what is due then, and how many were asked for: more again if the first ones are small."""
+    """Return the jobs that are due then, and how many were requested. If the first ones are small, read more."""
     most = MOST if appetite is None else appetite.limit
     found = await store.due(moment, most)
     if appetite is None:
@@ -120,7 +119,7 @@ def _is_plain(due: Due, plan: Plan) -> bool:
 async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment, promoter: Promoter) -> Fired:
     """Write what was foreseen, all batches at the same time, and make waiting runs ready, as `fire` does.
 
-    Where it fails some of them may have been written. Asked again, they are known.
+    If it fails, some may have been written. A retry finds them.
     """
     applying = (apply(store, batch, now) for batch in foreseen.batches)
     decided, _ = await beside_promotion(promoter, now, BATCH, *applying)
@@ -128,13 +127,13 @@ async def fire_foreseen(store: FiringStore, foreseen: Foreseen, now: Moment, pro
 
 
 MOST_SHARES = 8
-"""Into so many parts the due jobs fall at most: the store walks over those of the others."""
+"""The most shares of due jobs: the store walks over the jobs of other shares."""
 
 
 class Turn(Enum):
-    """A few due jobs are anybody's. Of many a node takes its share first, and then what the others have left.
+    """Turn of a node: it decides its share of the due jobs first, and then the jobs that others have left.
 
-    That there are many is seen when anybody's are read: then no node decides more of those than its share, either.
+    A few due jobs belong to all nodes. If a reading of all shows many, each node decides only its share.
     """
 
     ANYBODY = "anybody"
@@ -143,7 +142,7 @@ class Turn(Enum):
 
 
 def next_turn(turn: Turn, fired: Fired | None) -> Turn:
-    """Return the next turn, after this one fired so much (None: there was nothing)."""
+    """Return the turn after one that fired this (None: nothing was due)."""
     if turn is Turn.SHARE:
         return Turn.SHARE if fired is not None and fired.full else Turn.REST
     if fired is None or not (fired.full or fired.contended):
@@ -152,13 +151,13 @@ def next_turn(turn: Turn, fired: Fired | None) -> Turn:
 
 
 def share_of_many(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
-    """Return the part of what is read in this turn that is this node's, where that turns out to be many."""
+    """Return this node's share of the jobs read in this turn, if they turn out to be many."""
     return share_of(Turn.SHARE, node, peers) if turn is Turn.ANYBODY else ALL
 
 
 def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
-    """Return the part of this node. Where nodes do not see the same peers some work is done in vain, and nothing is
-    left out: the rest is everybody's.
+    """Return the share of this node. If nodes see different peers, some work is done twice and none is left out: all
+    nodes may take the rest.
     """
     nodes = sorted([node, *peers])
     if turn is not Turn.SHARE or len(nodes) == 1:
@@ -170,19 +169,20 @@ def share_of(turn: Turn, node: NodeId, peers: Iterable[NodeId]) -> Share:
 log = logging.getLogger(__name__)
 
 KNOWN_FOR = 10 * MINUTE
-"""Microseconds for which it is known how often a job was refused."""
+"""Microseconds for which the refusals of a job are remembered."""
 
 
 @dataclass(slots=True)
 class _RefusedJob:
-    """Refusals of a job's own plans, and until when it waits."""
+    """Refusals of one job's plans, and the end of its wait."""
 
     tries: int
     until: Moment
 
 
 class RefusedJobs:
-    """Finds by halves the job whose plan is at fault. `limit`: how many jobs to decide in one transaction."""
+    """Search by halves for the job whose plan the store refuses. `limit`: the number of jobs to decide in one
+    transaction."""
 
     def __init__(self, store: ParkingStore) -> None:
         self._store = store
@@ -201,7 +201,7 @@ class RefusedJobs:
             self.limit, self._took = min(BATCH, 2 * self.limit), True
 
     async def note(self, refusal: Refusal, now: Moment) -> None:
-        """Fewer jobs at once from now on, and one alone waits. Raises the fault where the store seems ill."""
+        """Decide fewer jobs at once; a single refused job waits. Raise the fault if the store seems ill."""
         jobs, fault = refusal
         if len(jobs) == 1:
             await self._set_aside(jobs[0], fault, now)
@@ -213,7 +213,7 @@ class RefusedJobs:
             raise fault
 
     async def _set_aside(self, job: Job, fault: Exception, now: Moment) -> None:
-        """Set a refused job aside. A slow store parks nobody, nor does one that is ill for a moment."""
+        """Set a refused job aside. A store that is slow, or ill for a moment, parks no job."""
         self._took = False
         tries = self._known[job.incarnation].tries + 1 if job.incarnation in self._known else 1
         pause = pause_after(tries)
@@ -230,7 +230,7 @@ class RefusedJobs:
 
 
 class Firing:
-    """Decides what is due as far as it is this node's to decide. It takes its first aligned tick at `now`."""
+    """Duty to decide this node's share of the due jobs. It takes its first aligned tick at `now`."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class Firing:
     async def step(self, by: NodeId, peers: Collection[NodeId], now: Moment, *, trusted: bool) -> bool:
         """Fire; return whether to look again: something fired or became ready, or another node was faster.
 
-        Where the time is not `trusted` nothing is fired.
+        Without a `trusted` time nothing is fired.
         """
         next_due = self._lookout.survey.next_due
         self._aligned = newest_tick(self._aligned, now, self._rhythm)

@@ -1,4 +1,4 @@
-"""Look: know what there is to do, as the store said last."""
+"""Times at which a node looks for work, and its copy of the newest survey of the store."""
 
 from collections.abc import Iterable
 
@@ -15,9 +15,9 @@ from tokimori.ports.work_source import WorkSource
 class Rhythm(Struct, frozen=True, kw_only=True):
     """The settings `worker` and `schedule` of a node.
 
-    With `interval_minutes` it looks only at its ticks, which come at whole multiples of so many minutes since midnight
-    UTC and are at least `minimum_interval_seconds` apart (Koyomi's `[worker]`); 0: whenever anything is due. An edit is
-    known after at most `update_interval_seconds`, even where the store tells nobody of it; each beat tells it too.
+    With `interval_minutes` it looks only at its ticks: at whole multiples of so many minutes since midnight UTC, at
+    least `minimum_interval_seconds` apart (Koyomi's `[worker]`). 0: whenever anything is due. A node learns of an edit
+    after at most `update_interval_seconds`, even without a notice, and with each beat.
     """
 
     interval_minutes: int = 0
@@ -36,10 +36,9 @@ def next_tick(tick: Moment, rhythm: Rhythm) -> Moment:
 
 
 def newest_tick(tick: Moment, now: Moment, rhythm: Rhythm) -> Moment:
-    """Return the newest tick by now, where `tick` was one before: what is due by then is fired. Without an interval,
-    now.
+    """Return the newest tick by now; `tick` was an earlier one. Jobs due by then are fired. Without an interval, now.
 
-    After a sleep, or where the clock was set, the grid alone says which.
+    After a sleep, or a change of the clock, the grid alone decides.
     """
     if not rhythm.interval_minutes:
         return now
@@ -57,9 +56,9 @@ def next_look(tick: Moment, due: Moment, rhythm: Rhythm) -> Moment:
 
 
 class Lookout:
-    """Keeps the newest survey: a copy, which the next tick corrects. `every` and all other times are monotonic seconds.
+    """The newest survey: a copy, which the next tick corrects. `every` and all other times are monotonic seconds.
 
-    `stale`: something has changed since it was made. `next_at`: when it is too old even if nobody told of a change.
+    `stale`: something has changed since it was made. `next_at`: when it is too old, even without a notice of a change.
     """
 
     def __init__(self, source: WorkSource, every: float, at: float) -> None:
@@ -71,27 +70,27 @@ class Lookout:
         self._past: Moment | None = None
 
     def hear(self, survey: Survey, sent: float) -> None:
-        """Take the survey of a tick that was sent at this moment."""
+        """Store the survey of a tick that was sent at this moment."""
         self.survey = survey
         self.next_at = sent + self._every
         self._past = None
 
     async def look(self, now: Moment, at: float) -> None:
-        """Ask for a new one."""
+        """Request a new survey."""
         self.stale = False
         self.survey = await self._source.survey(now, past=self._past)
         self.next_at = at + self._every
 
     def look_past(self, moment: Moment) -> None:
-        """Ignore what is due by then until the next tick."""
+        """Ignore jobs due by then until the next tick."""
         self._past = moment
         self.survey = replace(self.survey, next_due=None)
 
     def add(self, lanes: Iterable[Lane]) -> None:
-        """There are ready runs in these lanes now."""
+        """Note that these lanes have ready runs now."""
         self.survey = replace(self.survey, lanes=tuple(sorted({*lanes, *self.survey.lanes})))
 
     def drop(self, lanes: Iterable[Lane]) -> None:
-        """In these there is nothing ready any more."""
+        """Note that these lanes have no ready runs any more."""
         gone = frozenset(lanes)
         self.survey = replace(self.survey, lanes=tuple(lane for lane in self.survey.lanes if lane not in gone))

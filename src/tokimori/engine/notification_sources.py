@@ -40,7 +40,7 @@ MOST_TELLERS = 1_000
 """So many notifiers are looked at."""
 MOST_PAGE = 64
 FRESH = 5.0
-"""For so many seconds it is known which notifiers there are, and what a job is."""
+"""Seconds for which read notifiers and jobs are used."""
 MOST_JOBS = 10_000
 _TOGETHER = 20
 
@@ -58,9 +58,9 @@ class KnownJobs:
         self._looked = float("-inf")
         self._jobs: dict[JobId, tuple[float, Job | None]] = {}
         self.since = Moment(0)
-        """When the oldest notifier was added: of what was before that nobody is told."""
+        """When the oldest notifier was added: nothing earlier is notified."""
         self.successes = False
-        """Whether there may be a job that tells of its successes."""
+        """If there may be a job that notifies of its successes."""
 
     async def tellers(self, at: float, fresh: float = FRESH) -> Tellers:
         """Return the notifiers by name, as they were less than `fresh` seconds ago."""
@@ -73,7 +73,7 @@ class KnownJobs:
         return self._tellers
 
     async def _notifiers(self) -> Sequence[Job]:
-        """By pages that grow: of the jobs behind them few are read, which may be large, and many."""
+        """Read notifiers by pages that grow, so that few of the jobs behind them, which may be large, are read."""
         found: list[Job] = []
         limit = 4
         while len(found) < MOST_TELLERS:
@@ -102,7 +102,7 @@ class KnownJobs:
         return known[1]
 
     async def ask(self, job_ids: Collection[JobId], at: float) -> None:
-        """Ask for these jobs some at a time: one after the other would be a second where the store is far."""
+        """Read these jobs, some at a time: one after another would take a second with a distant store."""
         wanted = list(job_ids)
         for start in range(0, len(wanted), _TOGETHER):
             await asyncio.gather(*(self.job(job_id, at) for job_id in wanted[start : start + _TOGETHER]))
@@ -134,7 +134,7 @@ class NotifyReading(Struct, frozen=True, kw_only=True):
 
 
 class NotifyReader:
-    """Reads the history in its order, and leaves nothing out."""
+    """Reader of the history, in its order and without gaps."""
 
     def __init__(self, store: NotifyReadStore, known: KnownJobs) -> None:
         self._store = store
@@ -143,8 +143,8 @@ class NotifyReader:
     async def read(self, state: Notifying, now: Moment, at: float) -> NotifyReading:
         """Return the next ends.
 
-        What was written in the last `LATEST` is read again and again, as something may appear before it, and what was
-        told of is remembered. Where that is more than a page nobody is told of anything before it is final.
+        Ends of the last `LATEST` are read again and again, as others may appear before them, and those already notified
+        are remembered. If they are more than a page, notifications wait until they are final.
         """
         bound, place = Moment(now - LATEST), EndPlace(state.written, state.tie)
         is_ahead = (
@@ -176,7 +176,7 @@ class NotifyReader:
         return end.id not in state.told and self._concerns(end, state.troubles.get(end.job_id))
 
     def _concerns(self, end: EndedRun, trouble: Trouble | None) -> bool:
-        """Return whether somebody may be notified of the end, as far as is known without its job."""
+        """Return if the end may cause a notification, as far as is known without its job."""
         if is_notifier(end.job_id):
             return False
         is_good = end.state is RunState.SUCCEEDED
@@ -208,7 +208,7 @@ HELD = 20
 EVERY = 5.0
 """Seconds from the end of one walk through them to the next."""
 MOST = 500
-"""So many of each are told of while they last. What is more is told of when others have ended."""
+"""So many of each are notified while they last. The others are notified when some of these have ended."""
 ELSEWHERE = "elsewhere"
 Happened = list[tuple[Occasion, Sequence[str]]]
 
@@ -218,7 +218,7 @@ class StandingStore(Runs, Documents, Protocol):
 
 
 class LastingTrouble:
-    """Walks through alarms and held runs. How far it is is known only here: another node begins anew."""
+    """Walk through alarms and held runs. Its position is known only here: another node begins anew."""
 
     def __init__(self, store: StandingStore, known: KnownJobs) -> None:
         self._store = store
@@ -234,7 +234,7 @@ class LastingTrouble:
         self._next_alarms = self._next_held = float("-inf")
 
     async def read(self, reading: NotifyReading, now: Moment, at: float) -> NotifyReading:
-        """Return the reading with a page of what lasts."""
+        """Return the reading with a page of lasting alarms and held runs."""
         if at >= self._next_alarms:
             reading = await self._read_alarms(reading, now, at)
         if at >= self._next_held:
@@ -270,7 +270,7 @@ class LastingTrouble:
     async def _come(
         self, job_id: JobId, troubles: dict[JobId, Trouble], now: Moment, at: float, *, elsewhere: bool
     ) -> Happened:
-        """Return the end of an alarm: a success of a job that was reported overdue. A failure ends none."""
+        """Return the end of an alarm, if a job that was reported overdue has succeeded. A failure ends none."""
         trouble = troubles.get(job_id)
         if trouble is None or trouble.event is not NotifyOn.OVERDUE:
             return []
@@ -301,8 +301,8 @@ class LastingTrouble:
         return replace(reading, state=replace(reading.state, held=held), happened=[*reading.happened, *happened])
 
     async def _names(self, occasion: Occasion, at: float, *, elsewhere: bool = False) -> Sequence[str]:
-        """Return the notifiers for an occasion; none if the job is gone. What runs elsewhere has notifiers that ask for
-        it.
+        """Return the notifiers for an occasion; none if the job is gone. Expectations elsewhere have notifiers with
+        `elsewhere`.
         """
         if elsewhere:
             return [name for name, each in (await self._known.tellers(at)).items() if each.notifier.elsewhere]
@@ -311,7 +311,7 @@ class LastingTrouble:
 
 
 def _alarm_in(document: Document) -> Alarm | None:
-    """None where it is one of another version."""
+    """Return the alarm; None if it is of another version."""
     try:
         return decode_alarm(document.text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Notify: follow what becomes of runs, and ask for a run of a notifier for each notification.
+"""Notifications: read the ends of runs, and request a run of a notifier for each notification.
 
-One node does so at a time. What it has read and what it is about to send is one document, written before anything is
-sent; so who takes over from a dead one sends the same notifications, under the same ids, and each is one run.
+One node does so at a time. It writes what it has read and what it will send into one document before it sends anything.
+So the next node sends the same notifications under the same ids, and each is one run.
 """
 
 import logging
@@ -42,13 +42,13 @@ log = logging.getLogger(__name__)
 EVERY = 1.0
 """Seconds from one look to the next."""
 IDLE, SOON = 75.0, 5.0
-"""While there is no notifier; and where something was written, which may be one."""
+"""Seconds between looks without a notifier, and after a write that may have added one."""
 ASIDE = 3.0
 """While another node does it."""
 SILENT = 10 * SECOND
-"""A node that has not written for so long has died, or has enough to do (microseconds)."""
+"""Microseconds after which a node that has not written is dead or too busy."""
 WRITTEN = 4.0
-"""Seconds after which is written how far it is, though nothing has happened."""
+"""Seconds after which the progress is written although nothing has happened."""
 
 
 class NotifyingStore(Jobs, Runs, Documents, Endings, Protocol):
@@ -56,7 +56,7 @@ class NotifyingStore(Jobs, Runs, Documents, Endings, Protocol):
 
 
 class Messenger:
-    """See the module. All times but moments are seconds of the caller's monotonic clock."""
+    """Notifying by one node, see the module. All times but moments are seconds of the caller's monotonic clock."""
 
     def __init__(self, store: NotifyingStore, at: float, random: RandomBytes) -> None:
         self._store = store
@@ -69,11 +69,11 @@ class Messenger:
         self._state: Notifying | None = None
         self._is_idle = self._seems_ahead = False
         self._gone: Set[str] = frozenset()
-        """Notifiers that jobs name and that are gone: the log says so once."""
+        """Notifiers that jobs name and that no longer exist: logged once."""
         self.next_at = at
 
     def wake(self, at: float) -> None:
-        """Something was written by others: there may be a notifier."""
+        """Note that others have written something: it may be a notifier."""
         if self._is_idle:
             self._is_idle, self.next_at = False, min(self.next_at, at + SOON)
 
@@ -81,7 +81,7 @@ class Messenger:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What fails hinders nothing else, and is tried again from what the document says."""
+        """See `Duty`. A failure hinders nothing else, and is retried from the document."""
         if at < self.next_at:
             return False
         self.next_at = at + EVERY
@@ -128,7 +128,7 @@ class Messenger:
         return await self._send(state.sending, now)
 
     async def _with_new(self, tellers: Tellers, reading: NotifyReading, at: float) -> Tellers:
-        """Also those that were added a moment ago: what is left out now is told to nobody later."""
+        """Return the notifiers, the newest included: an occasion that is left out now is never notified."""
         named = {name: occasion.job_id for occasion, names in reading.happened for name in names}
         if named.keys() <= tellers.keys():
             return tellers
@@ -152,10 +152,9 @@ class Messenger:
         return self._state
 
     def _is_over(self, beat: Moment, now: Moment) -> bool:
-        """Return whether the node that notifies is silent. If it seems ahead, this one may have been frozen since
-        `now`.
+        """Return if the node that notifies is silent. If it seems ahead, this one may have been frozen since `now`.
 
-        Only where it is ahead at the next look, too, the clock was set back: what it has told of is read anew then.
+        If it is ahead at the next look too, the clock was set back: then its notifications are read anew.
         """
         was_ahead, self._seems_ahead = self._seems_ahead, beat >= now + SILENT
         return now >= beat + SILENT or (was_ahead and self._seems_ahead)
@@ -179,7 +178,7 @@ class Messenger:
         self._kept = state, version
 
     async def _send(self, notifications: Sequence[Notification], now: Moment) -> bool:
-        """Ask for the runs. Whoever asks for the same again gets the same runs."""
+        """Request the runs. A repeated request gets the same runs."""
         for name in sorted({each.notifier for each in notifications}):
             await self._send_to(name, [each for each in notifications if each.notifier == name], now)
         if notifications and self._state is not None:
@@ -187,7 +186,7 @@ class Messenger:
         return bool(notifications)
 
     async def _send_to(self, name: str, notifications: Sequence[Notification], now: Moment) -> None:
-        """As many as find room: fewer at a time, as the store adds all of them or none."""
+        """Request as many runs as find room, fewer at a time: the store adds all of them or none."""
         left, most = list(notifications), len(notifications)
         while left:
             try:

@@ -1,8 +1,7 @@
-"""Orders as a node hears them: it reads, with its beats, what was appended since it did so last.
+"""Orders that a node receives: with its beats it reads what was appended since the last reading.
 
-A node that runs something does so with each beat. An idle one, which asks for nothing but its beat, does so when that
-tells of a peer that it did not know: whoever orders something of nodes takes part for as long as that takes. It does so
-as well behind a beat that failed or came late.
+A busy node reads with each beat. An idle node reads if a beat shows a new peer, because a sender of orders joins the
+cluster while it waits, and after a beat that failed or came late.
 """
 
 import asyncio
@@ -19,15 +18,15 @@ from tokimori.ports.nodes import Pulse
 log = logging.getLogger(__name__)
 
 RARELY = 120.0
-"""Seconds after which an idle node reads all the same."""
+"""Seconds after which an idle node reads in any case."""
 MOST = 100
-"""Orders of one beat; the others are heard with the next one."""
+"""Orders read at one beat; the others are read at the next one."""
 AT_ONCE = 10
-"""So many are read in one step of the loop: signals may be large."""
+"""Orders read in one step of the loop: signals may be large."""
 
 
 class OrderFeed:
-    """Orders from now on. What waits may raise `StoreError`; then nothing is lost."""
+    """Feed of orders. Reads may raise `StoreError`; then nothing is lost."""
 
     def __init__(self, store: Documents, random: RandomBytes) -> None:
         self._streams = Streams(store, KIND, random)
@@ -36,7 +35,7 @@ class OrderFeed:
         self._next_at = 0.0
 
     async def begin(self) -> None:
-        """From now on. What was ordered before concerns others: a node has a new id each time."""
+        """Begin with orders from now on. Earlier ones are for other nodes: a node has a new id at each start."""
         if self._after is None:
             self._after = await self._streams.newest(TOPIC)
 
@@ -59,7 +58,7 @@ class OrderFeed:
         return orders
 
     async def missed(self) -> AsyncIterator[Order]:
-        """Yield all that was ordered since this was asked last, for who will ask no more."""
+        """Yield all orders since the last call, for a node that stops reading."""
         while self._after is not None and (found := await self._read(self._after)):
             for each in found:
                 if (order := _order_in(each)) is not None:

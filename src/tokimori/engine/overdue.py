@@ -1,6 +1,6 @@
-"""Overdue: walk over what is expected, look at what should have ended well by now, and raise and take back alarms.
+"""Overdue: walk over the expectations, look at those whose time is over, and raise and clear alarms.
 
-Nodes walk at different times. What one of them has looked at the others leave alone, because its next look is later.
+Nodes walk at different times. A look by one node puts off the next look, so the others skip that expectation.
 """
 
 import logging
@@ -45,17 +45,17 @@ log = logging.getLogger(__name__)
 PAGE = 100
 """So many expectations are read in one step."""
 MOST = 25
-"""And so many are looked at, each in a few short transactions."""
+"""So many expectations are looked at in one step, each in a few short transactions."""
 PAUSE = 0.1
 """Seconds to the next step of a walk. A hundred thousand expectations take two minutes."""
 REST = 4.0
 """Seconds to the next walk."""
 IDLE = 75.0
-"""And where nothing is expected, unless the store tells of a change before."""
+"""Seconds to the next walk if nothing is expected, unless a notice of a change comes before."""
 NAMED = 3
 """So many alarms are named in one line of the log."""
 NEWEST = (20, 1_000)
-"""So many of the newest ended runs are looked through for one that succeeded: first few, then as many as are ever."""
+"""Newest ended runs that are searched for one that succeeded: first a few, then at most so many."""
 
 
 class OverdueStore(Documents, Jobs, Runs, Protocol):
@@ -63,7 +63,7 @@ class OverdueStore(Documents, Jobs, Runs, Protocol):
 
 
 class Overdue:
-    """Goes a step of a walk with each call of `step`. `schedule_for` gives the schedule of a job."""
+    """Walk over expectations, a page with each call of `step`. `schedule_for` gives the schedule of a job."""
 
     def __init__(self, store: OverdueStore, at: float, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
@@ -76,7 +76,7 @@ class Overdue:
         """See `Duty`. Nothing concerns it."""
 
     def wake(self, at: float) -> None:
-        """Something was written by others: something may be expected from now on."""
+        """Note that others have written something: it may be an expectation."""
         if self._is_idle:
             self._is_idle, self.next_at = False, min(self.next_at, at + REST)
 
@@ -98,7 +98,7 @@ class Overdue:
         return False
 
     async def _look(self, document: Document, now: Moment) -> Alarm | None:
-        """Look at one of them; the alarm that it has raised. What fails hinders no other, and is tried again."""
+        """Look at one expectation; return the alarm that was raised. A failure hinders no other, and is retried."""
         try:
             known = no_later(decode_expectation(document.text), now)
             standing = await self._alarm_of(known.name)
@@ -124,9 +124,7 @@ class Overdue:
             return None
 
     async def _raise(self, alarm: Alarm, standing: Document | None, version: int) -> Alarm | None:
-        """Return the alarm, if there was none. One that is there stays the same alarm, and tells what is known by
-        now.
-        """
+        """Return the alarm if it is new. An existing alarm stays, with the newest facts."""
         if standing is None:
             raised = Document(kind=ALARM_KIND, name=alarm.name, text=encode_alarm(alarm), version=version)
             await self._store.put_document(raised, None)
@@ -137,9 +135,7 @@ class Overdue:
         return None
 
     async def _is_still_expected(self, raised: Document) -> bool:
-        """Return whether the raised alarm is still expected: whoever ended the expectation meanwhile has found no
-        alarm.
-        """
+        """Return if the expectation of the raised alarm still exists; if not, nothing has cleared the alarm."""
         try:
             await self._store.get_document(KIND, raised.name)
         except NotFound:
@@ -186,9 +182,9 @@ class Overdue:
         return looked_at(known, now, due)
 
     async def _good_end(self, job: Job, now: Moment) -> Moment | None:
-        """Return the last one that is known; none that is still to come, as of a clock that ran ahead.
+        """Return the last good end that is known, without those after now, which a clock ahead has written.
 
-        Stores find the last run that succeeded only behind all that failed since: that would grow with the history.
+        A search without bound would grow with the history: it passes all runs that failed since.
         """
         soon = Moment(now + SETTLED)
         for most in NEWEST:
@@ -215,7 +211,7 @@ def _listed(alarms: Sequence[Alarm]) -> str:
 
 
 def _wants_a_look(document: Document, now: Moment) -> bool:
-    """Return whether its time has come. What a newer version has written is left to that."""
+    """Return if its time has come. Expectations written by a newer version are skipped."""
     try:
         return wants_a_look(decode_expectation(document.text), now)
     except ValueError:

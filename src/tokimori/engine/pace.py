@@ -1,4 +1,4 @@
-"""Pace: how fast a node gets through runs, as far as it has seen. Pure."""
+"""Pace of a node: the rate at which it ends runs, and how many to claim ahead. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from tokimori.model.job import Job
 from tokimori.ports.working import LARGE
 
 FIRST, GROWTH = 50, 10
-"""So many jobs are read at first, as nobody knows how large they are; and so many times more where they are small."""
+"""Jobs read at first, as their size is unknown, and the factor by which this grows if they are small."""
 
 
 class Appetite:
@@ -33,7 +33,7 @@ class Appetite:
 
 
 PREFETCH_SECONDS = 0.1
-"""A node claims no more than it can start within about this time; where it lingers for longer, within four lingers."""
+"""A node claims at most what it can start within about this time, or within four lingers if these are longer."""
 LINGER, LONGEST_LINGER = 0.025, 0.05
 """Seconds for which ends wait for more on a busy node, so that they share one transaction: at least, at most."""
 SEVERAL = 2
@@ -41,7 +41,7 @@ SEVERAL = 2
 MANY_ENDS = 8
 """A node waits longer than `LINGER` until about so many have ended."""
 MANY = 32
-"""So many ends since a claim tell of the next ones, if every other place was used: a few may be the quick ones."""
+"""So many ends since a claim predict the next ones, if every other place was used: a few may be the quick ones."""
 _SMOOTHING = 0.3
 
 
@@ -56,13 +56,13 @@ class Pace:
         self._claimed_at = self._ended_at = Moment(0)
 
     def begin(self, at: float) -> None:
-        """Begin (monotonic seconds) with nothing in hand: what ends next has taken the time from here."""
+        """Begin to measure, with nothing in hand: the next ends count from this time (monotonic seconds)."""
         self._since = at
 
     def note(self, ended: int, at: float) -> None:
-        """So many runs ended by now, in the time since others did.
+        """Note that so many runs have ended since the last note.
 
-        A rise is believed at once where every place was used: a few ends that fall together make no pace.
+        A rise counts at once if every place was used: a few ends that fall together make no pace.
         """
         if ended and at > self._since:
             measured = ended / (at - self._since)
@@ -71,7 +71,7 @@ class Pace:
             self._since = at
 
     def linger(self) -> float:
-        """Seconds for which ends are worth waiting for; 0 where few come."""
+        """Return the seconds for which ends are worth waiting for; 0 if few come."""
         if self.rate * LINGER < SEVERAL:
             return 0.0
         return min(LONGEST_LINGER, max(LINGER, MANY_ENDS / self.rate))
@@ -81,7 +81,7 @@ class Pace:
         return int(self.rate * max(PREFETCH_SECONDS, 4 * self.linger()))
 
     def claimed(self, at: Moment) -> None:
-        """Count ends from here on: a claim was answered."""
+        """Count ends from here on, as a claim was answered."""
         self._ended, self._claimed_at = 0, at
 
     def slow_down(self, rate: float, now: Moment) -> None:
@@ -97,11 +97,11 @@ class Pace:
     def burst(self) -> int:
         """Return how many more would end in `PREFETCH_SECONDS` as fast as those since the last claim was answered.
 
-        0 where they used neither every place nor half of them and `MANY`; and no more than twice as many as they are:
-        what comes next may be slow.
+        0 if they used neither every place nor half of them and `MANY`; at most twice their number, as the next runs may
+        be slow.
 
-        Of no-ops `rate` is the pace of the store: most of the time they wait to be claimed. So where none waits for a
-        place, this counts.
+        With no-ops `rate` is the pace of the store, as they mostly wait for a claim. So this counts if none waits for a
+        place.
         """
         if self._ended < min(self.places, max(MANY, self.places // 2)):
             return 0

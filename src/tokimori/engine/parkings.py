@@ -1,4 +1,4 @@
-"""Jobs that the engine parks are told of in the audit log, as what people change is: followers of events read it."""
+"""Entries of the audit log for jobs that the engine parks. Readers of events see them as they see people's changes."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from tokimori.ports.working import Change, Verdict
 log = logging.getLogger(__name__)
 
 TOGETHER = 20
-"""So many are told of at a time: all that a node does waits for the hundreds that a fault of all can park at once."""
+"""Entries written at a time: the node waits for them, and one common fault may park hundreds of jobs."""
 
 
 class Parkings(Documents, Protocol):
@@ -37,7 +37,8 @@ class Parkings(Documents, Protocol):
 
 
 async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> None:
-    """Tell of the jobs that were parked as these changes took effect. It is done by now: that fails nothing."""
+    """Write entries for the jobs that these changes have parked. A failure to write fails nothing, as they are
+    parked."""
     pairs = zip(changes, verdicts, strict=True)
     ended = [change for change, verdict in pairs if change.state is RunState.FAILED and verdict is Verdict.APPLIED]
     failed: dict[JobId, list[Change]] = {}
@@ -51,7 +52,7 @@ async def tell_parked(store: Parkings, changes: Sequence[Change], verdicts: Sequ
 
 
 async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) -> None:
-    """Tell of the job, if it is one of these that parked it: of its runs others may fail after that."""
+    """Write an entry for the job, if one of these changes parked it: other runs of it may have failed later."""
     with _whatever_fails(job_id), suppress(NotFound):
         job = await store.get_job(job_id)
         if job.state is JobState.PARKED and any(change.error == job.reason for change in changes):
@@ -59,7 +60,7 @@ async def _tell_of(store: Parkings, job_id: JobId, changes: Sequence[Change]) ->
 
 
 async def tell(store: Parkings, before: Job | None, job: Job, cause: str) -> None:
-    """Write that the job was parked, which is done by now. `cause` differs from one time to the next."""
+    """Write that the job was parked. `cause` is unique to each time."""
     log.warning("job %s is parked: %s; `tokimori job resolve %s` enables it", job.id, job.reason, job.id)
     with _whatever_fails(job.id):
         at, random = await store.now(), _bytes_of(cause)

@@ -1,4 +1,4 @@
-"""Prune: walk over what has ended, a small step at a time, and have the store turn what is old into counts."""
+"""Prune: walk over ended runs and skips in small steps, and have the store turn old rows into counts."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -27,7 +27,7 @@ AUDIT_BATCH = 20
 
 
 class AuditPruner:
-    """Deletes entries that are older than `keep` days; 0: none ever. All other times are seconds."""
+    """Duty to delete entries older than `keep` days; 0: none ever. All other times are seconds."""
 
     def __init__(self, store: Documents, at: float, chance: Callable[[], float], keep: int) -> None:
         self._store = store
@@ -62,7 +62,7 @@ EVERY = 300.0
 PAUSE = 0.05
 """Seconds to the next step after one that found a whole batch of old rows."""
 REST = 20.0
-"""And after one that found less: looking at all jobs must cost next to nothing, however many are stored. A million take
+"""Seconds to the next step after one that found less: the walk over all jobs must cost next to nothing. A million take
 a day and a half."""
 BATCH = 250
 """How many rows one transaction looks at: none takes over 50 ms beside a million others."""
@@ -75,10 +75,10 @@ class PruningStore(Jobs, Pruning, Protocol):
 
 
 class Pruner:
-    """Begins a walk every few minutes, and goes a step of it with each call of `step`.
+    """Duty to prune: a walk every few minutes, a step of it with each call of `step`.
 
-    `forget` removes what attempts that ended before a moment have left on this machine. All times but those are seconds
-    of the caller's monotonic clock.
+    `forget` removes files of attempts that ended before a moment from this machine. All other times are seconds of the
+    caller's monotonic clock.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Pruner:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What fails is tried again with the next walk and hinders nothing else."""
+        """See `Duty`. A failure is retried with the next walk, and hinders nothing else."""
         if at < self.next_at:
             return False
         self._walk = self._walk or walk(self._store, now, self._forget)
@@ -116,9 +116,9 @@ class Pruner:
 
 
 async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None]) -> AsyncGenerator[bool]:
-    """Prune everything that is old at this moment; one transaction or two between two yields.
+    """Prune all rows that are old at this moment, with one or two transactions between two yields.
 
-    Each says whether there may be more of the same right now.
+    Each yield says if there may be more of the same right now.
     """
     oldest = Moment(now - KEYS_KEPT)
     async for expiries in _expiries(store, now):
@@ -131,9 +131,9 @@ async def walk(store: PruningStore, now: Moment, forget: Callable[[Moment], None
 
 
 async def _prune(store: PruningStore, expiries: Sequence[Expiry]) -> AsyncIterator[bool]:
-    """Whatever hinders the store at one job, it hinders no other: that job is found by halves, and waits.
+    """Prune by halves if the store refuses: the job at fault waits, and hinders no other.
 
-    Where the store is too slow for one job after another, it is for all.
+    A store that is too slow for several single jobs is too slow for all.
     """
     batches, slow = [expiries], 0
     while batches:

@@ -23,7 +23,7 @@ from tokimori.ports.working import Change, Claimed, Verdict, Working, is_cut
 log = logging.getLogger(__name__)
 
 FIRST, BATCH = 50, 500
-"""So many runs are read at first, and at most. Each may have a payload of a megabyte: of large ones fewer are read."""
+"""Runs read at first, and at most. Fewer are read if they are large: a payload may have a megabyte."""
 
 
 class Reaping(Nodes, Working, Parkings, Protocol):
@@ -35,7 +35,8 @@ class Reaping(Nodes, Working, Parkings, Protocol):
 
 
 class Reaper:
-    """Takes over the runs of dead nodes, a batch at each step, from when a tick tells of any until none is left."""
+    """Duty to take over the runs of dead nodes, a batch at each step, from when a tick reports any until none is
+    left."""
 
     def __init__(self, store: Reaping, chance: Callable[[], float], meter: Meter = UNMETERED) -> None:
         self._store = store
@@ -55,7 +56,7 @@ class Reaper:
         self._orphans = pulse.orphans
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What the store refuses hinders no other run."""
+        """See `Duty`. A refused run hinders no other."""
         if not self._unsettled.ready(at):
             orphans = await self._read()
             for orphan, notes in zip(orphans, await gather(*map(self._notes_of, orphans)), strict=True):

@@ -1,4 +1,4 @@
-"""Reckon: what an older tzdata said of the next moments is said again by this program's, once, when a node starts."""
+"""Reckon: compute next moments anew by this program's tzdata, once, when a node starts."""
 
 import asyncio
 import logging
@@ -22,9 +22,7 @@ BATCH = 500
 
 
 class Reckoner:
-    """Reckons a batch of jobs at each step, until none is left: a node that starts may have newer rules of time zones
-    than those by which jobs wait.
-    """
+    """Duty to reckon a batch of jobs at each step, until none is left: a new node may have newer time zone rules."""
 
     def __init__(self, store: FiringStore, schedule_for: Callable[[Job], Schedule]) -> None:
         self._store = store
@@ -37,7 +35,7 @@ class Reckoner:
         """See `Duty`. Nothing concerns it."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """See `Duty`. What the store refuses is tried again later, in smaller batches; a job alone is gone past."""
+        """See `Duty`. A refused batch is retried later, in smaller ones; a single refused job is skipped."""
         jobs: list[Job] = []
         try:
             jobs = await outdated_jobs(self._store, min(self._limit, self._appetite.limit), self._refused)
@@ -71,7 +69,7 @@ class Reckoner:
 
 
 async def outdated_jobs(store: FiringStore, limit: int, past: Set[JobId] = frozenset()) -> list[Job]:
-    """Up to `limit` jobs whose next moment another tzdata said, but for some."""
+    """Return up to `limit` jobs whose next moment was computed by another tzdata, except some."""
     jobs = await store.outdated(tzdata_version(), limit + len(past))
     return [job for job in jobs if job.id not in past][:limit]
 
@@ -79,9 +77,9 @@ async def outdated_jobs(store: FiringStore, limit: int, past: Set[JobId] = froze
 async def reckon(store: FiringStore, jobs: Sequence[Job], now: Moment, schedule_for: Callable[[Job], Schedule]) -> None:
     """Give jobs their next moment by this program's tzdata.
 
-    Some of them may have been changed meanwhile: who asks again finds those that are left. Nothing is decided: the
-    cursor stays, so that no occurrence comes twice, and one that the new rules put into the past is late. A job that
-    can't be reckoned keeps its moment, to be parked when it is due.
+    A job that was changed meanwhile is found by the next call. Nothing is decided: the cursor stays, so that no
+    occurrence comes twice, and one that the new rules put into the past is late. A job that can't be reckoned keeps its
+    moment, and is parked when it is due.
     """
     plans = list[Planned]()
     for job in jobs:

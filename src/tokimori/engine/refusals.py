@@ -1,4 +1,4 @@
-"""Refusals: whether what was asked is at fault, and when it is asked again."""
+"""Refusals by the store: if the request is at fault, when to retry, and claims that pass a refused run."""
 
 from collections.abc import Sequence
 from logging import Logger
@@ -10,7 +10,7 @@ from tokimori.errors import StoreError, StoreRefused, StoreTooSlow
 from tokimori.model.ids import Lane
 
 PATIENCE = 3
-"""So often something is asked as it is, before it counts as refused: the store as a whole may have been ill."""
+"""Tries of a request as it is before it counts as refused: the store as a whole may have been ill."""
 PAUSE, LONGEST_PAUSE = 5.0, 60.0
 """Seconds between two tries, more with each."""
 MOST_WORDS = 2_000
@@ -18,9 +18,9 @@ MOST_WORDS = 2_000
 
 
 def blames_the_asked(fault: Exception) -> bool:
-    """Return whether the request is at fault, though the store may be.
+    """Return if the request is at fault; the store may be, too.
 
-    Not so where the store is away or a person has to mend it, nor where this machine lacks something.
+    Not if the store is away, a person has to mend it, or this machine lacks something.
     """
     return isinstance(fault, StoreTooSlow) or refuses_for_good(fault)
 
@@ -31,12 +31,12 @@ def refuses_for_good(fault: Exception) -> bool:
 
 
 def pause_after(tries: int) -> float:
-    """Seconds until something that was refused so often is asked again."""
+    """Return the seconds to the next try of a request that was refused so often."""
     return float(min(LONGEST_PAUSE, PAUSE * 2 ** (tries - 1)))
 
 
 def tell_refused(log: Logger, text: str, fault: Exception) -> None:
-    """Log what a refusal leads to. A store's words say enough, a bug of ours needs its traceback."""
+    """Log the effect of a refusal. An error of the store is logged by its text, a bug of ours with its traceback."""
     log.error(text, exc_info=None if isinstance(fault, StoreError) else fault)
 
 
@@ -48,11 +48,11 @@ def raise_first(results: Sequence[object]) -> None:
 
 
 MOST_AT_ONCE = 1000
-"""A lane of which so many were taken at once is well again."""
+"""A lane from which so many were claimed at once is well again."""
 
 
 class AskedClaim(NamedTuple):
-    """For what to ask: at most `limit` runs of these lanes; `skip`: of one lane, but for so many at its head."""
+    """Claim to request: at most `limit` runs of these lanes. `skip`: pass so many runs at the head of the one lane."""
 
     lanes: tuple[Lane, ...]
     limit: int
@@ -60,10 +60,10 @@ class AskedClaim(NamedTuple):
 
 
 class _Ill(Struct):
-    """A lane in which the store refuses runs: how `many` to ask for, how many to pass by, and when to try these.
+    """Lane in which the store refuses runs: how `many` to request, how many to skip, and when to retry these.
 
-    `climbs`: nothing was taken since the head was refused. `moved`: the place does not fit any more. `looked`: so many
-    of those that are passed by were tried again; `looks`: it is the next one's turn.
+    `climbs`: nothing was claimed since the head was refused. `moved`: the place does not fit any more. `looked`: so
+    many of the skipped runs were retried. `looks`: the next one is retried now.
     """
 
     many: int
@@ -77,11 +77,10 @@ class _Ill(Struct):
 
 
 class RefusedRuns:
-    """Finds by halves, first of lanes, then of the number of runs, at which place the run is that the store refuses.
+    """Search by halves, first of lanes, then of the number of runs, for the place of the run that the store refuses.
 
-    Nobody says which run it is, so a place is what is found: it is passed by, and after a while all places that are
-    passed by are tried again, each alone: another run may have come there since, by its priority or because a refused
-    one has gone. `what` is refused, for people.
+    The store does not say which run it is, so the search finds a place. The place is skipped, and each skipped place is
+    retried alone after a while: another run may have come there. `what` names the refused thing for people.
     """
 
     def __init__(self, what: str) -> None:
@@ -93,11 +92,12 @@ class RefusedRuns:
 
     @property
     def all_refused(self) -> bool:
-        """Return whether the store has taken nothing since it refused a run alone: it may be ill as a whole."""
+        """Return if the store has given nothing since it refused a single run: it may be ill as a whole."""
         return not self._took
 
     def next(self, lanes: tuple[Lane, ...], limit: int, at: float) -> AskedClaim:
-        """For what to ask of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all others."""
+        """Return the claim to request of these lanes, at this moment (monotonic seconds). Ill lanes take turns with all
+        others."""
         if not self._ill and not self._suspects:
             return AskedClaim(lanes, limit)
         suspects = tuple(lane for lane in self._suspects if lane in lanes)
@@ -115,7 +115,7 @@ class RefusedRuns:
         return AskedClaim((lane,), min(limit, ill.many), ill.skip)
 
     def took(self, asked: AskedClaim) -> None:
-        """Note that the store has answered, whatever it gave."""
+        """Note that the store has answered the claim."""
         self._took = True
         ill = self._note(asked)
         self._suspects = tuple(lane for lane in self._suspects if lane not in asked.lanes)
@@ -128,7 +128,7 @@ class RefusedRuns:
             del self._ill[asked.lanes[0]]
 
     def refuse(self, asked: AskedClaim, fault: Exception, at: float) -> str:
-        """Return the store refused this, and would again; what that leads to, for people."""
+        """Note that the store refused this, and would again; return the effect, for people."""
         if len(asked.lanes) > 1:
             self._suspects = asked.lanes
             return f"the store refuses {self._what} of {len(asked.lanes)} lanes; fewer are tried at once: {fault}"
@@ -156,7 +156,7 @@ class RefusedRuns:
 
 
 def _pass_by(ill: _Ill, place: int, at: float) -> None:
-    """Pass by the run at this place, which was refused alone."""
+    """Skip the run at this place, which was refused alone."""
     if place == 0:
         ill.climbs, ill.many = True, 1
     if place == ill.skip:

@@ -1,4 +1,4 @@
-"""Rewind: find jobs whose cursor a clock that was ahead has put ahead, and put it back (`tokimori.model.rewind`)."""
+"""Rewind: find jobs whose cursor is ahead, because a clock was, and put it back (`tokimori.model.rewind`)."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -35,7 +35,7 @@ from tokimori.schedules.schedule import Schedule
 
 KIND, NAME = "clock", "steady"
 GAP, AHEAD = 60 * SECOND, SECOND
-"""A note so old still follows on from the present, and one from so far ahead. Smaller leaps put no cursor ahead."""
+"""Largest age, and largest lead, of a note that still counts. Smaller leaps put no cursor ahead."""
 
 
 class Steadiness:
@@ -47,7 +47,7 @@ class Steadiness:
         self._random = random
 
     async def seconds(self, now: Moment, at: float) -> float:
-        """Return for how many seconds the store's time has run steadily, and note it for nodes that come after."""
+        """Return for how many seconds the store's time has run steadily, and note it for later nodes."""
         since, version = now - round(self._own(at) * SECOND), None
         try:
             known = await self._store.get_document(KIND, NAME)
@@ -69,22 +69,22 @@ class Steadiness:
 log = logging.getLogger(__name__)
 
 STEADY = 60.0
-"""Seconds for which the store's time must have run as this machine's monotonic clock does: only then is it believed."""
+"""Seconds for which the store's time must have run as this machine's monotonic clock does before it is believed."""
 SURE = 3600.0
-"""Seconds for which it must have run so before what can't be undone is done by it."""
+"""Seconds for which it must have run so before a change that can't be undone."""
 EVERY, SOON, PAUSE = 60.0, 5.0, 0.05
-"""Seconds from one question to the next, if there are runs of after now; while the time is not believed yet; and
-between two steps of a walk over jobs.
+"""Seconds from one check for runs of after now to the next; the same while the time is not believed yet; and between
+two steps of a walk over jobs.
 """
 PAGE = 200
 PAGE_OF_ENTRIES, MOST_ENTRIES = 20, 10_000
-"""Entries of the audit log are read so many at a time: one may have 256 KiB."""
+"""Entries of the audit log that are read at a time, as one may have 256 KiB, and at most."""
 MOST_NAMED = 20
-"""So many jobs are looked at where they are named for people."""
+"""Jobs that are looked at to name some for people."""
 MOST_LOOKED_AT = 20_000
-"""So many runs made after now, of whatever origin, are read of a job."""
+"""Runs made after now, of any origin, that are read of one job."""
 PAGE_OF_RUNS, LONGEST_FACTS = 1_000, 4_000
-"""Runs that wait are read so many at a time, with their facts as far as these have so many bytes."""
+"""Waiting runs read at a time, and bytes of their facts above which these are left out."""
 
 ScheduleFor = Callable[[Job], Schedule]
 
@@ -102,7 +102,7 @@ class RewindStore(Jobs, Runs, Planning, Pruning, Documents, Protocol):
 
 
 async def read_ahead(store: RewindStore, job: Job, now: Moment) -> Ahead:
-    """Read what is kept of the job after now. Nothing of it can come while its cursor stays where it is."""
+    """Read the records of the job after now. None of them can be added while its cursor stays where it is."""
     through = decidable(job.definition, now)
     fired, looked_at, before, oldest = set[Moment](), 0, None, first_id_at(through)
     while looked_at < MOST_LOOKED_AT and (before is None or before > oldest):
@@ -126,9 +126,9 @@ async def read_ahead(store: RewindStore, job: Job, now: Moment) -> Ahead:
 async def rewind(
     store: RewindStore, job: Job, schedule_for: ScheduleFor, now: Moment, *, force: bool = False
 ) -> Job | str | None:
-    """Put the job's cursor back to now: the job; None where that is not to be done, or why it can't be done safely.
+    """Put the job's cursor back to now; return the job, None if there is nothing to do, or why it can't be done safely.
 
-    With `force` it is done although what it has run already is not known for sure. Raises `Conflict` and `NotFound`.
+    With `force` it is done even if the runs after now are not known for sure. Raises `Conflict` and `NotFound`.
     """
     schedule = schedule_for(job)
     if not is_ahead(job, schedule, now):
@@ -149,7 +149,7 @@ async def rewind(
 
 
 async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> list[JobId]:
-    """Return those of the jobs, of some at most, that have decided moments which are to come."""
+    """Return jobs that have decided moments after now, from a bounded number of jobs."""
     soon, found, schedule_for = first_id_at(Moment(now + MARGIN)), [], Schedules()
     maybe = (job for job in jobs if job.fired_through > now + MARGIN and _is_readable(job))
     for job in islice((job for job in maybe if is_ahead(job, schedule_for(job), now)), MOST_NAMED):
@@ -161,7 +161,7 @@ async def jobs_ahead(store: NamingStore, jobs: Iterable[Job], now: Moment) -> li
 
 
 async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None, *, requests: bool = True) -> None:
-    """Let runs be due that a clock which was ahead has put off: retries, and requests that said how long to wait."""
+    """Make runs due that a clock which was ahead has put off: retries, and requests with a delay."""
     before, found = None, 0
     for _ in range(MOST_LOOKED_AT // PAGE_OF_RUNS):
         states = frozenset({RunState.WAITING})
@@ -179,8 +179,8 @@ async def hasten(store: HasteningStore, now: Moment, job_id: JobId | None = None
 
 
 async def put_documents_right(store: Documents, now: Moment, random: RandomBytes) -> None:
-    """Put documents right that a clock which was ahead has made: tokens live as long as was said, from now, and entries
-    of the audit log are listed behind those that are written from now on.
+    """Correct documents that a clock which was ahead has made: tokens get their lifetime from now, and entries of the
+    audit log are listed behind those written from now on.
     """
     after, changed = "", 0
     while page := await store.list_documents(TOKEN, after=after, limit=PAGE):
@@ -208,12 +208,11 @@ async def put_documents_right(store: Documents, now: Moment, random: RandomBytes
 
 
 class Rewinder:
-    """Looks every minute if there is a run of after now, and where the store's time has leapt; then at all jobs.
+    """Duty to look every minute for a run of after now, or a leap of the store's time, and then at all jobs.
 
     `steady` says for how many seconds the store's time has run steadily, at a monotonic second. A node that has not
-    lived for so long believes what those before it have noted. What begins early or ends early by it is seen to if the
-    time is the one with which this node began, or has run steadily for an hour: a clock that is behind for a minute
-    makes all look as if a clock had been ahead.
+    lived for so long uses the notes of earlier nodes. It corrects jobs only if the time is the one with which it began,
+    or has run steadily for an hour: for a clock that is behind for a minute, all records seem to be ahead.
     """
 
     def __init__(
@@ -268,9 +267,9 @@ class Rewinder:
         return False
 
     async def _is_believed(self, now: Moment, at: float, since: float) -> bool:
-        """Return whether the store's time has run steadily for long, as far as that matters: while runs are ahead.
+        """Return if the store's time has run steadily for long; it matters only while runs are ahead.
 
-        A node that has found none asks again when it believes the time itself, or the time has leapt.
+        A node that has found none looks again when it believes the time itself, or the time has leapt.
         """
         if at - since >= STEADY:
             return True
@@ -285,9 +284,7 @@ class Rewinder:
         return newest[0] if newest and newest[0] > first_id_at(Moment(now + MARGIN)) else None
 
     async def _is_suspect(self, now: Moment, since: float) -> bool:
-        """Return whether the time has leapt since the last walk in this node's life, or there is a new run of after
-        now.
-        """
+        """Return if the time has leapt since this node's last walk, or there is a new run of after now."""
         ahead = await self._ahead(now)
         leapt = self._since != -inf and since > self._since + 1
         suspect = leapt or ahead not in (None, self._newest)

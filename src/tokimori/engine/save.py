@@ -1,4 +1,4 @@
-"""Save: keep in the store what running attempts have written so far."""
+"""Save: write the output of running attempts to the store."""
 
 import logging
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class Saver:
-    """Saves what attempts in hand wrote, whenever there is anything, and what is noted of them.
+    """Duty to save the outputs and notes of running attempts, whenever there are new ones.
 
-    What a failure lost of outputs comes with the next report; notes are saved again.
+    Output lost by a failure comes with the next report; notes are saved again.
     """
 
     def __init__(self, source: WorkSource, work: Work) -> None:
@@ -44,7 +44,7 @@ class Saver:
         return False
 
     async def _save(self, outputs: Sequence[Output]) -> None:
-        """By halves where the store refuses some: those wait for the end of their attempts."""
+        """Save by halves if the store refuses some: those wait for the end of their attempts."""
         try:
             await self._source.save_outputs(outputs)
         except Exception as fault:

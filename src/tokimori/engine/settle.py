@@ -1,4 +1,4 @@
-"""Settle: from what an executor reports, or a dead node leaves, to the change that the store writes."""
+"""Settle: from an executor's report, or a dead node's run, to the change that the store writes."""
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ def change_of(
 ) -> Change:
     """Return the change for an attempt that ended at `now`. `chance` in [0, 1) picks the jitter of a retry.
 
-    Where `started` is None, the living node that gives a run back knows that nobody began it.
+    If `started` is None, the living node that releases the run knows that the attempt never began.
     """
     run = claimed.run
     retry = Retry() if claimed.definition is None else claimed.definition.retry
@@ -67,7 +67,7 @@ def change_of(
 
 
 def _details(claimed: Claimed, settlement: Settlement, notes: Notes | None, *, began: bool) -> Details | None:
-    """Return the facts of the run from now on, where they change."""
+    """Return the new facts of the run; None if they stay."""
     if began:
         return details_after(claimed.run, claimed.definition, notes, settlement.state)
     return unbegun_once_more(claimed.run) if settlement.outcome in _PUT_OFF else None

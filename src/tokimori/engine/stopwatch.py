@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Tells a meter how long each call took that is awaited through it."""
+    """Timer that reports to a meter how long each awaited call took."""
 
     def __init__(self, meter: Meter, clock: Clock) -> None:
         self._meter = meter
         self._clock = clock
 
     async def __call__(self, call: str, answer: Awaitable[T]) -> T:
-        """Return the answer to the call of this name; one that fails is told, too."""
+        """Return the answer to the call of this name. Failed calls are reported, too."""
         began = self._clock.monotonic()
         try:
             return await answer

@@ -23,17 +23,17 @@ from tokimori.model.stream import (
 from tokimori.ports.documents import Documents
 
 MOST_TRIES = 100
-"""So often a number is tried that others take meanwhile: each time one of them has got on."""
+"""Tries of a number that others take meanwhile: each time, one of them has succeeded."""
 MOST_KNOWN = 10_000
-"""Of so many topics it is known which number was the newest."""
+"""Topics whose newest number is remembered."""
 
 
 class Streams:
     """The streams of one kind of document. Every method may raise `StoreError`.
 
-    A number is taken by a document that must not be there yet, so that no two have the same. The next number of who was
-    frozen may have been taken and trimmed since: whoever put an entry looks whether the one before is there, and takes
-    it back where that is gone. Entries are trimmed oldest first, so that this one says it of all later ones.
+    A number is taken by a new document of its name, so that no two entries share one. After a freeze the next number
+    may have been taken and trimmed: so the writer checks that the entry before its own exists, and removes its own if
+    not. Entries are trimmed oldest first, so that this check holds for all later ones.
     """
 
     def __init__(self, store: Documents, kind: str, random: RandomBytes) -> None:
@@ -44,9 +44,9 @@ class Streams:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def append(self, topic: str, entry: Entry) -> int:
-        """Append to the topic; the number. What one program appends one after the other stands in that order.
+        """Append to the topic; return the number. Entries of one program keep their order.
 
-        Raises `Conflict` while others append all the time.
+        Raises `Conflict` if others append too often at the same time.
         """
         turn = self._turns.setdefault(topic, asyncio.Lock())
         async with turn:
@@ -58,10 +58,9 @@ class Streams:
         raise Conflict(f"{self._kind}: too many append to {topic!r} at the same time; try again")
 
     async def read(self, topic: str, after: int, limit: int) -> Sequence[Numbered]:
-        """Return the first entries behind that number, in order; where the first is not the next one, some were
-        trimmed.
+        """Return the first entries behind that number, in order. If the first is not the next one, some were trimmed.
 
-        Those that this version can't read are left out: one of them must not hold up all who read what is behind it.
+        Entries that this version can't read are left out, so that they block no reader.
         """
         name = entry_name(topic, max(after, OPENING))
         while True:
@@ -71,9 +70,9 @@ class Streams:
             name = found[-1].name
 
     async def newest(self, topic: str, known: int = OPENING) -> int:
-        """Return the number of the newest entry; `known`, which is that of an older one, where there is none behind it.
+        """Return the number of the newest entry, or `known`, that of an older one, if there is none behind it.
 
-        It looks in steps that double, and then between: entries are many, and none is read twice.
+        It searches in steps that double, and then between them: entries are many, and none is read twice.
         """
         low, step = known, 1
         while (found := await self._first_behind(topic, low + step - 1)) is not None:
@@ -102,7 +101,7 @@ class Streams:
         return known + 1
 
     async def _opened(self, topic: str, now: Moment) -> int:
-        """Behind which number the topic begins. Of several who open it one does."""
+        """Open the topic, unless another program has; return the number behind which it begins."""
         opening = self._document(topic, OPENING, str(start_at(now)))
         try:
             await self._put(opening)
@@ -111,7 +110,7 @@ class Streams:
         return int(opening.text)
 
     async def _took(self, topic: str, number: int, text: str) -> bool:
-        """Put an entry under the number; return whether that was free. If not, the next number is unknown."""
+        """Put an entry under the number; return if that was free. If not, the next number is unknown."""
         document = self._document(topic, number, text)
         try:
             await self._put(document)
@@ -125,7 +124,7 @@ class Streams:
         return False
 
     async def _follows(self, topic: str, number: int) -> bool:
-        """Return whether the entry before exists, or the opening says that there is none."""
+        """Return if the entry before exists, or the opening says that there is none."""
         with suppress(NotFound):
             await self._store.get_document(self._kind, entry_name(topic, number - 1))
             return True
@@ -144,7 +143,7 @@ class Streams:
         return Document(kind=self._kind, name=entry_name(topic, number), text=text, version=version)
 
     async def _put(self, document: Document) -> None:
-        """Once more after a lost reply: the store knows the document again."""
+        """Put the document, and once more after a lost reply: the store recognises it."""
         try:
             await self._store.put_document(document, None)
         except StoreUnavailable:

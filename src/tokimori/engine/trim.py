@@ -25,13 +25,13 @@ EVERY = 900.0
 PAUSE = 0.05
 """Seconds to the next step of a round."""
 BATCH = 20
-"""So many documents one step reads of a topic, and deletes at most, each in a transaction of its own."""
+"""Documents that one step reads of a topic, and deletes at most, each in a transaction of its own."""
 TOPICS = 10
-"""So many topics one step looks at: of most there is nothing to trim, and there may be 100,000."""
+"""Topics that one step looks at: most need no trim, and there may be 100,000."""
 ORDERS_KEPT, MOST_ORDERS = 7, 10_000
-"""Days for which orders are kept, and how many at most: nodes hear them within seconds."""
+"""Days for which orders are kept, and how many at most: nodes read them within seconds."""
 FORGOTTEN = 90
-"""Days after which a subscriber that acknowledged nothing is forgotten."""
+"""Days without an acknowledgement after which a subscriber is forgotten."""
 
 
 class KeptEntries(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class KeptEntries(Struct, frozen=True, kw_only=True):
 
 
 class Trimmer:
-    """Goes through all topics, round by round, through subscribers, uploads and keys of requests.
+    """Duty to trim all topics, subscribers, uploads and keys of requests, round by round.
 
     `messages`: how those of channels are kept.
     """
@@ -64,7 +64,7 @@ class Trimmer:
             KeptEntries(kind=order.KIND, days=ORDERS_KEPT, most=MOST_ORDERS),
         )
         self._place: tuple[int, str] = (0, "")
-        """Which kind comes next, and from which name on."""
+        """The next kind, and the name behind which it continues."""
         self.next_at = at + EVERY
 
     def hear(self, pulse: Pulse) -> None:
@@ -90,7 +90,7 @@ class Trimmer:
         return False
 
     async def _trim_some(self, kept: KeptEntries, after: str, now: Moment) -> str | None:
-        """Look at some topics behind that name, up to one that is trimmed; where to go on. None: there are no more."""
+        """Look at some topics behind that name, up to one that is trimmed; return the next name, None at the end."""
         for _ in range(TOPICS):
             first = await self._store.list_documents(kept.kind, after=after, limit=1)
             if not first:
@@ -102,7 +102,7 @@ class Trimmer:
         return after
 
     async def _trim(self, kept: KeptEntries, topic: str, now: Moment) -> bool:
-        """Trim the topic a little; whether there may be more of it to trim."""
+        """Trim the topic a little; return if there may be more to trim."""
         page = await self._store.list_documents(kept.kind, prefix=prefix_of(topic), limit=BATCH)
         opening = next((each for each in page if each.name == entry_name(topic, OPENING)), None)
         entries = [each for each in page if each is not opening]
@@ -116,7 +116,7 @@ class Trimmer:
     async def _gone(
         self, kept: KeptEntries, topic: str, entries: Sequence[Document], now: Moment
     ) -> Sequence[Document]:
-        """Return the first entries of a topic that are too old or too many. What no version can read is too old."""
+        """Return the first entries of a topic that are too old or too many. Unreadable entries are too old."""
         before = Moment(now - kept.days * DAY)
         old = list(takewhile(lambda each: (moment_in(each.text) or 0) < before, entries)) if kept.days else []
         newest = await self._newest(kept, topic, _number(entries[0]))
@@ -124,16 +124,14 @@ class Trimmer:
         return max(old, many, key=len)
 
     async def _newest(self, kept: KeptEntries, topic: str, number: int) -> int:
-        """Return the newest of a topic that may have too many entries; of others it does not matter."""
+        """Return the newest number of a topic that may have too many entries; other topics need none."""
         far = entry_name(topic, number + kept.most - 1)
         if not await self._store.list_documents(kept.kind, prefix=prefix_of(topic), after=far, limit=1):
             return OPENING
         return await Streams(self._store, kept.kind, self._random).newest(topic, number)
 
     async def _is_followed(self, topic: str) -> bool:
-        """Return whether a subscriber's position in the topic is known, who would miss something if its numbers began
-        anew.
-        """
+        """Return if the topic has a subscriber with a position: it would miss entries if numbers began anew."""
         return bool(await self._store.list_documents(message.SUBSCRIBER_KIND, prefix=prefix_of(topic), limit=1))
 
     async def _forget_some(self, after: str, now: Moment) -> str | None:
@@ -159,9 +157,9 @@ class Trimmer:
         return page[-1].name if len(page) == BATCH else None
 
     async def _open_behind(self, kept: KeptEntries, topic: str, opening: Document | None, number: int) -> bool:
-        """Say that the topic goes on behind that number, before what comes up to it is deleted; whether it says so.
+        """Write that the topic goes on behind that number, before older entries are deleted; return if it is written.
 
-        So whoever has seen all of it misses no number, and one who was frozen puts no entry where one was trimmed.
+        So a reader that is up to date misses no number, and a frozen writer puts no entry in a trimmed place.
         """
         name, version, replaces = entry_name(topic, OPENING), new_version(self._random), None
         if opening is not None:
@@ -173,7 +171,7 @@ class Trimmer:
         return False
 
     async def _delete(self, gone: Sequence[Document]) -> bool:
-        """Delete them in order, up to one that is another by now; whether that were all."""
+        """Delete them in order, up to one that has changed; return if all were deleted."""
         with suppress(Conflict):
             for each in gone:
                 await self._store.delete_document(each.kind, each.name, each.version)

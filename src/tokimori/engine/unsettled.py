@@ -1,4 +1,4 @@
-"""Unsettled: ends of attempts that the store has not written yet, and what becomes of one that it refuses. No I/O."""
+"""Unsettled: ends of attempts that the store has not written yet, and retries of those that it refuses. No I/O."""
 
 import asyncio
 import logging
@@ -28,9 +28,9 @@ MOST_AT_ONCE = 1000
 
 @dataclass(slots=True)
 class _RefusedChange:
-    """A change that the store refused, sent alone since. `form` is what is sent next, at `at` (monotonic seconds).
+    """Change that the store refused, and that is sent alone since. `form` is sent next, at `at` (monotonic seconds).
 
-    `tries` counts how often it was sent as it is, `forms` are what is left to be sent instead in this try.
+    `tries` counts how often it was sent unchanged, `forms` are the smaller forms left for this try.
     """
 
     change: Change
@@ -43,10 +43,10 @@ class _RefusedChange:
 class Unsettled:
     """Changes on their way to the store, the oldest first.
 
-    A batch that is refused is halved until the one is found that is at fault; all others are settled meanwhile. It is
-    sent alone from then on, a few times as it is: the store as a whole may have been ill. If that does not help, less
-    is sent (`lesser_forms`), and if the store takes none of that, all begins anew after a while. One that only takes
-    the store too long is never made less: somebody may hold a lock on its row.
+    A refused batch is halved until the change at fault is found; all others are settled meanwhile. That change is sent
+    alone from then on, a few times unchanged: the store as a whole may have been ill. Then smaller forms are sent
+    (`lesser_forms`), and if the store takes none of them, all begins anew after a while. A change that only takes the
+    store too long is never made smaller: its row may be locked.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Unsettled:
         return key in self._changes or key in self._refused
 
     def __bool__(self) -> bool:
-        """Return whether there is any, refused or not."""
+        """Return if there are any changes, refused or not."""
         return bool(self._changes or self._refused)
 
     @property
@@ -78,11 +78,11 @@ class Unsettled:
 
     @property
     def stuck(self) -> bool:
-        """Return whether nothing is left but what the store refuses."""
+        """Return if only refused changes are left."""
         return bool(self._refused) and not self._changes
 
     def ill(self, batch: Sequence[Change], fault: Exception) -> bool:
-        """Return whether the store, not a change of this refused batch, seems to be at fault: then ask less often."""
+        """Return if the store, not a change of this refused batch, seems to be at fault: then ask less often."""
         return len(batch) > 1 and (isinstance(fault, StoreTooSlow) or not self._took)
 
     def add(self, change: Change, payload: str | None = None) -> None:
@@ -104,7 +104,7 @@ class Unsettled:
         return bool(self._changes) or self._due(at) is not None
 
     def batch(self, at: float) -> list[Change]:
-        """Return what to settle next, in one transaction. What is sent alone takes turns with all the others."""
+        """Return the changes to settle next, in one transaction. Those sent alone take turns with all others."""
         alone = self._due(at) if self._alone_next or not self._changes else None
         if alone is not None:
             return [alone.form]
@@ -114,7 +114,7 @@ class Unsettled:
         return self._first()
 
     def _first(self) -> list[Change]:
-        """Return the oldest, so many as one transaction may have, but no more once they are large."""
+        """Return the oldest changes, as many as fit one transaction; fewer if they are large."""
         if not self._sizes:
             return list(islice(self._changes.values(), self._most))
         first, size = list[Change](), 0
@@ -130,7 +130,7 @@ class Unsettled:
         return min(due, key=lambda refused: refused.at, default=None)
 
     def settled(self, batch: Sequence[Change]) -> None:
-        """Remove changes that the store has judged, whatever it said."""
+        """Remove changes that the store has judged, whatever the verdict."""
         self._alone_next, self._took = key_of(batch[0]) not in self._refused, True
         self._most = min(MOST_AT_ONCE, 2 * self._most)
         for known in (self._changes, self._sizes, self._refused):
@@ -170,10 +170,10 @@ class Unsettled:
 
 
 def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
-    """Yield smaller changes to send instead of one that the store refuses, each if those before are refused too.
+    """Yield smaller changes to send instead of a refused one, each if those before it are refused too.
 
-    First a success becomes a failure with the store's words, and any other end loses what it need not have; then the
-    run fails, whatever was to become of it; then its job is not parked; then it has no children.
+    First a success becomes a failure with the store's words, and any other end loses its optional texts. Then the run
+    fails, instead of being retried or held. Then its job is not parked. Then it gets no children.
     """
     said = f"the store refused how this attempt ended ({change.state}): {fault}"
     state = RunState.FAILED if change.state is RunState.SUCCEEDED else change.state
@@ -191,7 +191,7 @@ def lesser_forms(change: Change, fault: Exception) -> Iterator[Change]:
 
 
 def size_of(change: Change) -> int:
-    """About how many bytes the change brings to the store beside its row."""
+    """Return about how many bytes the change brings to the store beside its row."""
     if change.output is None and change.result is None and change.details is None:
         return 0
     output = 0 if change.output is None else len(change.output.head) + len(change.output.tail)

@@ -1,4 +1,4 @@
-"""Claimed runs of a node on their way from the store to an executor and back. No I/O, no waiting."""
+"""Claimed runs of a node, between the store and its executor. No I/O, no waiting."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -27,11 +27,11 @@ LATE = 1.0
 UNREADABLE_WAIT = 2.0
 """Seconds after which a run whose definition this node can't read may be claimed again, perhaps by one that can."""
 ENOUGH = 128
-"""So many runs are worth a transaction, however soon as many more will have ended."""
+"""Runs that are worth a transaction, however soon as many more will have ended."""
 
 
 class _Seen(NamedTuple):
-    """A look at the backlog: its time (monotonic seconds), how many had left by then, and how many waited."""
+    """Observation of the backlog: its time (monotonic seconds), how many had left by then, and how many waited."""
 
     at: float
     left: int
@@ -57,7 +57,7 @@ class Work:
         self._notes: dict[Key, Notes] = {}
         self._unsaved: set[Key] = set()
         self.begun_before: dict[Key, Claimed] = {}
-        """Attempts that began here before the store said that they are somebody else's: it may change its mind."""
+        """Attempts that began here before the store gave them to another node: it may give them back."""
 
     @property
     def busy(self) -> bool:
@@ -80,9 +80,9 @@ class Work:
         return bool(self._backlog) and len(self._running) < self.concurrency
 
     def room(self) -> int:
-        """Return how many more runs to claim: one claim's worth, and two of them in the backlog.
+        """Return how many more runs to claim: one claim's worth, with two of these in the backlog.
 
-        While one is under way the node lives on the other.
+        While a claim is under way, the node works on the backlog.
         """
         free = self.concurrency - len(self._running)
         starved = self.busy and not self._backlog
@@ -91,14 +91,14 @@ class Work:
         return max(0, min(self._most, ahead - len(self._backlog)))
 
     def resize(self, concurrency: int) -> None:
-        """From now on there are so many places. What runs beyond them goes on."""
+        """Set the number of places. Runs beyond them go on."""
         self.concurrency = self.pace.places = concurrency
 
     def linger(self, more: Callable[[], bool]) -> float:
-        """Seconds for which what has ended may wait for more. `more`: whether something can be claimed.
+        """Return the seconds for which ends may wait for more. `more`: if something can be claimed.
 
-        None unless every place is used, and enough runs wait to keep it so: as many as usually end meanwhile. If there
-        is more to claim, twice as many more, or one for each place, whichever is less: a claim takes its time, too.
+        0 unless every place is used and enough runs wait: as many as usually end meanwhile. If there is more to claim,
+        twice as many more, or one for each place, whichever is less, as a claim takes time.
         """
         seconds, waiting = self.pace.linger(), len(self._backlog)
         ends = self.pace.rate * seconds
@@ -108,22 +108,22 @@ class Work:
         return seconds if waiting >= enough or not more() else 0.0
 
     def worth_it(self, runs: int) -> bool:
-        """Return whether so many are worth a transaction beside another one, not only those of a moment.
+        """Return if so many are worth a transaction of their own beside another one.
 
-        Where nothing runs beside this node (no-ops end as they begin) they would be two transactions in place of one.
+        If runs end as they begin (no-ops), it would be two transactions in place of one.
         """
         few = min(ENOUGH, int(self.pace.rate * LINGER))
         return bool(self._running) and runs >= min(self._most, max(self.concurrency, few))
 
     def not_claimed(self) -> None:
-        """Note that a claim failed: it may have been too much for the store."""
+        """Note that a claim failed: it may have been too large for the store."""
         self._most = max(1, self._most // 2)
 
     def accept(self, claimed: Sequence[Claimed], owner: NodeId, now: Moment) -> None:
-        """Take over what a claim answered. A run whose job is gone, or can't be read, is handed back at once.
+        """Take over the claimed runs. A run whose job is gone, or can't be read, is released at once.
 
-        It comes back after a pause: this node would claim it again and again, and nothing else. Where payloads are
-        large fewer runs are asked for next.
+        It may be claimed after a pause: else this node would claim it again and again, and nothing else. If payloads
+        are large, the next claim is smaller.
         """
         self.pace.claimed(now)
         size = sum(len(each.run.payload or "") for each in claimed)
@@ -151,7 +151,7 @@ class Work:
         return tasks
 
     def take(self, report: Report, owner: NodeId, chance: float, shift: int = 0) -> None:
-        """Note what an executor reported. What this node no longer owns is dropped.
+        """Store an executor's report. Reports of runs that this node no longer owns are dropped.
 
         `shift` is by how much this machine's clock, which executors go by, is behind the store's (microseconds).
         """
@@ -200,15 +200,15 @@ class Work:
         self._unsaved.add(key)
 
     def hand_back_backlog(self, owner: NodeId, now: Moment, reason: str) -> None:
-        """Give back, unpenalised, what has not begun."""
+        """Release, unpenalised, the runs that have not begun."""
         self._left += len(self._backlog)
         while self._backlog:
             self._hand_back(self._backlog.popleft(), owner, now, Released(reason))
 
     def hand_back_late(self, at: float, owner: NodeId, now: Moment) -> int:
-        """Give back the runs that are too many where some have waited for `LATE` seconds; how many go back.
+        """Release surplus runs if some have waited for `LATE` seconds; return how many.
 
-        As many stay as began within the last `LATE` seconds. It is called with each beat (`at`: monotonic seconds).
+        As many stay as began within the last `LATE` seconds. Called with each beat (`at`: monotonic seconds).
         """
         seen, passed = self._seen, at - self._seen.at
         if passed < LATE:
@@ -226,20 +226,18 @@ class Work:
         self.unsettled.add(change_of(claimed, outcome, owner=owner, now=now, chance=0), claimed.run.payload)
 
     def settled(self, changes: Sequence[Change], verdicts: Sequence[Verdict]) -> list[Change]:
-        """Forget what the store has taken or refused; the refused ones are returned."""
+        """Forget the changes that the store has judged; return the refused ones."""
         self.unsettled.settled(changes)
         for change in changes:
             self._owned.pop((change.run_id, change.token), None)
         return [change for change, verdict in zip(changes, verdicts, strict=True) if verdict is Verdict.LOST]
 
     def started(self) -> tuple[StartedRun, ...]:
-        """Return the processes that began, still run, and are not yet told to the store."""
+        """Return the processes that began, still run, and are not yet reported to the store."""
         return tuple(self._started.values())
 
     def told(self, started: Iterable[StartedRun]) -> None:
-        """Note that the store knows of these. A run that lasts longer reports the payload that it got of its job,
-        too.
-        """
+        """Note that the store knows these. A run that lasts longer reports the payload of its job, too."""
         for run in started:
             key = run.run_id, run.token
             self._started.pop(key, None)
@@ -259,16 +257,16 @@ class Work:
         return outputs
 
     def not_saved(self) -> None:
-        """Note that the store may not have what was taken last: of notes there may be no next report."""
+        """Note that the last outputs and notes may be unsaved: of notes there may be no next report."""
         self._unsaved.update(self._notes)
 
     def compare(self, owned: frozenset[Key]) -> tuple[list[Key], list[Key]]:
-        """Against what the store says this node owns: (unknown here, unknown there)."""
+        """Compare with the runs that the store says this node owns; return (unknown here, unknown there)."""
         unknown = [key for key in owned if key not in self._owned and key not in self.unsettled]
         return unknown, [key for key in self._owned if key not in owned]
 
     def expect_end(self, key: Key, at: Moment) -> None:
-        """From that moment on the attempt is asked to end."""
+        """Note that the attempt is asked to end from that moment on."""
         if key in self._running:
             self._ends[key] = min(at, self._ends.get(key, at))
 
@@ -284,7 +282,7 @@ class Work:
         return key in self._owned
 
     def note_cancel(self, key: Key, reason: str) -> bool:
-        """Keep the order with the run; whether it has to be carried out (False: known, or not running here)."""
+        """Keep the order with the run; return if it has to be carried out (False: known, or not running here)."""
         claimed = self._owned.get(key)
         if claimed is None or claimed.run.cancel is not None or key in self.unsettled:
             return False
@@ -302,7 +300,7 @@ class Work:
         return False
 
     def disown(self, key: Key) -> None:
-        """Forget a run that is somebody else's now, but not that it has begun here."""
+        """Forget a run that another node owns now, but not that it has begun here."""
         claimed = self._owned.pop(key, None)
         if claimed is not None and claimed in self._backlog:
             self._backlog.remove(claimed)

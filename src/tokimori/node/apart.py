@@ -1,7 +1,7 @@
-"""Runs whose semaphores are in another store than their jobs: units are had there first, then a run is claimed here.
+"""Runs whose semaphores are in another store than their jobs: the node acquires units there, then claims a run here.
 
-A lane says which units its runs want: none runs without its units, none is claimed to wait, and the runs of a lane keep
-their order. The units go back behind the settle.
+A lane names the units that its runs want. No run is claimed without its units, and the runs of a lane keep their order.
+The units go back after the settle.
 """
 
 import logging
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class ApartSource:
-    """Stands between a node and the store of its jobs: of a lane that wants units, as many runs as the stock has.
+    """Work source between a node and its store. From a lane that wants units it claims what the stock allows.
 
-    `moved` says the definition of a job anew that was added when its semaphores were still with it.
+    `moved` rewrites the definition of a job that was added when its semaphores were in the same store.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ApartSource:
         self._id: NodeId | None = None
 
     async def register(self, node: NodeRecord) -> None:
-        """See `WorkSource`. A node that comes under a new id has lost what it had under the old one."""
+        """See `WorkSource`. A node with a new id has lost the units of the old one."""
         if node.id != self._id:
             self._id = node.id
             self._stock.free_idle()
@@ -61,7 +61,7 @@ class ApartSource:
         return found
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed] | None:
-        """See `WorkSource`. Lanes that want units come first: who has them should not keep them."""
+        """See `WorkSource`. Lanes that want units come first, so that units are not kept idle."""
         apart = [lane for lane in claim.lanes if units_apart(lane)]
         here = tuple(lane for lane in claim.lanes if lane not in apart)
         found: list[Claimed] = []
@@ -84,9 +84,9 @@ class ApartSource:
         return await self._store.get_run(run_id)
 
     async def settle(self, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-        """See `WorkSource`. Then the units go back, whatever the verdict: nothing of these runs runs here.
+        """See `WorkSource`. Then the units go back, whatever the verdict, as these runs have ended here.
 
-        So too of one whose end the store refuses, which may take a while.
+        This includes a run whose end the store refuses, which may take a while.
         """
         try:
             verdicts = await self._store.settle(changes, by, now)
@@ -107,13 +107,13 @@ class ApartSource:
         return await self._store.leave(node, now)
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """See `WorkSource`. Units that were had are something new to do, too."""
+        """See `WorkSource`. Acquired units wake the node, too."""
         self._stock.watch(wake)
         self._store.watch(wake)
 
     async def _claim_with_units(self, claim: Claim, lane: Lane, now: Moment) -> list[Claimed] | None:
-        """Return one run, if there are units. Where the store does not answer, the node hands back what it does not
-        know.
+        """Return one run, if there are units. If the store does not answer, the node later releases runs that it does
+        not know.
         """
         units = self._stock.take(lane)
         if units is None:
@@ -136,7 +136,7 @@ class ApartSource:
         return None if claimed is None else [self._checked(each, units_apart(lane)) for each in claimed]
 
     def _checked(self, claimed: Claimed, units: tuple[tuple[str, int], ...]) -> Claimed:
-        """Return the run; one that wants other units than it has counts as unreadable, and goes back for a moment."""
+        """Return the run. If it wants other units than it has, it counts as unreadable, and is released."""
         definition = claimed.definition
         if definition is None or wanted(definition.semaphores) == units:
             return claimed
@@ -159,7 +159,7 @@ class ApartSource:
 
 
 class ApartExecutor:
-    """Stands between a node and its executor: what may have lost its units does not begin."""
+    """Executor before the node's own: an attempt that may have lost its units does not begin."""
 
     def __init__(self, executor: Executor, stock: Stock, clock: Clock) -> None:
         self._executor = executor
@@ -192,7 +192,7 @@ class ApartExecutor:
         return replace(task, permits=units.text)
 
     def stop(self, run_id: RunId, token: Token, reason: StopReason, *, grace: float | None = None) -> None:
-        """See `Executor.stop`. Nobody settles what this node has disowned: its units go back when it has ended."""
+        """See `Executor.stop`. A disowned run is not settled: its units go back when it has ended."""
         units = self._stock.used_by((run_id, token))
         if units is not None and reason is StopReason.DISOWN:
             units.disowned = True
@@ -223,4 +223,4 @@ class ApartExecutor:
 
 
 def _nobody(_report: Report) -> None:
-    """Before `open`, nobody is told."""
+    """Do nothing: before `open` there is no listener."""

@@ -1,8 +1,7 @@
-"""The note of a node in the background: which process it is, so that nobody else's is ever taken for it.
+"""Note of a node in the background, which identifies its process beyond doubt.
 
-A pid alone tells nothing: the node may have ended, the machine may have started anew, and another program may have its
-number. With it stand the moment at which the process began and the boot in which both mean something, as in the notes
-of keepers (`executors/keeper/notes.py`).
+A pid is not enough: after the node's end, or a reboot, another program may have it. So the note also holds the start
+time of the process and the id of the boot, as the notes of keepers do (`executors/keeper/notes.py`).
 """
 
 import fcntl
@@ -23,15 +22,15 @@ from tokimori.ownership import PRIVATE
 NAME = "node.pid"
 """The file in the state folder."""
 STOPPED = "node.stopped"
-"""The file whose time is that at which somebody stopped the last node."""
+"""File whose time says when the last node was stopped."""
 _ENDED = b"ZX"
 """States of a process that only waits to be collected, in /proc/PID/stat (proc(5))."""
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """A node in the background. `began`: when its process did, in clock ticks since the boot.
+    """A node in the background. `began`: the start of its process, in clock ticks since the boot.
 
-    `arguments` are what `serve` was given besides the settings, `log` the file of its log.
+    `arguments` are those of `serve` besides the settings, `log` is the file of its log.
     """
 
     pid: int
@@ -42,7 +41,7 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 class Process(NamedTuple):
-    """A living process, as the kernel tells of it."""
+    """A living process, as the kernel reports it."""
 
     began: int
     program: str
@@ -53,7 +52,7 @@ class Absent(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """The node of the note has gone; `why` says how that is known."""
+    """The node of the note has ended; `why` gives the evidence."""
 
     note: Note
     why: str
@@ -69,7 +68,7 @@ Standing = Absent | Stale | Living
 
 
 def judged(note: Note | None, boot: str, process: Process | None) -> Standing:
-    """Judge a note of a node. `boot` is the identity of this boot, `process` what has the pid now. Pure."""
+    """Judge a note of a node. `boot` is the identity of this boot, `process` the process with the pid now. Pure."""
     if note is None:
         return Absent()
     if note.boot != boot:
@@ -103,7 +102,7 @@ def standing(state_dir: Path) -> Standing:
 
 
 def _read(file: Path) -> Note | None:
-    """Return the note; None where there is none, or none that anybody but this user has written."""
+    """Return the note; None if there is none, or another user has written it."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(opened, "rb") as text:
@@ -113,7 +112,7 @@ def _read(file: Path) -> Note | None:
 
 
 def write_note(state_dir: Path, note: Note) -> None:
-    """Keep the note. Its first line is the pid alone, as other programs expect of a pid file. Raises `OSError`."""
+    """Write the note. Its first line is the pid alone, as in any pid file. Raises `OSError`."""
     file = state_dir / NAME
     fresh = file.with_name(f".{NAME}.{os.getpid()}")
     opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
@@ -133,7 +132,7 @@ def remove_note(state_dir: Path, note: Note) -> None:
 
 
 def note_stopped(state_dir: Path) -> None:
-    """Keep when the node was stopped: now."""
+    """Note that the node was stopped now."""
     with suppress(OSError):
         (state_dir / STOPPED).touch(PRIVATE)
 
@@ -148,7 +147,7 @@ def stopped_at(state_dir: Path) -> float | None:
 
 @contextmanager
 def one_at_a_time(state_dir: Path) -> Iterator[None]:
-    """Wait until nobody else starts or stops the node of this folder."""
+    """Wait until no other program starts or stops the node of this folder."""
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -158,14 +157,14 @@ def one_at_a_time(state_dir: Path) -> Iterator[None]:
 
 
 class Grip:
-    """A hold on the process of a note: a signal through it reaches that process, or nobody."""
+    """Hold on the process of a note: a signal through it reaches that process or none."""
 
     def __init__(self, note: Note, descriptor: int) -> None:
         self.note = note
         self._descriptor = descriptor
 
     def send(self, number: signal.Signals) -> None:
-        """Send it the signal; one that has ended gets none."""
+        """Send the signal, if the process still lives."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, number)
 
@@ -181,7 +180,7 @@ class Grip:
 
 
 def grip(note: Note) -> Grip | None:
-    """Return a hold on the node; None where its process has gone, whoever has its number now."""
+    """Return a hold on the node; None if its process has ended, even if another one has its pid."""
     try:
         held = Grip(note, os.pidfd_open(note.pid))
     except OSError:

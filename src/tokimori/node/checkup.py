@@ -14,13 +14,13 @@ from tokimori.schedules.zones import tzdata_version
 from tokimori.service.doctor.finding import Finding, failure, fine, warning
 
 LITTLE, NONE = 500 * 2**20, 20 * 2**20
-"""Bytes that are free: below the first one somebody should look, below the second one nothing can be written soon."""
+"""Free bytes: below the first number a warning, below the second nothing can be written soon."""
 _MOST_LOOKED_AT = 1_000
-"""So many files of the state folder are looked at."""
+"""Files of the state folder that are looked at."""
 
 
 def of_this_machine(settings: Settings, now: Moment) -> Iterator[Finding]:
-    """Yield a finding for each check, also where all is well."""
+    """Yield a finding for each check, even if all is well."""
     yield from list(_permissions(settings.state_dir)) or [
         fine("permissions", f"only its owner reaches the state folder {settings.state_dir}")
     ]
@@ -49,7 +49,7 @@ def _permissions(folder: Path) -> Iterator[Finding]:
 
 
 def _open_files(folder: Path) -> Iterator[Finding]:
-    """Files that others may read, where they reach the folder."""
+    """Yield findings on files that others may read, if they can enter the folder."""
     looked = sorted(folder.iterdir())[:_MOST_LOOKED_AT]
     for path in [each for each in looked if each.is_file() and each.stat().st_mode & 0o077]:
         text = f"others may read {path} (mode {path.stat().st_mode & 0o7777:04o})"
@@ -81,7 +81,7 @@ def _service(folder: Path) -> Iterator[Finding]:
 
 
 def _zones(now: Moment) -> Iterator[Finding]:
-    """Rules change a few times a year; those of two years ago are wrong somewhere."""
+    """Yield findings on old time zone rules: they change a few times a year, and after two years some are wrong."""
     version = tzdata_version()
     year = datetime.fromtimestamp(now / SECOND, UTC).year
     if version[:4].isdecimal() and int(version[:4]) < year - 1:

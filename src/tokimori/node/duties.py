@@ -27,7 +27,7 @@ def duties_of(
     random: RandomBytes,
     meter: Meter,
 ) -> tuple[Duty, ...]:
-    """Return the duties of one life of a node that begins at this second. What deletes waits for a sure time."""
+    """Return the duties of one life of a node that begins at this second. Those that delete wait for a sure time."""
     identity, steady = membership.identity, membership.steady
     chance = Random(int.from_bytes(random(8))).random  # noqa: S311  jitter, no secret
     deleting: tuple[Duty, ...] = (

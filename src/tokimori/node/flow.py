@@ -1,4 +1,4 @@
-"""Flow: a busy node settles and claims at the same time, and the store has the next of these while the node works."""
+"""Flow of a busy node: it settles and claims at the same time, so that the store works while the node does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from typing import TypeVar
 
 
 class Alarm:
-    """Sleeps for a while, unless something rings; what rang while nobody slept is not lost."""
+    """Interruptible sleep; a ring before the sleep is not lost."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -17,7 +17,7 @@ class Alarm:
         self._rung.set()
 
     def ring_within(self, seconds: float) -> None:
-        """Ring after so many seconds. While such a ring is to come, another call for one changes nothing."""
+        """Ring after so many seconds. While such a ring is pending, another call changes nothing."""
         if seconds <= 0:
             self.ring()
         elif self._soon is None:
@@ -40,14 +40,14 @@ class Alarm:
 T = TypeVar("T", bound=int)
 
 LONGEST_FLOW = 0.2
-"""Seconds for which a step is taken again: what else a node does waits for the end of all of them."""
+"""Seconds for which a step is repeated: all else that a node does waits for the end of the flow."""
 
 
 class Flow:
-    """Steps that wait for the store at the same time, each taken again while another one is under way.
+    """Steps that wait for the store at the same time, each repeated while another one is under way.
 
-    Else the store would wait while the node works on both answers, and the node for the later one: a fifth of two
-    cores. No step is taken again once `goes_on` denies it.
+    Else the store would wait while the node works on both answers, and the node for the later one: that costs a fifth
+    of two cores. No step is repeated once `goes_on` is false.
     """
 
     def __init__(self, goes_on: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ class Flow:
         self._under_way = 0
 
     async def again(self, step: Callable[[], Awaitable[T]], enough: Callable[[], bool]) -> T:
-        """Take the step, and again while it did something and there is `enough` to do; what it did last."""
+        """Take the step, and repeat it while it did something and there is `enough` to do; return the last result."""
         self._under_way += 1
         try:
             done = await step()

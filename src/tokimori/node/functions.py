@@ -1,4 +1,4 @@
-"""The functions of a node: its app, how new code and settings of that take over, and what it declares then."""
+"""Functions of a node: its app, reloads of code and settings, and the jobs that it declares."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 EVERY = 0.5
 """Seconds between two looks."""
 MOST_FILES = 5_000
-"""Of which the changes are seen: a look at so many takes a tenth of a second, in a thread."""
+"""Files whose changes are seen: a look at so many takes a tenth of a second, in a thread."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
@@ -59,7 +59,7 @@ def changed_of(before: Mapping[Path, int], after: Mapping[Path, int]) -> list[Pa
 
 @asynccontextmanager
 async def told_of_changes(folders: Sequence[Path], changed: Callable[[], None]) -> AsyncIterator[None]:
-    """Within it `changed` is called after each change of a Python file below these folders."""
+    """Call `changed` after each change of a Python file below these folders, while this lasts."""
     watching = asyncio.get_running_loop().create_task(_watch(folders, changed))
     try:
         yield
@@ -81,7 +81,7 @@ async def _watch(folders: Sequence[Path], changed: Callable[[], None]) -> None:
 
 
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""A file that is saved twice in a second at the same size is not told from its bytecode of before."""
+"""With bytecode, a file that is saved twice in a second at the same size would look unchanged."""
 
 
 class Functions:
@@ -94,7 +94,7 @@ class Functions:
         self._settings = settings
         self._again = again
         self.concurrency = settings.node.concurrency
-        """How many runs at a time the node has, as soon as the code of the last reload has taken over."""
+        """Runs at a time of the node, once the code of the last reload has taken over."""
         self._secret = settings.app.attached or random(16).hex()
         self._changes = CodeChanges()
         self.executor = FunctionExecutor(clock, _app_of(settings, self._secret), self._changes.hear)
@@ -102,7 +102,7 @@ class Functions:
     def reload(self) -> None:
         """Let new processes take over, with the code and the settings `app.*` of now, and `node.concurrency`.
 
-        Others stay as they are.
+        Other settings stay as they are.
         """
         try:
             settings = self._again()
@@ -126,7 +126,7 @@ class Functions:
     async def followed(
         self, take: Callable[[Hello], object], declare: Callable[[Hello], Awaitable[object]]
     ) -> AsyncIterator[None]:
-        """Within it new code counts, see `CodeChanges`. For development, files that change are new code."""
+        """Follow new code while this lasts, see `CodeChanges`. In development, changed files are new code."""
         async with self._watched(), self._changes.followed(take, declare):
             yield
 
@@ -176,7 +176,7 @@ async def declare_jobs(service: Service, app: Hello | None) -> None:
 
 
 class CodeChanges:
-    """Declarations of new code: handlers count at once, jobs when the store has them. The newest counts."""
+    """Declarations of new code: its handlers take effect at once, its jobs when the store has them. The newest wins."""
 
     def __init__(self) -> None:
         self._newest: Hello | None = None
@@ -184,7 +184,7 @@ class CodeChanges:
         self._take: Callable[[Hello], object] = _nobody_takes
 
     def hear(self, app: Hello) -> None:
-        """Receive the news that new code is given runs, and older code is not."""
+        """Note that runs now go to new code, and not to older code."""
         self._newest = app
         self._take(app)
         self._come.set()
@@ -193,7 +193,7 @@ class CodeChanges:
     async def followed(
         self, take: Callable[[Hello], object], declare: Callable[[Hello], Awaitable[object]]
     ) -> AsyncIterator[None]:
-        """Within it `take` gets all that has come or comes, and `declare` puts the jobs of the newest in the store."""
+        """Pass all changes to `take` while this lasts, and have `declare` put the jobs of the newest in the store."""
         self._take = take
         if self._newest is not None:
             take(self._newest)
@@ -224,4 +224,4 @@ class CodeChanges:
 
 
 def _nobody_takes(_: Hello) -> None:
-    """Drop nothing: what comes before the node is there, it gets later."""
+    """Do nothing: a change before the node exists is passed to it later."""

@@ -1,4 +1,4 @@
-"""The HTTP door of a node: who stands behind it, and how it opens. A node without one loads nothing of it."""
+"""HTTP door of a node: its guards and its opening. A node without one loads nothing of it."""
 
 import logging
 import os
@@ -50,7 +50,7 @@ class ServiceOf(Protocol):
 
 
 def formats(clock: Clock) -> Formats:
-    """Return what reads and writes them; most of it is imported when it is first used."""
+    """Return the foreign formats; most of them are imported at their first use."""
     return Formats(_write_crontab, _write_toml, lambda service: ImportPaths(service, clock).operations())
 
 
@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 
 
 def check_open(interface: str, user: int) -> None:
-    """Check that a door may be open: on the loopback alone, and no node of root. Raises `Refused`.
+    """Check that a door without a secret may open: on the loopback alone, and not for root. Raises `Refused`.
 
     `user` is the number of the OS user as which the node runs.
     """
@@ -95,13 +95,13 @@ def check_open(interface: str, user: int) -> None:
 
 
 class OpenDoor(NamedTuple):
-    """Address of a door, and the secret that lets in."""
+    """Address of an open door, and the secret for it."""
 
     address: str
     secret: str
 
     def told(self, *, with_secret: bool) -> Sequence[str]:
-        """Return the lines about it for whoever started the node."""
+        """Return the lines about it for the user who started the node."""
         return told_at_start(self.address, self.secret, with_secret=with_secret)
 
 
@@ -118,10 +118,10 @@ async def http_door(
     metrics: Metrics,
     place: ClaimPlace | None = None,
 ) -> AsyncIterator[OpenDoor]:
-    """Yield the open door of a node. It stays open while the node drains: whoever asks why is answered.
+    """Yield the open door of a node. It stays open while the node drains, so that `why` is answered.
 
-    Whatever is asked through it goes through connections of its own, which the node does not wait for: `service_of`
-    makes the service that uses them.
+    Its requests use connections of their own, so that the node never waits for them: `service_of` makes the service
+    that uses them.
     """
     semaphores = None if semaphores is None else DoorOnDemand(semaphores)
     doors = await store.for_doors()

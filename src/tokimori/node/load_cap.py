@@ -1,4 +1,4 @@
-"""The load cap: a machine that has more to do than its owner wants gets no new runs."""
+"""Load cap: a machine with more load than its owner wants gets no new runs."""
 
 import logging
 import os
@@ -15,9 +15,9 @@ def load_average() -> float:
 
 
 class LoadCap:
-    """While the load is above `most` a node claims nothing new (None: it always does); what it has goes on.
+    """Load cap of a node: while the load is above `most` it claims no new runs (None: no cap). Its runs go on.
 
-    `read` tells the load. `holds`: whether nothing was to be claimed at the last look.
+    `read` returns the load. `holds`: if the last look stopped claims.
     """
 
     def __init__(self, most: float | None = None, read: Callable[[], float] = load_average) -> None:
@@ -26,7 +26,7 @@ class LoadCap:
         self.holds = False
 
     def look(self) -> bool:
-        """Return whether to claim nothing now. The log has the beginning and the end."""
+        """Return if claims stop now. The beginning and the end are logged."""
         most = self._most
         if most is None:
             return False

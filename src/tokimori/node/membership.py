@@ -1,4 +1,4 @@
-"""A node among the others: its lease, its time, and whom it has seen alive."""
+"""Membership of a node: its beats, its lease, the store's time, and the peers that it has seen alive."""
 
 import logging
 from collections.abc import Collection
@@ -39,17 +39,17 @@ from tokimori.ports.nodes import Beat, NodeRecord, NodeState, Pulse, StartedRun
 from tokimori.ports.work_source import WorkSource
 
 MOST_WORDS = 200
-"""Characters of why a node can start no function, or no run, that others are shown."""
+"""Characters that others see of why a node can start no function, or no run."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Identity of a node. `handlers`: those that it has, by name or by a pattern of whole names.
+    """Identity of a node. `handlers`: its handlers, by name or by a pattern of whole names.
 
-    `only_handlers`: it runs nothing but what these are for. `unable`: why it can start none of them now, empty: it can.
-    `short`: what its machine lacks to begin any run, empty: nothing. `draining`: which of its worker processes are
-    drained, because of which run, and until when; `silent`: which do not answer, because of which runs, and since when.
-    While its machine has a load above `max_load`, it claims nothing (None: it always does). `audit_kept`: it deletes
-    entries of the audit log older than so many days; 0: none. `messages`: when it deletes those of channels.
+    `only_handlers`: it claims only runs for these. `unable`: why it can start none of them now; empty: it can. `short`:
+    what its machine lacks to begin any run; empty: nothing. `draining`: its drained worker processes, each with its run
+    and its end. `silent`: those that do not answer, each with its runs and its start. Above the load `max_load` it
+    claims nothing (None: no cap). `audit_kept`: the days after which it deletes entries of the audit log; 0: never.
+    `messages`: when it deletes messages of channels.
     """
 
     host: str
@@ -79,7 +79,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         return serves(self.labels, lane, self.handlers) and not (self.only_handlers and handler_of(lane) == "")
 
     def record(self, node_id: NodeId, started: Moment) -> NodeRecord:
-        """With what it joins the store."""
+        """Return the row with which it joins the store."""
         told = {HANDLERS_LABEL: handlers_text(self.handlers)} if self.handlers else {}
         told |= {ONLY_LABEL: "yes"} if self.only_handlers else {}
         told |= {DRAINING_LABEL: self.draining} if self.draining else {}
@@ -106,12 +106,12 @@ def _first_line(why: str) -> str:
 log = logging.getLogger(__name__)
 
 MOST_LANES = 10_000
-"""Of so many lanes it is remembered whether they are served: of a thousand, for as many functions, it took 40 ms."""
+"""Lanes of which the answer of `serves` is remembered: for a thousand lanes and functions it took 40 ms."""
 _DOUBTS = "disagree by over 5 s: nothing is decided until they agree three times in a row"
 
 
 class BeatAnswer(NamedTuple):
-    """The answer to a beat, when that was sent (monotonic seconds), and whom to declare dead, at which counter.
+    """Answer to a beat, the time at which that was sent (monotonic seconds), and nodes to declare dead, by counter.
 
     `unbroken`: neither it nor the one before it failed or came late.
     """
@@ -139,7 +139,7 @@ class Membership:
         self.next_at = inf
 
     def become(self, identity: Identity) -> None:
-        """Claim by what this one serves. To tell the store so is a duty, `next_at` when it is due."""
+        """Claim by this identity from now on. A duty reports it to the store, `next_at` when it is due."""
         self.identity = identity
         self.serves = lru_cache(maxsize=MOST_LANES)(identity.serves)  # each claim asks it of all
         self.next_at = self._clock.monotonic()
@@ -148,7 +148,7 @@ class Membership:
         """See `Duty`."""
 
     async def step(self, by: NodeId, now: Moment, at: float) -> bool:
-        """Tell the store what this node is now. Until it has heard that, others are shown what it was before."""
+        """Report the node's new identity to the store. Until then others see the old one."""
         self.next_at = inf
         try:
             await self.register()
@@ -170,12 +170,12 @@ class Membership:
         return self._timeline.trusted
 
     def steady(self, at: float) -> float:
-        """For how many seconds, up to this one, the store's time has run as this machine's monotonic clock does."""
+        """Return for how many seconds, up to this one, the store's time has run as the monotonic clock does."""
         return at - self._timeline.since
 
     @property
     def has_lease(self) -> bool:
-        """Return whether the store has answered a beat lately: else the node begins nothing."""
+        """Return if the store has answered a beat lately: else the node begins nothing."""
         return self._lease.holds(self._clock.monotonic())
 
     @property
@@ -185,15 +185,15 @@ class Membership:
 
     @property
     def peers(self) -> Collection[NodeId]:
-        """Return the other nodes that live."""
+        """Return the other living nodes."""
         return self._watch.peers.keys()
 
     async def register(self) -> None:
-        """Join the store, or tell it what has changed."""
+        """Join the store, or report a changed identity."""
         await self._source.register(self.identity.record(self.id, self._clock.now()))
 
     async def tick(self, started: tuple[StartedRun, ...], *, busy: bool) -> BeatAnswer | None:
-        """Beat, and tell of what `started`. None: the store has declared this node dead.
+        """Beat, and report the processes that `started`. None: the store has declared this node dead.
 
         Late and failed ticks break the watch over the others. A `busy` node beats again sooner.
         """

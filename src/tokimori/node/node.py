@@ -44,16 +44,15 @@ log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 2.0
 DEAF = 0.5
-"""Seconds after a failure of the store in which its hints are not followed: what others try in vain is one, too."""
+"""Seconds after a failure of the store in which its notices are ignored: failed tries of others send notices, too."""
 
 
 class Node:
     """One process that takes part.
 
-    `cycle` does whatever is to be done and says when it wants to be called again; `run` calls it until the node has
-    stopped. Everything that a node knows of the store's state is a copy that the next tick corrects. `source` is where
-    it finds its work: the store itself, unless something stands before that. `load` tells that of the machine,
-    `meter` counts what it does.
+    `cycle` does all work that is due and returns when to call it again; `run` calls it until the node has stopped. A
+    node's knowledge of the store is a copy, which the next tick corrects. `source` is where it claims runs: the store,
+    or something before it. `load` returns the load of the machine, `meter` counts the node's work.
     """
 
     def __init__(
@@ -85,9 +84,9 @@ class Node:
         self._timed = Stopwatch(meter, clock)
         self._stopping = stopping or Stopping(clock, identity.stop_grace)
         self.signalling: Signalling = unheard
-        """Tells an attempt what people tell it."""
+        """Passes signals to an attempt."""
         self.able: Callable[[], bool] = lambda: True
-        """Whether functions can be started here."""
+        """If functions can be started here."""
         self.finished = self._joined = False
         self._cycle_began: float | None = None
         self.fault: str | None = None
@@ -146,7 +145,7 @@ class Node:
 
     @property
     def id(self) -> NodeId:
-        """Another one after each time that the node was declared dead."""
+        """Return the node's id; a new one each time it was declared dead."""
         return self._membership.id
 
     @property
@@ -161,7 +160,7 @@ class Node:
 
     @property
     def trusts_its_time(self) -> bool:
-        """Return whether it decides occurrences by its clock: not while that and the store's disagree."""
+        """Return if it decides occurrences by its clock: not while that and the store's disagree."""
         return self._membership.trusts_its_time
 
     @property
@@ -171,12 +170,12 @@ class Node:
 
     @property
     def lease_left(self) -> float:
-        """For how many seconds it may still begin work without another beat."""
+        """Return for how many seconds it may still begin work without another beat."""
         return self._membership.lease_left
 
     @property
     def absent(self) -> str | None:
-        """Return why it takes no part; None: it has joined, and does not stop."""
+        """Return why it is absent; None: it has joined, and does not stop."""
         if not self._stopping.working:
             return "the node stops"
         if self._stopping.drained:
@@ -185,20 +184,20 @@ class Node:
 
     @property
     def unready(self) -> str | None:
-        """Return why nothing new should be sent here; None: it takes part, and its store answers."""
+        """Return why it should get no new requests; None: it has joined, and its store answers."""
         return self.absent or (None if self.healthy else "the store does not answer")
 
     @property
     def stands_still(self) -> float:
-        """For how many seconds the cycle that is under way has been: most take milliseconds."""
+        """Return for how many seconds the current cycle has lasted: most take milliseconds."""
         return 0.0 if self._cycle_began is None else self._clock.monotonic() - self._cycle_began
 
     def overtime(self, before: Moment) -> list[tuple[Run, Moment]]:
-        """Return the runs here that were asked to end before that moment, and have not; when each was, oldest first."""
+        """Return the runs that were asked to end before that moment and still run, with that time, oldest first."""
         return self._worker.work.overtime(before)
 
     def wake(self) -> None:
-        """Something may have changed: look at once."""
+        """Look at once: something may have changed."""
         self._lookout.stale = True
         self._overdue.wake(self._clock.monotonic())
         self._messenger.wake(self._clock.monotonic())
@@ -206,7 +205,7 @@ class Node:
             self._alarm.ring()
 
     def become(self, identity: Identity) -> None:
-        """From now on claim what this one serves."""
+        """Claim by this identity from now on."""
         if identity != self.identity:
             self.identity = identity
             self._worker.become(identity)
@@ -223,9 +222,9 @@ class Node:
             self._alarm.ring_within(self._worker.linger())
 
     async def start(self) -> None:
-        """Join the store; where that fails it may be called again.
+        """Join the store. If it fails, it may be called again.
 
-        A first offset by chance keeps nodes from planning the same jobs at the same moment.
+        A random first offset keeps nodes from planning the same jobs at the same moment.
         """
         await self._register()
         await self._tick()
@@ -248,9 +247,9 @@ class Node:
             raise
 
     async def run(self) -> None:
-        """Work until stopped. An error of the store is waited out; what was in hand stays in hand.
+        """Work until stopped. The node waits out errors of the store, and keeps its runs.
 
-        Raises `StoreReplaced` where its file has been missing for too long: nobody would find what it does.
+        Raises `StoreReplaced` if its file has been missing for too long: no other program would see its work.
         """
         patience = Patience(self._clock)
         while not self.finished:
@@ -271,9 +270,10 @@ class Node:
             await self._alarm.sleep(delay)
 
     def stop(self) -> str:
-        """Asked once: claim no more, let runs finish for the grace. Asked again: hand them back now. What it does.
+        """Go one phase further in the stop; return its meaning, for people.
 
-        Asked a third time: kill them, and go even if the store does not answer.
+        First the node claims no more and lets runs finish for the grace, then it releases them. At last it kills them,
+        and leaves even if the store does not answer.
         """
         self._alarm.ring()
         said = self._stopping.ask()
@@ -282,7 +282,7 @@ class Node:
         return said
 
     async def cycle(self) -> float:
-        """Do what is to be done now; the seconds until there is more."""
+        """Do the work that is due; return the seconds until there is more."""
         self._worker.take_reports()
         if self._stopping.working:
             await self._tick_if_due()
@@ -346,9 +346,9 @@ class Node:
             duty.hear(pulse)
 
     async def _reborn(self) -> None:
-        """Join anew after this node was declared dead: nothing that it does counts any more, and its processes end.
+        """Join anew after this node was declared dead: its old runs count no more, and their processes end.
 
-        What was ordered of its old id is meant for it still, and a drained node stays drained.
+        Orders for its old id still hold for it, and a drained node stays drained.
         """
         log.warning("node %s was declared dead; it ends its processes and goes on under a new id", self.id)
         self._worker.end_all(StopReason.DISOWN)
@@ -357,7 +357,7 @@ class Node:
         await self._register()
 
     async def _stop_on(self) -> None:
-        """Stop on a failure: a node that stops does not wait for ever for a store that is away."""
+        """Give up after a failure, if it is time: a stopping node does not wait for ever for a store that is away."""
         work = self._worker.work
         try:
             await self._wind_down()
@@ -383,7 +383,7 @@ class Node:
             self.finished = await self._source.leave(self.id, self.now)
 
     def _delay(self) -> float:
-        """Return the seconds to sleep: the loop asks everybody when there is more to do."""
+        """Return the seconds to sleep, until the earliest duty."""
         at = self._clock.monotonic()
         if self.finished or self._worker.has_more():
             return 0 if self.finished else max(0, min(self._worker.linger(), self._next_fire(at) - at))

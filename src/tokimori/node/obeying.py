@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Hearer(NamedTuple):
-    """The node that hears it. `signalling` tells an attempt what people tell it, `stop` is one request to stop."""
+    """Node that receives orders. `signalling` passes signals to an attempt, `stop` is one request to stop."""
 
     id: NodeId
     worker: Worker
@@ -28,9 +28,9 @@ class Hearer(NamedTuple):
 
 
 async def obey_heard(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool:
-    """Do what was ordered since the last beat; whether somebody waits for one more, as who orders of nodes does.
+    """Obey the orders since the last beat; return if a sender of orders is waiting for one more beat.
 
-    A beat that came late, or failed, may have missed him: it is followed by a look.
+    A beat that came late, or failed, may have missed the sender: a reading follows.
     """
     found = await orders.heard(heard.pulse, heard.sent, busy=node.worker.work.busy or not heard.unbroken)
     for order in found:
@@ -39,7 +39,7 @@ async def obey_heard(orders: OrderFeed, heard: BeatAnswer, node: Hearer) -> bool
 
 
 async def obey_missed(orders: OrderFeed, node: Hearer) -> None:
-    """Do what was ordered of the node by its id before it was declared dead: it is the same process."""
+    """Obey orders for the id that the node had before it was declared dead: it is the same process."""
     async for order in orders.missed():
         match order:
             case DrainNode(node_id=node.id) | ResumeNode(node_id=node.id) | StopNode(node_id=node.id):
@@ -49,7 +49,7 @@ async def obey_missed(orders: OrderFeed, node: Hearer) -> None:
 
 
 def obey(order: Order, node: Hearer) -> None:
-    """Do what people order, if it concerns this node."""
+    """Obey the order, if it is for this node."""
     match order:
         case RestartRun(run_id=run_id, token=token):
             node.worker.restart((run_id, token))

@@ -1,4 +1,4 @@
-"""Doors of a state folder's nodes: a file each, locked as long as the door is open."""
+"""Open doors of a state folder's nodes: a file each, locked as long as the door is open."""
 
 import fcntl
 import logging
@@ -26,7 +26,7 @@ _MOST = 4_096
 
 
 class Door(NamedTuple):
-    """An open door: its address, and the process that answers there, unless that is one of another container."""
+    """An open door: its address, and the process that answers there, if it is in the same container."""
 
     address: str
     pid: int | None
@@ -34,7 +34,7 @@ class Door(NamedTuple):
 
 @contextmanager
 def noted_door(state_dir: Path, address: str) -> Iterator[None]:
-    """While this lasts, `open_doors` finds the address. A process that dies leaves a file that nobody holds."""
+    """Let `open_doors` find the address while this lasts. A dead process leaves an unlocked file."""
     try:
         opened, file = _note(state_dir / NAME, address)
     except OSError as fault:
@@ -50,9 +50,7 @@ def noted_door(state_dir: Path, address: str) -> Iterator[None]:
 
 
 def _note(folder: Path, address: str) -> tuple[int, Path]:
-    """Return a file that holds the address, with its lock: whoever finds it unlocked knows that its process has
-    gone.
-    """
+    """Return a locked file that holds the address. An unlocked file means that its process has ended."""
     folder.mkdir(mode=0o700, exist_ok=True)
     name = secrets.token_hex(8)
     unnamed, file = folder / f".{name}", folder / name
@@ -74,7 +72,7 @@ def entry(address: str, secret: str) -> str:
 
 
 def told_at_start(address: str, secret: str, *, with_secret: bool) -> Sequence[str]:
-    """Return the lines of a node about its door for whoever has started it."""
+    """Return the lines of a node about its door for the user who has started it."""
     if with_secret:
         return (f"Its page is at {entry(address, secret)}",)
     return (f"Its page is at {address}", f"`{COMMAND}` prints that with the secret which lets a browser in.")
@@ -94,7 +92,7 @@ def doors(state_dir: Path) -> Sequence[Door]:
 
 
 def _door(file: Path) -> Door | None:
-    """Return the door in a file that somebody holds, unless others may have written it."""
+    """Return the door in a locked file, unless other users may have written it."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -115,8 +113,8 @@ def _door(file: Path) -> Door | None:
 def _told(text: str) -> Door | None:
     """Return the door in a locked file's text.
 
-    A killed process is gone before its lock is: its threads end one by one, and a child that has not become another
-    program yet holds what it held. Where pids mean something else nothing but the lock tells.
+    A killed process ends before its lock does: its threads end one by one, and a child that has not called exec yet
+    shares the lock. In another pid namespace only the lock counts.
     """
     address, pid, boot, *_ = [*text.splitlines(), "", "", ""]
     if not pid.isdecimal() or boot != boot_identity():
@@ -134,7 +132,7 @@ class _Told(Struct):
 
 
 def readiness(address: str) -> str:
-    """`ready`, or why the node at that address is not, in words, which begin with `SILENT` where nobody answers."""
+    """Return `ready`, or why the node at that address is not; words that begin with `SILENT`: no answer."""
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port
     door = HTTPConnection(host, port, timeout=_PATIENCE)

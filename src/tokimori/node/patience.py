@@ -1,4 +1,4 @@
-"""Waiting for a store that is away, when a node starts and while it works, as long as it can come back by itself."""
+"""Waits for a store that is away, at the start of a node and later, as long as it can come back by itself."""
 
 import asyncio
 import logging
@@ -12,20 +12,21 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds before the store is asked again: twice as many each time."""
 QUIET = 2.0
-"""Seconds in which the same line is not logged again."""
+"""Seconds during which the same line is not logged again."""
 LOST = 5.0
-"""After so many seconds a file that is not where it was is not waited for any more: nobody has just moved it."""
+"""Seconds to wait for a missing file; after them nobody is just moving it."""
 
 
 class Missing:
-    """Since when a store has said that its file is not there any more, or is another one."""
+    """Time since which a store reports that its file is missing, or is another one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since: float | None = None
 
     def check(self, fault: StoreError) -> None:
-        """Wait on after this fault of the store, or raise `StoreReplaced` where its file has been missing for long."""
+        """Allow another try after this fault, or raise `StoreReplaced` if the store's file has been missing for
+        long."""
         if not isinstance(fault, StoreReplaced):
             self.found()
             return
@@ -42,7 +43,7 @@ class Missing:
 
 
 class Patience:
-    """Wait of a node after a failure of its work: ever longer, until a turn of it succeeds."""
+    """Wait of a node after a failure of its work: longer each time, until a turn succeeds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,7 +59,7 @@ class Patience:
         self._pause, self._was_away = FIRST_PAUSE, False
 
     def after(self, fault: StoreError) -> float:
-        """Seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
+        """Return the seconds to wait after this fault of the store. Raises `StoreReplaced`, see `Missing`."""
         self._missing.check(fault)
         self._was_away = True
         self._tell(str(fault))
@@ -71,7 +72,7 @@ class Patience:
             log.warning("the store can't be used; trying again: %s", fault)
 
     def longer(self) -> float:
-        """Seconds to wait after any failure: twice as many as after the one before."""
+        """Return the seconds to wait after any failure: twice as many as after the one before."""
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         return pause
 
@@ -82,9 +83,9 @@ async def answered(
     wanted: Callable[[], bool] = lambda: True,
     tell: Callable[[str], None] = log.warning,
 ) -> bool:
-    """Ask the store until it answers, as long as that is wanted: whether it did. `tell` hears of the first failure.
+    """Ask the store until it answers, as long as that is wanted; return if it did. `tell` receives the first failure.
 
-    Only what can pass is waited out. What a person has to mend is raised: any `StoreError` but `StoreUnavailable`.
+    It waits out only `StoreUnavailable`. Any other `StoreError`, which a person has to mend, is raised.
     """
     pause = FIRST_PAUSE
     while wanted():

@@ -1,4 +1,4 @@
-"""The secret of a node: a file in its state folder, which only its user may read. Who knows it may do everything."""
+"""Secret of a node: a file in its state folder, readable by its user only. It gives all rights."""
 
 import os
 import pwd
@@ -36,8 +36,8 @@ def make_secret(state_dir: Path) -> str:
 
 
 def read_secret(state_dir: Path) -> str:
-    """Return the secret of this state folder. Raises `NotFound`, and `Refused` if others know it or have put it
-    there.
+    """Return the secret of this state folder. Raises `NotFound`, and `Refused` if other users can read or have written
+    it.
     """
     file = state_dir / NAME
     try:
@@ -56,7 +56,7 @@ def read_secret(state_dir: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Whole or not at all: it gets its name when it is written, and never the name of another one."""
+    """Make the file as a whole or not at all: it gets its name once written, and replaces no other one."""
     unnamed = file.with_name(f".{NAME}.{secrets.token_hex(8)}")
     opened = os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

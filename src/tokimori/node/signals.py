@@ -1,4 +1,4 @@
-"""The signals of the operating system, as a node takes them: none kills it but KILL."""
+"""Signals of the operating system and their meaning for a node: only KILL kills it."""
 
 import asyncio
 import logging
@@ -9,28 +9,28 @@ from contextlib import contextmanager
 log = logging.getLogger(__name__)
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-"""What asks a node to stop: first it drains, asked again it hands back what still runs."""
+"""Signals that stop a node: at the first it drains, at the second it releases its runs."""
 NOTED = {
     signal.SIGHUP: "HUP changes nothing: settings are read at the start; stop the node with TERM and start it again",
     signal.SIGUSR1: "USR1 changes nothing",
     signal.SIGUSR2: "USR2: the log goes on in the file that is there now",
 }
-"""What else may come, and what is logged then. A log file that was moved is made anew with its next line."""
+"""Other signals, and the line that is logged. A log file that was moved is made anew with its next line."""
 
 
 RELOADS = (signal.SIGHUP, signal.SIGUSR1)
-"""What lets a node with an app run the code of now."""
+"""Signals that make a node with an app run new code."""
 
 
 def note_signals() -> None:
-    """From now on, until the loop ends, these signals are logged."""
+    """Log these signals from now on, until the loop ends."""
     loop = asyncio.get_running_loop()
     for number, text in NOTED.items():
         loop.add_signal_handler(number, log.warning, text)
 
 
 def reload_by_signals(reload: Callable[[], None]) -> None:
-    """From now on, until the loop ends, each of the signals that mean so calls `reload`."""
+    """Call `reload` at each of its signals from now on, until the loop ends."""
     loop = asyncio.get_running_loop()
     for number in RELOADS:
         loop.add_signal_handler(number, _reload, number.name.removeprefix("SIG"), reload)
@@ -43,7 +43,7 @@ def _reload(name: str, reload: Callable[[], None]) -> None:
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it each of the signals that stop a node calls `stop`."""
+    """Call `stop` at each signal that stops a node, while this lasts."""
     loop = asyncio.get_running_loop()
     for number in STOPS:
         loop.add_signal_handler(number, stop)

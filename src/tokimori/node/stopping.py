@@ -6,11 +6,11 @@ from math import inf
 from tokimori.clock import Clock
 
 FAREWELL = 5.0
-"""Seconds for which a node that has nothing else to do tries to tell a store that is away."""
+"""Seconds for which a node with nothing left to do tries to reach a store that is away."""
 
 
 class Phase(Enum):
-    """Phases of a stop: claim no more, then hand back what is left, at last wait for no store."""
+    """Phases of a stop: claim no more, then release runs, at last wait for no store."""
 
     WORKING = "working"
     DRAINING = "draining"
@@ -26,7 +26,7 @@ class Stopping:
         self._grace = grace
         self.phase = Phase.WORKING
         self.drained = False
-        """Whether it takes no new runs, though it does not stop."""
+        """If it takes no new runs, though it does not stop."""
         self.release_at = inf
         """When (monotonic seconds) the grace of a node that drains is over."""
         self._idle_since: float | None = None
@@ -34,11 +34,11 @@ class Stopping:
 
     @property
     def working(self) -> bool:
-        """Return whether nobody has asked the node to stop."""
+        """Return if the node was not asked to stop."""
         return self.phase is Phase.WORKING
 
     def ask(self) -> str:
-        """Go on to the next phase; what that means, for people."""
+        """Go on to the next phase; return its meaning, for people."""
         match self.phase:
             case Phase.WORKING:
                 self.phase = Phase.DRAINING
@@ -53,20 +53,20 @@ class Stopping:
                 return "The node stops at once: it kills its runs. Other nodes will take over what has no saved result."
 
     def drains(self, seconds: float) -> bool:
-        """Return whether it was asked to stop less than so many seconds ago, and once."""
+        """Return if it was asked to stop once, and less than so many seconds ago."""
         return self.phase is Phase.DRAINING and self._clock.monotonic() < self._asked_at + seconds
 
     def grace_is_over(self) -> bool:
-        """Return whether the grace ends now; then what is left is handed back."""
+        """Return if the grace ends now; then the runs that are left are released."""
         over = self._clock.monotonic() >= self.release_at
         if over:
             self._release()
         return over
 
     def gives_up(self, *, idle: bool) -> bool:
-        """Return whether a node that stops leaves without the store, which has just failed once more.
+        """Return if a stopping node leaves without the store, which has just failed once more.
 
-        So where nothing is left to be told (`idle`) for as long as a farewell may take; and so long after the grace.
+        If nothing is left to report (`idle`), it leaves after `FAREWELL` seconds, else so long after the grace.
         """
         if self.working:
             return False

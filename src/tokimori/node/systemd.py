@@ -1,4 +1,4 @@
-"""Telling whoever started a node that it is ready, as systemd wants it (sd_notify(3))."""
+"""Readiness of a node, reported to its starter as systemd expects (sd_notify(3))."""
 
 import os
 import socket
@@ -11,13 +11,13 @@ READY: Final = b"READY=1"
 
 
 class Starter:
-    """Starter of this process, if it wants to be notified."""
+    """Starter of this process that wants to be notified."""
 
     def __init__(self, address: str | None) -> None:
         self._address = address
 
     def tell_ready(self) -> None:
-        """Tell him; one who has gone hears nothing."""
+        """Report readiness to the starter, if it still exists."""
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
@@ -30,7 +30,7 @@ def starter_of(environ: MutableMapping[str, str]) -> Starter:
 
 
 class Listener:
-    """Hears what a process that is started tells."""
+    """Receiver of reports by a process that is being started."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -46,7 +46,7 @@ class Listener:
             return False
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the socket."""
         self._socket.close()
 
 

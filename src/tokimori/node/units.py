@@ -1,7 +1,7 @@
-"""Units of semaphores that are in another store than the jobs: how a node has them, gives them back and loses them.
+"""Units of semaphores that are in another store than the jobs: acquired, released and lost.
 
-A node stands in line for a lane, as a program does, before it knows a run. A node that may have lost units ends the run
-that holds them before others can have them: it beats in both stores.
+A node waits in line for a lane, as a program does, before it knows a run. It beats in both stores. If it may have lost
+units, it ends the run that holds them before others can have them.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from tokimori.ports.executor import Executor, StopReason
 log = logging.getLogger(__name__)
 
 UNUSED = 5.0
-"""Seconds after which units that no claim has used are given back, where the node does not even look any more."""
+"""Seconds after which units that no claim has used are released, if the node does not look any more."""
 KEPT = 0.1
-"""Seconds from the look that offers the units to the next one: by then a node that has a place has claimed."""
+"""Seconds from the look that offers the units to the next one: by then a node with a free place has claimed."""
 RETRY = 2.0
-"""Seconds to the next try where the store of the semaphores does not answer, or refuses."""
+"""Seconds to the next try if the store of the semaphores does not answer, or refuses."""
 DOUBT = LEASE - 0.5
-"""Seconds without an answer to a beat in that store, after which the runs that hold units end: sooner than the lease of
-both stores, which the keeper knows, so that of a node that lives only these end.
+"""Seconds without an answer to a beat in that store, after which the runs that hold units end. It is shorter than the
+lease that the keeper knows, so that on a living node only these runs end.
 """
 
 
 @dataclass(eq=False, slots=True)
 class Units:
-    """Units that one run of the lane needs. They are doubtful for good once they may have been lost.
+    """Units that one run of the lane needs. Once they may have been lost, they stay doubtful.
 
-    `since`: from when its place counts, in whichever line. `offered`: the node has looked since they were had.
+    `since`: the time by which its place in any line counts. `offered`: the node has looked since they were acquired.
     """
 
     lane: Lane
@@ -53,20 +53,20 @@ class Units:
 
     @property
     def sure(self) -> bool:
-        """Return whether nobody else can have them."""
+        """Return if no one else can have them."""
         return not self.doubtful and not any(held.lost for held in self.held)
 
     @property
     def text(self) -> str:
-        """For the run's command."""
+        """Return them as a text for the run's command."""
         return permits_text((held.name, held.weight, held.token or 0) for held in self.held)
 
 
 class Stock:
-    """The units that a node has: in hand, for a lane, or used by a run. Everything happens on one loop.
+    """Units of a node: free for a lane, or used by a run. Everything happens on one loop.
 
-    `session` makes the node's session in the store of the semaphores, which tells the callback of each beat. `claims`
-    says whether the node claims still. Runs that lose their units are ended by `executor`.
+    `session` makes the node's session in the store of the semaphores, which calls back at each beat. `claims` says if
+    the node still claims. `executor` ends runs that lose their units.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class Stock:
         self._session = session(self._renewed)
 
     def open(self) -> None:
-        """Take part from now on."""
+        """Join the store of the semaphores from now on."""
         self._taking_part = asyncio.get_running_loop().create_task(self._take_part())
 
     async def _take_part(self) -> None:
-        """Take part all the time: who holds units and dies is buried by those who are there."""
+        """Keep the session all the time: living members declare dead ones dead."""
         while True:
             try:
                 await self._session.join()
@@ -110,7 +110,7 @@ class Stock:
         self._wake = wake
 
     async def close(self) -> None:
-        """Stand in no line any more. Whatever units are left go back with the session."""
+        """Leave all lines. Units that are left go back with the session."""
         waiting = [*self._standing.values(), *([] if self._taking_part is None else [self._taking_part])]
         for task in waiting:
             task.cancel()
@@ -123,27 +123,25 @@ class Stock:
     # Having them
 
     def take(self, lane: Lane) -> Units | None:
-        """Return the units in hand for one run of the lane; None: there are none yet, and the node stands in line for
-        them.
-        """
+        """Return free units for one run of the lane; None: there are none yet, and the node waits in line for them."""
         units = self._in_hand.pop(lane, None)
         if units is None:
             self.stand_in_line(lane)
         return units
 
     def stand_in_line(self, lane: Lane) -> None:
-        """Have units for a run of this lane, unless there are some or soon will be."""
+        """Acquire units for a run of this lane, unless there are some or soon will be."""
         if lane not in self._standing and lane not in self._in_hand:
             self._standing[lane] = task = asyncio.get_running_loop().create_task(self._stand(lane))
             task.add_done_callback(lambda _: self._leave_line(lane, task))
 
     def _leave_line(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        """Leave the line. A task that is cancelled before it begins runs nothing of its own, no `finally` either."""
+        """Leave the line. A task that is cancelled before it begins runs none of its code, not even `finally`."""
         if self._standing.get(lane) is task:
             del self._standing[lane]
 
     def look(self, lanes: Collection[Lane]) -> None:
-        """Note the lanes with ready runs. Others need no units; a full node keeps none."""
+        """Note the lanes with ready runs. Other lanes need no units; a full node keeps none."""
         for lane in self._standing.keys() - set(lanes):
             self._standing[lane].cancel()
         for lane, units in list(self._in_hand.items()):
@@ -154,7 +152,7 @@ class Stock:
                 asyncio.get_running_loop().call_later(KEPT, self._offer_again, units)
 
     def _offer_again(self, units: Units) -> None:
-        """Offer unused units again: where what is left is refused it would look all the time."""
+        """Offer unused units again, at intervals: if the store refuses the rest, the node would look all the time."""
         if self._in_hand.get(units.lane) is units:
             self._wake()
 
@@ -176,7 +174,7 @@ class Stock:
             del self._standing[lane]
 
     def _keep(self, units: Units) -> None:
-        """Until the node claims with them. One that does not claim any more leaves them to others."""
+        """Keep the units until the node claims with them. A node that claims no more leaves them to others."""
         if self._claims():
             self._in_hand[units.lane] = units
             asyncio.get_running_loop().call_later(UNUSED, self._expire, units)
@@ -185,7 +183,8 @@ class Stock:
             self.give_back(units)
 
     async def _fill(self, units: Units) -> None:
-        """Wait for all of them at once: who has to wait for one holds no other, and begins in the line of that one."""
+        """Wait for all of them at once: if one is not free, the node releases the others and waits for that one
+        first."""
         await self._session.join()  # from here on it goes by that store's clock
         units.since = self._session.now
         weights = dict(units_apart(units.lane))
@@ -218,7 +217,7 @@ class Stock:
     # Using them
 
     def use(self, key: Key, units: Units) -> None:
-        """They are those of this run from now on."""
+        """Assign the units to this run."""
         self._used[key] = units
 
     def used_by(self, key: Key) -> Units | None:
@@ -232,14 +231,14 @@ class Stock:
             self.give_back(units)
 
     def free_idle(self) -> None:
-        """Nobody settles what this node had claimed. What still runs is disowned, and frees its units when it ends."""
+        """Free the units of runs that ended unsettled. Running ones are disowned; their end frees their units."""
         for key in [key for key, units in self._used.items() if not units.running]:
             self.free(key)
 
     # Giving them back
 
     def give_back(self, units: Units) -> None:
-        """Leave them to others, as soon as the store answers."""
+        """Release them, as soon as the store answers."""
         self.later(self._released(units))
 
     async def _released(self, units: Units) -> None:
@@ -255,7 +254,7 @@ class Stock:
         self._session.wake()  # the store tells of what others do: this node may be next itself
 
     def later(self, work: Coroutine[None, None, None]) -> None:
-        """Do this beside all else; `close` waits for it."""
+        """Do this in the background; `close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -291,7 +290,7 @@ class Stock:
         self.renew_again()
 
     def _lost(self, units: Units) -> None:
-        """Others may have them already."""
+        """Note that these units are lost: others may have them already."""
         if units.doubtful:
             return
         units.doubtful = True

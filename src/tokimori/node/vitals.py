@@ -1,6 +1,6 @@
-"""Vitals: whether this node is fit for work, asked beside its scheduling loop, so that a loop that hangs is seen.
+"""Vital signs: checks of this node's fitness, beside its scheduling loop, so that a hanging loop is seen.
 
-Each question is asked by itself, and not again before it is answered: whoever gives no answer holds up no other.
+Each check runs by itself, and not again before its answer: a silent one delays no other.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ EVERY: Final = 4.0
 SCAN_EVERY: Final = 10.0
 """Seconds from one look at what must always hold to the next."""
 SILENT: Final = 6.0
-"""Seconds after which what has not answered counts as gone."""
+"""Seconds after which a silent store or disk counts as gone."""
 STANDS_STILL: Final = 8.0
-"""Seconds for which no cycle of the loop lasts. Both together are below the 15 s within which a probe turns red."""
+"""Seconds that no cycle of the loop takes. Both together are below the 15 s within which a probe turns red."""
 OVERTIME: Final = 5 * SECOND
-"""So long after it was asked to end an attempt counts as stuck."""
+"""Seconds after a request to end, after which an attempt counts as stuck."""
 BROKEN: Final[Mapping[str, str]] = MappingProxyType(
     {
         "fired": "what is due is not fired",
@@ -44,9 +44,9 @@ BROKEN: Final[Mapping[str, str]] = MappingProxyType(
         "held": "runs are held for long",
     }
 )
-"""What is wrong where a check of what must always hold finds something, in words that name nobody."""
+"""Words for broken invariants, by check; they name no job."""
 _LOOK = 2.0
-"""Seconds from one look at whether something is to be asked to the next."""
+"""Seconds from one search for due checks to the next."""
 _BYTES = bytes(4096)
 
 
@@ -60,7 +60,7 @@ class UnreadyCause(NamedTuple):
 
 @dataclass(slots=True)
 class Question:
-    """Something that is asked again and again. `fault` is why the last answer was none."""
+    """Check that is repeated. `fault` is why the last one failed."""
 
     ask: Callable[[], Awaitable[object]]
     every: float
@@ -69,7 +69,7 @@ class Question:
     _task: asyncio.Task[None] | None = None
 
     def again(self, at: float) -> None:
-        """Ask, if it is time, and the last answer has come."""
+        """Run the check, if it is time and the last answer has come."""
         if (self._task is None or self._task.done()) and (self.asked_at is None or at >= self.asked_at + self.every):
             self.asked_at = at
             self._task = asyncio.create_task(self._answer())
@@ -85,7 +85,7 @@ class Question:
             self.fault = f"{type(fault).__name__}: the log says more"
 
     def wrong(self, at: float) -> str | None:
-        """Return why it is not well, in words; None: it is, as far as is known."""
+        """Return what is wrong, in words; None: nothing, as far as is known."""
         if self.asked_at is not None and self._task is not None and not self._task.done():
             waited = at - self.asked_at
             if waited > SILENT:
@@ -93,7 +93,7 @@ class Question:
         return self.fault
 
     async def end(self) -> None:
-        """Ask no more."""
+        """Stop the check."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -101,7 +101,7 @@ class Question:
 
 
 class Vitals:
-    """Vital signs of one node. `ask_store` asks its store for the time, on connections that the node does not use."""
+    """Vital signs of one node. `ask_store` reads the time of its store, on connections that the node does not use."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Vitals:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Look again and again, for as long as this lasts."""
+        """Repeat the checks while this lasts."""
         task = asyncio.create_task(self._watch())
         try:
             yield
@@ -151,13 +151,13 @@ class Vitals:
 
     @property
     def unready(self) -> str | None:
-        """Return why nothing new should be sent to the node, all causes one after the other; None: it is ready."""
+        """Return all causes for which the node should get no new requests; None: it is ready."""
         return self._node.absent or "; ".join(each.text for each in self._causes()) or None
 
     def _tell(self) -> None:
-        """Write into the log what has changed, with the names that strangers are not told.
+        """Log what has changed, with the names that strangers may not see.
 
-        A node that takes no part, as it is drained or stops, is no more ready than before: nothing is told of it.
+        A node that is drained or stops logs nothing here.
         """
         if self._node.absent:
             return
@@ -195,9 +195,9 @@ class Vitals:
 
 
 def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, clock: Clock) -> Vitals:
-    """Return the vital signs of a node, asked through the connections of its door (`doors`, `service`).
+    """Return the vital signs of a node, read through the connections of its door (`doors`, `service`).
 
-    Where ticks are aligned, what is due waits for the next one.
+    With aligned ticks, due jobs wait for the next tick.
     """
     rests = 60 * (settings.worker.interval_minutes or 0), settings.worker.minimum_interval_seconds or 0
     late = LATE + round(max(*rests, settings.schedule.update_interval_seconds or 0) * SECOND)
@@ -214,7 +214,7 @@ def _stands_still(seconds: float) -> UnreadyCause:
 def write_probe(folders: Collection[Path]) -> None:
     """Write a block to the disk of each folder, and remove it. Raises `OSError`.
 
-    It has no name that others could know: in its place a link of theirs would be followed.
+    The file has a random name: a link that others put under a known name would be followed.
     """
     for folder in folders:
         with TemporaryFile(dir=folder, buffering=0) as probe:

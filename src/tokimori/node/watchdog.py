@@ -1,4 +1,4 @@
-"""Whoever holds the loop for too long is named: beats, claims and doors all wait for it."""
+"""Watchdog of the loop: it logs the code that holds it for too long, as beats, claims and doors wait for it."""
 
 import _thread
 import asyncio
@@ -18,7 +18,7 @@ _TOLD_BY = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_VIRTUAL: signal.SI
 
 
 class Watched(selectors.DefaultSelector):
-    """A selector whose loop is timed while it does not wait here: the kernel's timer runs only then, so rest is free.
+    """Selector of a loop that is timed outside of its waits: the kernel's timer runs only then, so idling is free.
 
     `timer`: ITIMER_REAL counts seconds, ITIMER_VIRTUAL those of this process's own computing.
     """
@@ -29,7 +29,7 @@ class Watched(selectors.DefaultSelector):
         self._timer = timer
 
     def begin(self, seconds: float) -> None:
-        """Time what the loop does from its next step on: a program that starts loads modules for longer."""
+        """Time the loop from its next step on: a starting program loads modules for longer."""
         self._seconds = seconds
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -60,7 +60,7 @@ def watched(
 
 
 def warn(stack: str) -> None:
-    """Write into the log who holds the loop. In a thread: who is stopped by the signal may hold a lock of the log."""
+    """Log what holds the loop, in a thread: the interrupted code may hold a lock of the log."""
     _thread.start_new_thread(_write, (stack,))
 
 

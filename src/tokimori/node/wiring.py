@@ -1,4 +1,4 @@
-"""Wiring: the only place that knows stores, executors, doors and the engine."""
+"""Wiring of a node: the only module that knows stores, executors, doors and the engine."""
 
 import asyncio
 import gc
@@ -60,7 +60,7 @@ YOUNG = 10_000
 nearly all of which are freed without it: to look through them took 7 % of what a no-op takes the node. But garbage in
 cycles waits for it: with 20,000 what 1,200 broken uploads of 0.9 MB left took up to 127 MB."""
 YOUNG_LOOKS = 50
-"""After so many of these looks it looks through what they have left, too (Python 3.11: 10)."""
+"""After so many of these looks it also looks through the objects that they have left (Python 3.11: 10)."""
 
 
 def spare_the_collector() -> None:
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def asked_beside(ask: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """While this lasts the store is asked until it has answered once. What it refuses ends no node."""
+    """Ask the store until it has answered once, while this lasts. A refusal ends no node."""
     asking = asyncio.create_task(_ask(ask))
     try:
         yield
@@ -97,13 +97,13 @@ if TYPE_CHECKING:
 
 
 _LOOK = 0.1
-"""Seconds between two looks of a node that stops at what workers elsewhere still have in hand."""
+"""Seconds between two looks of a stopping node at the runs of workers elsewhere."""
 Announce = Callable[[str], None]
-"""Tells the person who started the node one line."""
+"""Shows one line to the person who started the node."""
 
 
 def _hides_nothing(_: Iterable[str]) -> None:
-    """Hide nothing, for there is no log."""
+    """Do nothing: there is no log."""
 
 
 async def serve(
@@ -116,11 +116,11 @@ async def serve(
     hide: Hide = _hides_nothing,
     again: Callable[[], Settings] | None = None,
 ) -> int:
-    """Take part until told to stop: TERM, INT or QUIT drains, a second one hands back what still runs. The exit code.
+    """Run a node until TERM, INT or QUIT: the first drains, a second releases all runs. Return the exit code.
 
-    A store that is away is waited for; one that only a person can mend raises `StoreError`. `joined` is told when it
-    takes part, `hide` what its log must not show, and `again` reads the settings anew when new code takes over.
-    `tells_secret`: the announced address carries the secret.
+    It waits for a store that is away; a fault that only a person can mend raises `StoreError`. `joined` is called when
+    it has joined, `hide` with texts that its log must not show, and `again` reads the settings anew when new code takes
+    over. `tells_secret`: the announced address carries the secret.
     """
     note_signals()
     make_state_dir(settings.state_dir)
@@ -169,7 +169,7 @@ async def serve(
 
 
 def _told(line: str) -> None:
-    """Tell the log what whoever sits at a terminal is told otherwise, or need not be told."""
+    """Log lines that a person at the terminal sees elsewhere, or need not see."""
     log.info("%s", line, extra=NOT_ON_STDERR)
 
 
@@ -192,7 +192,7 @@ async def _loaded(functions: Functions) -> Hello | None:
 
 
 def _introduce(node: Node, functions: FunctionExecutor) -> None:
-    """Introduce the node to the functions' executor: it asks whether they can start, and receives changes of that."""
+    """Connect the node with the functions' executor: it asks if they can start, and receives changes of that."""
     _told(f"Node {node.id} starts, version {node.identity.version}.")
 
     def able() -> None:
@@ -205,7 +205,7 @@ def _introduce(node: Node, functions: FunctionExecutor) -> None:
 
 
 def _take(node: Node, functions: Functions, app: Hello) -> None:
-    """From now on a node has the handlers of this app, and as many runs at a time as its settings say now."""
+    """Give the node the handlers of this app, and the concurrency of its settings."""
     handlers = tuple(handlers_of(app))
     node.become(replace(node.identity, handlers=handlers, concurrency=functions.concurrency))
 
@@ -242,9 +242,7 @@ def stock_of(semaphores: StoreOnDemand, executor: Executor, stopping: Stopping, 
 
 
 async def _look_at(semaphores: StoreOnDemand, announce: Announce) -> None:
-    """Look at a store. One that is away keeps nobody from all else; one that only a person can mend raises
-    `StoreError`.
-    """
+    """Check a store. One that is away does no harm; a fault that only a person can mend raises `StoreError`."""
     try:
         await semaphores.opened()
     except StoreUnavailable as fault:
@@ -279,15 +277,15 @@ async def _take_part(
 
 
 def place_of(store: Store, clock: Clock, stopping: Stopping) -> ClaimPlace:
-    """Return the place where workers elsewhere claim. Most of the door's connections stay for everybody else."""
+    """Return the place where workers elsewhere claim. Most connections of the door stay for all other callers."""
     most = min(MOST_WAITING, most_connections() // 4)
     return ClaimPlace(store, clock, os.urandom, this_program({}), may_give=lambda: stopping.working, most_waiting=most)
 
 
 async def _rest(place: ClaimPlace, stopping: Stopping, drain: float) -> None:
-    """End runs in the hands of workers elsewhere after what is left of the grace, as the node's own; then they go back.
+    """End runs of workers elsewhere after the rest of the grace, as the node's own; then release them.
 
-    So long after it was told to stop, the node answers: until then somebody may send requests here.
+    Seconds for which the node still answers after a request to stop, as requests may still come.
     """
     while place.in_hand and stopping.phase is Phase.DRAINING and not stopping.grace_is_over():  # noqa: ASYNC110  polls
         await asyncio.sleep(_LOOK)
@@ -316,7 +314,7 @@ def _door_of(
     metrics: "Metrics | None",
     place: ClaimPlace,
 ) -> "AbstractAsyncContextManager[OpenDoor | None]":
-    """Return the door over HTTP, where the settings want one."""
+    """Return the HTTP door, if the settings want one."""
     if metrics is None:
         return nullcontext()
     from tokimori.node.http_door import http_door  # noqa: PLC0415  a node without a door starts in half the time
@@ -336,9 +334,7 @@ def service_of(
     node: Node | None = None,
     place: ClaimPlace | None = None,
 ) -> Service:
-    """Return the service on this store: of the engine, or of the door of a node, which says whether its time is
-    right.
-    """
+    """Return the service on this store, of the engine or of a node's door. The node says if its time is right."""
     return service_on(
         store,
         clock,
@@ -373,7 +369,7 @@ def identity_of(settings: Settings, app: Hello | None = None) -> Identity:
 
 
 def rhythm_of(settings: Settings) -> Rhythm:
-    """Return when this process looks for what is due."""
+    """Return when this process looks for due jobs."""
     return Rhythm(
         interval_minutes=settings.worker.interval_minutes,
         minimum_interval_seconds=settings.worker.minimum_interval_seconds,

@@ -1,4 +1,4 @@
-"""The part of a node that works on runs: it claims them, has them carried out, and settles what became of them."""
+"""Worker of a node: it claims runs, has the executor run them, and settles their ends."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 FIRST, LONGEST = 0.5, 30.0
 """Seconds of a pause: each is twice as long as the one before."""
 OVER = 60.0
-"""Seconds after a pause in which all could begin: then the next one is the first again."""
+"""Seconds without a shortage after a pause, after which the next pause is the shortest again."""
 
 
 class Shortage:
-    """Pauses of one node, in monotonic seconds. `why` says what was missing; it is empty while nothing is.
+    """Shortage of a machine, and the pauses for it, in monotonic seconds. `why`: what is missing; empty: nothing.
 
-    Within a pause no more runs are begun than have ended.
+    Within a pause the node begins no more runs than have ended.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Shortage:
         self._freed = 0
 
     def hear(self, reports: Iterable[Report], at: float) -> bool:
-        """Begin a pause if one of these attempts could not begin; return if that is so. One is under way at a time."""
+        """Begin a pause if one of these attempts could not begin, and return if so. There is one pause at a time."""
         found = ""
         for report in reports:
             if type(report) is Ended:
@@ -67,11 +67,11 @@ class Shortage:
         return inf if at >= self._until else self._freed
 
     def took(self, runs: int) -> None:
-        """So many were claimed."""
+        """Note that so many were claimed."""
         self._freed = max(0, self._freed - runs)
 
     def over(self, at: float) -> bool:
-        """Return if the last pause has just ended; asked once more it has not."""
+        """Return once if the last pause has just ended."""
         ended = bool(self.why) and at >= self._until
         if ended:
             self.why = ""
@@ -80,16 +80,16 @@ class Shortage:
 
 
 HARDLY = MILLISECOND // 10
-"""By less than this a machine's clock is not behind: what it tells stays as it is. A start must not seem too early."""
+"""Smaller differences of a machine's clock are not corrected. A start must not seem too early."""
 
 Settled = Callable[[Sequence[Change], Sequence[Verdict]], Awaitable[None]]
-"""Is told what the store has judged."""
+"""Receives the changes that the store has judged."""
 
 
 class Worker:
-    """Carries runs from where work is found to the executor, and their ends back, for one life of its node.
+    """Carrier of runs from the work source to the executor, and of their ends back, for one life of its node.
 
-    While functions can't be started here (`able`) no run of one is claimed. `short` is told what the machine lacks to
+    While functions can't be started here (`able`), no run of one is claimed. `short` receives what the machine lacks to
     begin any run, and an empty text when that is over.
     """
 
@@ -133,17 +133,17 @@ class Worker:
     # Executing
 
     def hear(self, report: Report) -> bool:
-        """Keep what an executor tells until `refill`; whether it is the first since."""
+        """Keep an executor's report until `refill`; return if it is the first since."""
         self._reports.append(report)
         return len(self._reports) == 1
 
     def refill(self) -> None:
-        """Take what executors have told, and fill the places that became free."""
+        """Take the reports of executors, and fill the places that became free."""
         self.take_reports()
         self.start_tasks()
 
     def take_reports(self) -> None:
-        """Executors go by this machine's clock; what they tell_refused is kept in the store's time."""
+        """Store the reports of executors, converted from this machine's clock to the store's time."""
         reports, self._reports = self._reports, []
         node, shift = self._membership.id, self._membership.now - self._clock.now()
         shift = shift if abs(shift) >= HARDLY else 0
@@ -154,9 +154,9 @@ class Worker:
             self._short(self._shortage.why)
 
     def start_tasks(self) -> None:
-        """Fill the free places. What ends at once (a no-op) frees its place for the next one right away.
+        """Fill the free places. A run that ends at once (a no-op) frees its place for the next one.
 
-        A claim may be answered after the node was asked to stop: what it gave is handed back, not begun.
+        If a claim is answered after the request to stop, its runs are released, not begun.
         """
         while self._may_start() and (tasks := self.work.next_tasks()):
             self._meter.started(tasks, self._membership.now)
@@ -167,23 +167,23 @@ class Worker:
         return self._stopping.working and self._membership.has_lease
 
     def _room(self) -> int:
-        """Return how many runs may be claimed: no more than have places, or than the machine seems to have room for."""
+        """Return how many runs may be claimed: limited by free places, and by what the machine seems to bear."""
         at = self._clock.monotonic()
         if self._shortage.over(at):
             self._short("")
         return int(min(self.work.room(), self._shortage.room(at)))
 
     def end_all(self, reason: StopReason, grace: float | None = None) -> None:
-        """End whatever runs."""
+        """End all running attempts."""
         for key in self.work.running:
             self._executor.stop(*key, reason, grace=grace)
 
     # Claiming and settling
 
     def settle_and_claim(self, goes_on: Callable[[], bool]) -> tuple[Awaitable[int], Awaitable[bool]]:
-        """`settle` and `claim`, each taken again while the other is under way, where that is worth it (`Flow`).
+        """Settle and claim, each repeated while the other is under way, if that is worth it (`Flow`).
 
-        The claim goes right behind the settle, in one group of the store: it may have what the settle frees.
+        The claim goes right behind the settle, in one group of the store, and so gets the places that it frees.
         """
         work, flow = self.work, Flow(goes_on)
         if not work.busy:
@@ -194,7 +194,7 @@ class Worker:
         )
 
     async def claim(self) -> bool:
-        """Claim what there is room for; whether there may be more."""
+        """Claim as many runs as there is room for; return if there may be more."""
         lanes = tuple(self._served_lanes())
         limit = self._room()
         if self._stopping.drained or self._load_cap.look() or not lanes or not limit or not self._membership.has_lease:
@@ -216,7 +216,7 @@ class Worker:
         return may_be_more
 
     async def _claim(self, asked: AskedClaim) -> list[Claimed] | None:
-        """None: the store refuses to give out some of these."""
+        """Claim; return None if the store refuses to give out some of these."""
         name, member = ClaimId(self._random(16).hex()), self._membership
         claim = Claim(id=name, node=member.id, lanes=asked.lanes, limit=asked.limit, skip=asked.skip)
         try:
@@ -235,7 +235,7 @@ class Worker:
         return claimed or []
 
     async def settle(self) -> int:
-        """Tell of what has ended, if anything has: that may have woken somebody. How many ends the store has judged."""
+        """Settle the ended runs, if any, and send a notice; return how many ends the store has judged."""
         unsettled = self.work.unsettled
         at = self._clock.monotonic()
         changes = unsettled.batch(at)
@@ -263,31 +263,31 @@ class Worker:
         return len(changes)
 
     def become(self, identity: Identity) -> None:
-        """Claim by what this one serves. With other handlers, what was claimed before and has not begun goes back."""
+        """Claim by this identity. If its handlers differ, claimed runs that have not begun are released."""
         handlers = self._membership.identity.handlers
         self._membership.become(identity)
         self.work.resize(identity.concurrency)
         self._hand_back_unless(handlers)
 
     def _hand_back_unless(self, handlers: Sequence[Handler]) -> None:
-        """Hand back what was claimed with these handlers, if the node has others now: new code may not know it."""
+        """Release runs claimed with these handlers, if the node has others now: new code may not know them."""
         member = self._membership
         if member.identity.handlers is not handlers:
             self.work.hand_back_backlog(member.id, member.now, "the code of its node's app has changed")
 
     def hand_back_backlog(self) -> None:
-        """Give back, unpenalised, what has not begun."""
+        """Release, unpenalised, the runs that have not begun."""
         why = "the node takes no more runs" if self._stopping.working else "the node stops"
         self.work.hand_back_backlog(self._membership.id, self._membership.now, why)
 
     def has_more(self) -> bool:
-        """Return whether there is something to settle, to start or to claim right now."""
+        """Return if there is something to settle, to start or to claim right now."""
         if self._reports or self.work.unsettled.ready(self._clock.monotonic()):
             return True
         return self._may_start() and (self.work.startable or self._can_claim())
 
     def linger(self) -> float:
-        """Seconds for which what has ended may wait for more."""
+        """Return the seconds for which ends may wait for more."""
         return self.work.linger(lambda: any(self._served_lanes()))
 
     def _can_claim(self) -> bool:
@@ -300,9 +300,9 @@ class Worker:
     # What the store says of it
 
     async def compare(self, pulse: Pulse) -> None:
-        """Hand back what the store gives this node and it does not know; end what it runs and no longer owns.
+        """Release runs that the store gives this node and it does not know; end runs that it no longer owns.
 
-        Of what it has claimed, and has no place for, it hands back what would wait for long.
+        It also releases claimed runs that would wait long for a place.
         """
         if late := self.work.hand_back_late(self._clock.monotonic(), self._membership.id, self._membership.now):
             log.info("%d claimed runs go back, any node may take them: this node has no place for them soon", late)
@@ -318,7 +318,7 @@ class Worker:
             self._cancel((run_id, token), reason)
 
     def restart(self, key: Key) -> None:
-        """End an attempt, whose run begins anew; one that has not begun does so anyhow."""
+        """End an attempt, so that its run begins anew. A run that has not begun needs nothing."""
         if key in self.work.running:
             self._executor.stop(*key, StopReason.RESTART)
 

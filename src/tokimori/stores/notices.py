@@ -84,7 +84,7 @@ class NoticeListener:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="tokimori-store-listener")
 
     async def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -47,7 +47,7 @@ class Inotify:
             return False
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the watch."""
         asyncio.get_running_loop().remove_reader(self._file)
         os.close(self._file)
 
