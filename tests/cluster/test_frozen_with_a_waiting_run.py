@@ -59,20 +59,20 @@ def test_a_run_that_waited_for_a_process_begins_at_one_node(fleet: Fleet) -> Non
     first = fleet.start_node(environment=own | {"PLACE": "first"})
     fleet.wait_until_up(60)
     with tokimori.open(fleet.url) as client:
-        client.wait(client.trigger("alone").id, 60)
+        client.runs.wait(client.jobs.trigger("alone").id, 60)
         slow.touch()
         for keeper in children(first.pid):
             for worker in children(keeper):
                 send(worker, signal.SIGKILL)
         until(lambda: "died" in (fleet.folder / "node0.log").read_text(), "its process dies")
-        run = client.trigger("alone")
-        until(lambda: client.get_run(run.id).run.node_id is not None, "the run is taken")
+        run = client.jobs.trigger("alone")
+        until(lambda: client.runs.get(run.id).run.node_id is not None, "the run is taken")
         fleet.start_node(environment=own | {"PLACE": "second"})
         fleet.wait_until_up(60)
-        assert client.get_run(run.id).run.attempt == 1
+        assert client.runs.get(run.id).run.attempt == 1
         fleet.freeze(first)
         slow.unlink()
         until(lambda: "second 2" in began.read_text(), "the other node takes it over")
         fleet.thaw(first)
-        client.wait(run.id, 60)
+        client.runs.wait(run.id, 60)
     assert began.read_text().splitlines() == ["first 1", "second 2"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tokimori.formats.format import Format, ImportRequest, Option
     from tokimori.formats.importing import Changes, ImportTally
     from tokimori.service.service import Service
-    from tokimori.translators.moving import Moved
+    from tokimori.translators.entries import Moved
 
 _EACH = (
     "All entries are checked before anything is imported, and the source is only read. Jobs that exist already stay as "

@@ -11,7 +11,7 @@ from tokimori.formats.files import of_table
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _NOTES = (
     "APScheduler still runs these jobs: stop it, or they run twice",

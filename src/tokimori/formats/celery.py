@@ -17,7 +17,7 @@ from tokimori.formats.files import at_once, mapping_in, name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _NOTES = (
     "Celery beat still sends these tasks: stop it, or they run twice",

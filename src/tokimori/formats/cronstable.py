@@ -10,7 +10,7 @@ from tokimori.formats.files import STDIN, at_once, name_of, of_files, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Text
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _ENDS = (".yml", ".yaml")
 _NOTES = (

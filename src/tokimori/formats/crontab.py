@@ -15,7 +15,7 @@ from tokimori.model.email import Tls, server_of
 
 if TYPE_CHECKING:
     from tokimori.translators.crontab import Crontab
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 SYSTEM_PLACES = (PurePath("/etc/crontab"), PurePath("/etc/cron.d"))
 SPOOL = PurePath("/var/spool/cron")
@@ -122,7 +122,7 @@ def _crontab(file: str, zone: str, given: Given) -> "Crontab":
 def _notes(found: "Iterable[Entry]", crontabs: "Sequence[Crontab]", *, mails: bool) -> Iterator[str]:
     """Say what is different from cron."""
     from tokimori.service.definitions import fields_of
-    from tokimori.translators.moving import Moved
+    from tokimori.translators.entries import Moved
 
     jobs = [each for each in found if isinstance(each, Moved)]
     yield "cron still runs these jobs: remove them from its files, or they run twice"

@@ -84,7 +84,7 @@ class ImportPaths:
     async def take(self, form: Format, request: Request, body: ImportRequest) -> Response:
         """Read the entries of a request, and add the jobs."""
         from tokimori.formats.importing import bring_in, check_refused
-        from tokimori.translators.moving import Refused, told_apart
+        from tokimori.translators.entries import Refused, told_apart
 
         check_zone(body.time_zone, field="time_zone")
         async with self._turn:

@@ -14,7 +14,7 @@ from tokimori.formats.format import Pages
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry, Row
+    from tokimori.translators.entries import Entry, Row
 
 STDIN = "-"
 
@@ -47,7 +47,7 @@ def mapping_in(text: str, file: str) -> Mapping[str, object]:
 
 def of_files(files: Sequence[str], read: "Callable[[str], Iterable[Entry]]") -> "list[Entry]":
     """Read all files. What is wrong with one that can't be read is refused, and counts as no entry."""
-    from tokimori.translators.moving import Unread
+    from tokimori.translators.entries import Unread
 
     found: list[Entry] = []
     for file in files:

@@ -11,7 +11,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 Pages = Callable[[], AsyncIterator["Iterable[Entry]"]]
 """Read all entries of a source from its beginning, some at a time."""

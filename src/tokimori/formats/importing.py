@@ -10,7 +10,7 @@ from tokimori.formats.format import ImportRequest, Pages
 from tokimori.service.declaring import FieldChange, differences
 from tokimori.service.definitions import fields_of
 from tokimori.service.service import Service
-from tokimori.translators.moving import Entry, LeftOut, Moved, Refused, Unread, told_apart
+from tokimori.translators.entries import Entry, LeftOut, Moved, Refused, Unread, told_apart
 
 MOST_FAULTS = 20
 """Faults that HTTP shows; all others are counted."""

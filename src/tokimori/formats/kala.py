@@ -13,8 +13,8 @@ from tokimori.formats.files import name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.imports import Start
+from tokimori.translators.entries import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
 from tokimori.translators.gob import read_gob
-from tokimori.translators.moving import AT_ONCE, Entry, Moved, Refused, checked, entries, shown, told
 
 MOST_JOBS = 100_000
 Jobs = Sequence[Mapping[str, Any]]
@@ -85,7 +85,7 @@ def entries_of(jobs: Jobs, now: Moment) -> Iterator[Entry]:
 
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _NOTES = ("Kala still runs these jobs: stop it, or they run twice", "the statistics of their runs stay in Kala")
 _Jobs = Sequence[Mapping[str, Any]]

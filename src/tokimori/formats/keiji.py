@@ -9,8 +9,8 @@ from tokimori.formats.files import of_table, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Pages, Rows
 
 if TYPE_CHECKING:
+    from tokimori.translators.entries import Entry
     from tokimori.translators.keiji import Keiji
-    from tokimori.translators.moving import Entry
 
 _TABLE = "task_models"
 _NOTES = (
@@ -65,8 +65,8 @@ def _workspace(folder: Path) -> Workspace:
 
 def _pages(workspace: Workspace, keiji: "Keiji") -> Pages:
     async def pages() -> AsyncIterator["Iterable[Entry]"]:
+        from tokimori.translators.entries import LeftOut, Row
         from tokimori.translators.keiji import read_keiji
-        from tokimori.translators.moving import LeftOut, Row
 
         built: set[object] = set()
 

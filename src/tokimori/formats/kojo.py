@@ -11,7 +11,7 @@ from tokimori.formats.files import at_once, name_of, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Pages, Rows
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _NOTES = (
     "Kōjō still runs these jobs: stop it, or they run twice; those that have ended stay there",

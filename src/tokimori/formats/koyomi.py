@@ -14,8 +14,8 @@ from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, 
 from tokimori.service.asking import MOST_LISTED
 
 if TYPE_CHECKING:
+    from tokimori.translators.entries import Entry
     from tokimori.translators.koyomi import Koyomi
-    from tokimori.translators.moving import Entry
 
 _MOST_TIMES = 301
 """Rows of `job_times` that are read of one job: one more than a schedule may have."""

@@ -10,7 +10,7 @@ from tokimori.model.policies import Overlap
 from tokimori.schedules.schedule import Gap
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _MANIFEST = """apiVersion: batch/v1
 kind: CronJob
@@ -48,7 +48,7 @@ def _source(given: Given) -> FormatSource:
 
 def _notes(found: "Iterable[Entry]") -> Iterator[str]:
     """Say what is different from Kubernetes."""
-    from tokimori.translators.moving import Moved
+    from tokimori.translators.entries import Moved
 
     definitions = [each.definition for each in found if isinstance(each, Moved)]
     yield "the cluster still runs these jobs: suspend them there, or they run twice"

@@ -12,7 +12,7 @@ from tokimori.formats.files import of_table, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option, Rows
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry
+    from tokimori.translators.entries import Entry
 
 _NOTES = (
     "PerfectSched's workers still run these schedules: stop them before, or slots run twice",

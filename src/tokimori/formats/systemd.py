@@ -14,7 +14,7 @@ from tokimori.formats.files import at_once, text_of
 from tokimori.formats.format import Format, FormatSource, Given, ImportRequest, Option
 
 if TYPE_CHECKING:
-    from tokimori.translators.moving import Entry, LeftOut
+    from tokimori.translators.entries import Entry, LeftOut
 
 _MOST_SENT = 2_000
 MOST_FILES = 20_000
@@ -90,7 +90,7 @@ def _without_aliases(
     found: Mapping[str, str], aliases: Mapping[str, str]
 ) -> tuple[Mapping[str, str], "Sequence[LeftOut]"]:
     """Leave out the second name of a timer that is here under its own name and another one."""
-    from tokimori.translators.moving import LeftOut
+    from tokimori.translators.entries import LeftOut
 
     twice = {name: other for name, other in aliases.items() if other in found}
     units = {name: text for name, text in found.items() if name not in twice}

@@ -7,8 +7,8 @@ from math import isfinite
 import msgspec
 
 from tokimori.errors import InvalidInput
+from tokimori.translators.entries import Warnings, refusal, shown
 from tokimori.translators.inert_pickle import Record, read_datetime, read_timedelta
-from tokimori.translators.moving import Warnings, refusal, shown
 
 Parameters = Mapping[str, Sequence[str]]
 """The names of a function's parameters in their order, by the function's name."""

@@ -12,7 +12,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.imports import Start
 from tokimori.translators.call_arguments import Parameters, payload_of
 from tokimori.translators.cron_sets import Times, as_there, schedule_of
-from tokimori.translators.moving import (
+from tokimori.translators.entries import (
     AT_ONCE,
     Entry,
     LeftOut,

@@ -13,7 +13,7 @@ from tokimori.model.task import read_env
 from tokimori.schedules.cron_fields import WEEKDAY
 from tokimori.service.imports import Start
 from tokimori.translators.cron_sets import ranges_of
-from tokimori.translators.moving import (
+from tokimori.translators.entries import (
     AT_ONCE,
     Entry,
     LeftOut,

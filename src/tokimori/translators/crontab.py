@@ -27,7 +27,7 @@ from tokimori.schedules.cron import MACROS
 from tokimori.schedules.cron_fields import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldKind
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.zones import check_zone
-from tokimori.translators.moving import Entry, Moved, Warnings, checked, entries, shown
+from tokimori.translators.entries import Entry, Moved, Warnings, checked, entries, shown
 
 _DEFAULTS = {"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
 _ZONE = "CRON_TZ"

@@ -18,7 +18,7 @@ from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.definitions import fields_of
 from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
-from tokimori.translators.moving import Moved
+from tokimori.translators.entries import Moved
 
 _HEADER = """\
 # Written by `tokimori export crontab`. cron starts a job at each of its times: it does not make up for missed times,

@@ -10,7 +10,7 @@ from msgspec.structs import replace as with_fields
 from tokimori.model.email import Email, Tls
 from tokimori.model.job import Definition
 from tokimori.model.notifier import RETRY, TROUBLES, Notifier, notifier_id
-from tokimori.translators.moving import Entry, Moved
+from tokimori.translators.entries import Entry, Moved
 
 _NO_WORD = re.compile(r"[^A-Za-z0-9._-]")
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tokimori.translators.moving import Entry, Moved, Refused
+from tokimori.translators.entries import Entry, Moved, Refused
 
 MOST_TOGETHER = 1_000
 """Jobs of a page; one family may be more."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tokimori.errors import InvalidInput
 from tokimori.schedules.zones import check_zone
-from tokimori.translators.moving import refusal
+from tokimori.translators.entries import refusal
 
 _ZONES = (
     "pytz._p",

@@ -15,7 +15,7 @@ from tokimori.model.task import read_env
 from tokimori.schedules.fluent import every, parse_time, print_time
 from tokimori.service.imports import Start
 from tokimori.translators.became import Became, cited, unknown
-from tokimori.translators.moving import (
+from tokimori.translators.entries import (
     Entry,
     LeftOut,
     Row,

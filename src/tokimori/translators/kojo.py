@@ -12,7 +12,7 @@ from tokimori.model.policies import retention_of
 from tokimori.schedules.cron import MACROS
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.imports import Start
-from tokimori.translators.moving import (
+from tokimori.translators.entries import (
     AT_ONCE,
     Entry,
     LeftOut,

@@ -18,7 +18,7 @@ from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.translators.became import Became, cited, unknown
-from tokimori.translators.moving import (
+from tokimori.translators.entries import (
     Entry,
     LeftOut,
     Row,

@@ -20,7 +20,7 @@ from tokimori.model.job import Definition, schedule_of
 from tokimori.schedules.cron_dialects import Dialect, rewrite
 from tokimori.service.imports import Start
 from tokimori.translators.became import Became, cited, unknown
-from tokimori.translators.moving import Entry, Moved, Row, Warnings, entries, moved, number_in, refusal, shown, text_in
+from tokimori.translators.entries import Entry, Moved, Row, Warnings, entries, moved, number_in, refusal, shown, text_in
 from tokimori.translators.store_urls import store_url
 from tokimori.translators.yaml_tree import Faults, Value, read_documents
 

@@ -7,6 +7,7 @@ What would run in another way is refused. What only surrounds the command there 
 units) is told, and left out. A service never runs twice at a time, as there.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -15,10 +16,9 @@ from tokimori.errors import InvalidFile, InvalidInput, InvalidSchedule
 from tokimori.schedules.fluent import every
 from tokimori.schedules.parse import parse_schedule
 from tokimori.service.imports import Start
-from tokimori.translators.moving import Entry, LeftOut, Warnings, entries, lasting, moved, told
+from tokimori.translators.entries import Entry, LeftOut, Warnings, entries, lasting, moved, told
 from tokimori.translators.on_calendar import ALLOWED as ON_CALENDAR
 from tokimori.translators.on_calendar import Calendar, read_calendar
-from tokimori.translators.time_span import ALLOWED, microseconds_of
 from tokimori.translators.unit_file import (
     Assignment,
     Unit,
@@ -30,6 +30,36 @@ from tokimori.translators.unit_file import (
     stem_of,
     words_of,
 )
+
+_UNITS = {
+    1: "us usec µs μs",
+    1_000: "ms msec",
+    1_000_000: "s sec second seconds",
+    60_000_000: "m min minute minutes",
+    3_600_000_000: "h hr hour hours",
+    86_400_000_000: "d day days",
+    604_800_000_000: "w week weeks",
+    2_629_800_000_000: "M month months",
+    31_557_600_000_000: "y year years",
+}
+_MICROSECONDS = {word: length for length, words in _UNITS.items() for word in words.split()}
+_PART = re.compile(r"\s*(\d{1,12})(?:\.(\d{1,6}))?\s*([A-Za-zµμ]*)", re.ASCII)
+ALLOWED = "a length of time such as 90, 15min or 1h 30min"
+
+
+def microseconds_of(text: str) -> int | None:
+    """Return the length of a time span; a number without a unit is seconds. None: the text is none."""
+    total, at = 0, 0
+    text = text.strip()
+    while at < len(text):
+        found = _PART.match(text, at)
+        unit = None if found is None else _MICROSECONDS.get(found[3] or "s")
+        if found is None or unit is None:
+            return None
+        total += int(found[1]) * unit + int((found[2] or "0").ljust(6, "0")) * unit // 1_000_000
+        at = found.end()
+    return total if text else None
+
 
 _SECOND: Final = 1_000_000
 _AFTER_START: Final = ("OnBootSec", "OnStartupSec", "OnActiveSec")

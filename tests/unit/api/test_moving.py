@@ -20,7 +20,7 @@ from tokimori.model.target import Command
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.imports import Imported
 from tokimori.service.service import Service
-from tokimori.translators.moving import Moved
+from tokimori.translators.entries import Moved
 
 KOYOMI = "/api/v2/import/koyomi"
 JOB = {"id": 1, "user": "", "command": "make report", "memo": ""}

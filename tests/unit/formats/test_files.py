@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tokimori.formats.files import at_once
 from tokimori.service.asking import MOST_LISTED
-from tokimori.translators.moving import Entry, LeftOut
+from tokimori.translators.entries import Entry, LeftOut
 
 
 async def test_what_is_read_at_once_comes_in_page_by_page() -> None:

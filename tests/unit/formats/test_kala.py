@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.translators.moving import only, why_refused
+from tests.unit.translators.entries import only, why_refused
 from tokimori.clock import parse_moment
 from tokimori.formats.kala import entries_of, job_of
 

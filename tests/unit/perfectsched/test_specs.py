@@ -15,7 +15,7 @@ from tests.unit.perfectsched.test_transcript import add, catch_up, poll, slot
 from tests.unit.perfectsched.world import START, World, place_of
 from tokimori import perfectsched
 from tokimori.perfectsched import ScheduleCollection, cron_time, next_time
-from tokimori.translators.moving import Moved
+from tokimori.translators.entries import Moved
 from tokimori.translators.perfectsched import PerfectSched, read_perfectsched
 
 TOKYO = -9 * 3600

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
 from tokimori.clock import format_moment, parse_moment
 from tokimori.errors import InvalidInput
 from tokimori.model.job import schedule_of
 from tokimori.schedules.schedule import next_moments
-from tokimori.translators.apscheduler import read_apscheduler
-from tokimori.translators.apscheduler_triggers import read_trigger
+from tokimori.translators.apscheduler import read_apscheduler, read_trigger
 from tokimori.translators.inert_pickle import Record
 
 JOBS: Mapping[str, Mapping[str, str]] = json.loads(Path(__file__).with_name("apscheduler_jobs.json").read_text())

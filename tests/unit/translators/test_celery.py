@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
 from tokimori.clock import HOUR, SECOND, Moment, parse_moment
 from tokimori.model.job import schedule_of
 from tokimori.schedules.schedule import each_moment
 from tokimori.schedules.zones import on_clocks, zone_info
 from tokimori.translators.celery import beat_of, read_beat_schedule, read_celery
-from tokimori.translators.moving import Entry
+from tokimori.translators.entries import Entry
 
 NOW = parse_moment("2026-06-01T00:00:00Z")
 TASK: dict[str, object] = {

@@ -16,7 +16,7 @@ from tokimori.model.policies import Misfire
 from tokimori.model.target import Command
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.translators.crontab import Crontab, CrontabDialect, program_of, read_crontab
-from tokimori.translators.moving import Moved, Refused
+from tokimori.translators.entries import Moved, Refused
 
 OF_ALICE = Crontab(file="crontabs/alice", zone="Europe/Paris", owner="alice", dialect=CrontabDialect.DEBIAN)
 OF_BOB = Crontab(file="crontabs/alice", zone="UTC", owner="bob", dialect=CrontabDialect.DEBIAN)

@@ -18,7 +18,7 @@ from tokimori.model.target import Command, Noop
 from tokimori.schedules.schedule import Gap, next_moments
 from tokimori.translators.crontab import Crontab, CrontabDialect, read_crontab
 from tokimori.translators.crontab_export import write_crontab
-from tokimori.translators.moving import Entry, Moved
+from tokimori.translators.entries import Entry, Moved
 
 ZONE = "Europe/Paris"
 

@@ -7,7 +7,7 @@ from tokimori.model.email import Email, Tls
 from tokimori.model.job import Definition
 from tokimori.model.notifier import TROUBLES, notifiers_in
 from tokimori.translators.crontab_mail import with_mail
-from tokimori.translators.moving import Entry, Moved
+from tokimori.translators.entries import Entry, Moved
 
 
 def a_job(name: str, mailto: str | None) -> Moved:

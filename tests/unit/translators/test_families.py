@@ -2,8 +2,8 @@
 
 from time import process_time
 
+from tokimori.translators.entries import Entry, Moved, Refused, moved
 from tokimori.translators.families import MOST_TOGETHER, in_pages
-from tokimori.translators.moving import Entry, Moved, Refused, moved
 
 
 def job(name: str, *parents: str, on_failure: str | None = None) -> Moved:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
+from tokimori.translators.entries import Row
 from tokimori.translators.keiji import Keiji, read_keiji
-from tokimori.translators.moving import Row
 
 NAIROBI = Keiji("Africa/Nairobi")
 EVERY = '{"units":"seconds","interval":10}'

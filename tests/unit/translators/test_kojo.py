@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidFile
 from tokimori.translators.kojo import read_types, read_waiting, rows_of_file

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
 from tokimori.clock import Moment, from_datetime
 from tokimori.model.job import schedule_of
+from tokimori.translators.entries import Entry, Row
 from tokimori.translators.koyomi import Koyomi, read_koyomi
-from tokimori.translators.moving import Entry, Row
 
 NOW = from_datetime(datetime(2026, 1, 1, tzinfo=UTC))
 TOKYO = Koyomi("Asia/Tokyo", "koyomi", NOW)

@@ -4,7 +4,7 @@ from textwrap import indent
 
 import pytest
 
-from tests.unit.translators.moving import only
+from tests.unit.translators.entries import only
 from tokimori.clock import format_moment, parse_moment
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.job import Definition, schedule_of
@@ -13,9 +13,8 @@ from tokimori.model.target import Command
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, next_moments
 from tokimori.service.imports import Start
-from tokimori.translators.kubernetes import read_manifest
-from tokimori.translators.kubernetes_schedules import read_schedule
-from tokimori.translators.moving import AT_ONCE, Entry, LeftOut, Moved, Refused
+from tokimori.translators.entries import AT_ONCE, Entry, LeftOut, Moved, Refused
+from tokimori.translators.kubernetes import read_manifest, read_schedule
 
 WHOLE = """\
 apiVersion: batch/v1

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.unit.service.world import World
-from tests.unit.translators.moving import only, said, why_refused
+from tests.unit.translators.entries import only, said, why_refused
 from tokimori.clock import SECOND, Moment
-from tokimori.translators.moving import Row
+from tokimori.translators.entries import Row
 from tokimori.translators.perfectsched import PerfectSched, read_perfectsched
 
 SLOT = 1_800_000_000

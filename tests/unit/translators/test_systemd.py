@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.unit.translators.moving import only, said, why_left_out, why_refused
+from tests.unit.translators.entries import only, said, why_left_out, why_refused
 from tokimori.clock import SECOND, Moment, from_datetime, to_datetime
 from tokimori.model.job import schedule_of
-from tokimori.translators.moving import Entry, Moved
+from tokimori.translators.entries import Entry, Moved
 from tokimori.translators.systemd import Systemd, read_systemd
 
 BERLIN = Systemd("Europe/Berlin")

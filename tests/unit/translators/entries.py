@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tokimori.service.definitions import fields_of
-from tokimori.translators.moving import Entry, LeftOut, Moved, Refused
+from tokimori.translators.entries import Entry, LeftOut, Moved, Refused
 
 
 def only(entries: Iterable[Entry]) -> Moved:
