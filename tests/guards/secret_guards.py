@@ -98,7 +98,7 @@ SECRET_GUARDS = (
     Guard(
         NOBODY_IN,
         "who names a secret has a right of his own to it",
-        "service/judging.py",
+        "service/permitted.py",
         "if strange and not await _is_kept(service, sight, job_id, definition):",
         "if False:",
         "tests/unit/service/test_secrets.py::test_a_token_of_a_queue_names_no_secret_of_others",

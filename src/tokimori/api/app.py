@@ -52,7 +52,7 @@ from tokimori.clock import Clock
 from tokimori.errors import Bug, StoreError, TokimoriError
 from tokimori.model.rate import Rate
 from tokimori.service.allowed import NOTHING_SAID, Allowed
-from tokimori.service.bounds import OF_A_DOOR
+from tokimori.service.asking import OF_A_DOOR
 from tokimori.service.service import Service
 from tokimori.service.sessions import sessions_of
 from tokimori.service.tokens import Guests, holders_of, nobody

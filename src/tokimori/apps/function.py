@@ -14,7 +14,7 @@ from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
 from tokimori.service.given import Ahead, moment_ahead, payload_of
-from tokimori.service.many import numbered
+from tokimori.service.requesting import numbered
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

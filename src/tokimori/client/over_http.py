@@ -17,8 +17,8 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.arguments import PlainRequest
 from tokimori.service.given import many
 from tokimori.service.ground import Caller
-from tokimori.service.many import after, batches, read_many
 from tokimori.service.operation import Member, Operation, Part, through
+from tokimori.service.requesting import after, batches, read_many
 from tokimori.traces.ambient import ambient, run_in_hand
 
 

@@ -36,9 +36,9 @@ from tokimori.service.days_off import CALENDARS
 from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import APPS
 from tokimori.service.documents import DocumentKind
-from tokimori.service.drained import DRAINED
 from tokimori.service.expectations import ALARMS, EXPECTATIONS
 from tokimori.service.idempotency import KEYED
+from tokimori.service.nodes import DRAINED
 from tokimori.service.secrets import SECRETS
 from tokimori.service.sessions import ENDED
 from tokimori.service.set_turns import SETS

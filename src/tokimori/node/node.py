@@ -38,7 +38,7 @@ from tokimori.ports.meter import UNMETERED, Meter
 from tokimori.ports.nodes import Pulse
 from tokimori.ports.store import Store
 from tokimori.ports.work_source import WorkSource
-from tokimori.service.drained import tell_drained
+from tokimori.service.nodes import tell_drained
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from tokimori.clock import DAY, Moment, format_moment
 from tokimori.engine.refusals import raise_first
 from tokimori.errors import InvalidInput, NotFound, StoreUnavailable
+from tokimori.model.backfill import MOST_BACKFILLED
 from tokimori.model.ids import JobId, RunId, check_job_id, check_uuid
 from tokimori.model.job import Job
 from tokimori.model.run import Run
@@ -102,3 +105,26 @@ def chosen(kind: type[_Choice], name: str, word: object) -> _Choice:
     except ValueError:
         allowed = ", ".join(kind)
         raise InvalidInput(f"{name}: {word!r} is not allowed", field=name, value=word, allowed=allowed) from None
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """The most `moments` of a schedule, and the most `occurrences` and `years` of a backfill."""
+
+    moments: int
+    occurrences: int
+    years: int
+
+    def check_years(self, first: Moment, last: Moment) -> None:
+        """Refuse a backfill whose occurrences would take long to count. Raises `InvalidInput`."""
+        if last - first > self.years * 366 * DAY:
+            raise InvalidInput(
+                f"to: {format_moment(last)} is over {self.years} years after `from`",
+                field="to",
+                value=format_moment(last),
+                allowed=f"a range of at most {self.years} years; ask for the next ones then",
+            )
+
+
+OF_A_PROGRAM = Bounds(moments=10_000, occurrences=MOST_BACKFILLED, years=10_000)
+OF_A_DOOR = Bounds(moments=MOST_LISTED, occurrences=10_000, years=200)
+"""Years are counted in a thread beside the loop: with days off 200 of them take 0.3 s, and all of them 12 s."""

@@ -14,8 +14,7 @@ from tokimori.model.run import Run, backfill_origin
 from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
 from tokimori.service.aside import Aside
-from tokimori.service.asking import checked
-from tokimori.service.bounds import Bounds
+from tokimori.service.asking import Bounds, checked
 from tokimori.service.scheduled import scheduled_runs
 from tokimori.service.store_time import Now
 

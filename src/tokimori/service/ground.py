@@ -10,15 +10,14 @@ from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.service.aside import Aside
-from tokimori.service.asking import known_job
-from tokimori.service.bounds import OF_A_PROGRAM, Bounds
+from tokimori.service.asking import OF_A_PROGRAM, Bounds, known_job
 from tokimori.service.channels.topics import Topics
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.events.events import Events, events_of
-from tokimori.service.judge import Judge
 from tokimori.service.operation import Async
 from tokimori.service.schema import StoreOnDemand
 from tokimori.service.shown import Foreseen
+from tokimori.service.sight import Judge
 from tokimori.service.store_time import Now, StoreTime
 
 

@@ -8,31 +8,31 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.clock import Clock, Moment
+from tokimori.clock import Clock, Moment, format_moment
+from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
-from tokimori.model.decide import Due
+from tokimori.model.decide import MOST_OCCURRENCES, Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.sizes import check_reason
 from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.aside import Aside
-from tokimori.service.asking import cancel_running, retried
-from tokimori.service.catching_up import caught_up, reckoned
+from tokimori.service.asking import MOST_TRIES, cancel_running, retried
 from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.documents import Documents
-from tokimori.service.edits import Edit, edited, new_job, paused, resumed
+from tokimori.service.edits import Edit, edited, is_due, new_job, paused, resumed
 from tokimori.service.expectations import Expectations
 from tokimori.service.family import check_childless, checked_family, going_with
 from tokimori.service.given import flag_of, many
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
-from tokimori.service.judge import Beside, Judge
 from tokimori.service.notified import check_untold
 from tokimori.service.operation import Async
 from tokimori.service.semaphores import placed
+from tokimori.service.sight import Beside, Judge
 from tokimori.service.store_time import Now
 from tokimori.service.weights import Weights
 
@@ -302,3 +302,46 @@ class JobWriter(Struct, frozen=True, kw_only=True):
 
 def _taken(job_id: JobId) -> AlreadyExists:
     return AlreadyExists(f"id: there is a job {job_id!r} already", field="id", value=job_id, allowed="an id not in use")
+
+
+LONGEST = 10.0
+"""Seconds: who edits a job waits so long for what is to be decided before."""
+
+
+async def reckoned(aside: Aside, due: Due, now: Moment, edit_of: Callable[[Due], Edit]) -> Edit:
+    """Return the edit: beside the loop, where it skips what the job has not decided, which may be years."""
+    is_behind = due.job.state in (JobState.PAUSED, JobState.PARKED) or is_due(due.job, now)
+    return await aside.compute(lambda: edit_of(due)) if is_behind else edit_of(due)
+
+
+async def caught_up(
+    store: Store,
+    due: Due,
+    now: Moment,
+    random: RandomBytes,
+    schedule_for: Callable[[Job], Schedule],
+    *,
+    monotonic: Callable[[], float],
+) -> Due:
+    """Return the job after its occurrences up to now were decided. If a catch-up is full, the edit skips the rest.
+
+    Raises `Refused` where that takes too long: what was decided stays so, and who asks again goes on from there.
+    """
+    tries, left, end = MOST_TRIES, MOST_TRIES * MOST_OCCURRENCES, monotonic() + LONGEST
+    while min(tries, left) > 0 and is_due(job := due.job, now):
+        if monotonic() > end:
+            raise _too_slow(job)
+        decided = await decide_and_apply(store, [due], now, random, schedule_for, monotonic=monotonic)
+        tries, left = tries - (not decided.applied), left - sum(plan.walked for plan in decided.applied)
+        due = await store.get_due(job.id)
+    return due
+
+
+def _too_slow(job: Job) -> Refused:
+    return Refused(
+        f"the job {job.id!r} has missed so many occurrences that they are decided up to "
+        f"{format_moment(job.fired_through)} only, and an edit begins behind them: ask again, it goes on from there",
+        field="id",
+        value=job.id,
+        allowed=f"the same again, or `tokimori job pause {job.id}` before: what a paused job has missed is skipped",
+    )

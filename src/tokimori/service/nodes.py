@@ -1,22 +1,26 @@
 """Nodes as people see them, and what they order of nodes: drain, resume, stop."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import MappingProxyType
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from tokimori.clock import format_moment
+from tokimori.clock import Moment, format_moment
 from tokimori.errors import Conflict, NotFound
 from tokimori.model.access_token import Role
-from tokimori.model.ids import NodeId, check_uuid, uuid7
+from tokimori.model.document import Document, new_version
+from tokimori.model.ids import NodeId, RandomBytes, check_uuid, uuid7
 from tokimori.model.order import DrainNode, ResumeNode, StopNode
+from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.nodes import NodeRecord, NodeState
+from tokimori.ports.nodes import Nodes as NodeTable
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.audit import Audit, record
-from tokimori.service.documents import Documents
-from tokimori.service.drained import DRAINED, nodes_of
+from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Caller, Ground
 from tokimori.service.operation import ITSELF, Async, M, Part, operation
@@ -148,3 +152,27 @@ class Nodes(Part[M]):
 
 def _one(node_id: str | None) -> NodeId | None:
     return None if node_id is None else NodeId(check_uuid(node_id, field="node"))
+
+
+log = logging.getLogger(__name__)
+
+DRAINED: DocumentKind[str] = DocumentKind("drained", str, str)
+"""By the id of the node: since when, and by whom."""
+
+
+class NodeStore(NodeTable, DocumentStore, Protocol):
+    """The part of the store that is asked."""
+
+
+async def nodes_of(store: NodeStore) -> Sequence[NodeRecord]:
+    """Return all nodes and programs, and which of them were told to take no new runs."""
+    nodes = await store.list_nodes()
+    drained = {each.name for each in await store.list_documents(DRAINED.word, limit=MOST_LISTED)}
+    return [replace(each, drained=True) if each.id in drained else each for each in nodes] if drained else nodes
+
+
+async def tell_drained(store: DocumentStore, random: RandomBytes, node: NodeId, now: Moment) -> None:
+    """Say of a node that goes on under this new id that it takes no new runs, as it was told before."""
+    text = f"{format_moment(now)} under another id"
+    await store.put_document(Document(kind=DRAINED.word, name=node, text=text, version=new_version(random)), None)
+    log.warning("it still takes no new runs, as it was ordered before: `tokimori node resume %s` lets it", node)

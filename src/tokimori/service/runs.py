@@ -27,8 +27,7 @@ from tokimori.service.operation import OUTCOME, REQUEST, STATE, M, Part, compose
 from tokimori.service.orders import Orders
 from tokimori.service.requesting import RunRequests
 from tokimori.service.requests import Asked
-from tokimori.service.scoped import jobs_within
-from tokimori.service.sight import OPEN, RUN, Sight, no_job, out_of_scope
+from tokimori.service.sight import OPEN, RUN, Sight, jobs_within, no_job, out_of_scope
 from tokimori.service.why.reasons import Why
 from tokimori.service.why.run import is_gone, why_run
 

@@ -12,8 +12,8 @@ from tokimori.model.ids import RandomBytes
 from tokimori.ports.secrets import Cipher
 from tokimori.ports.store import Store
 from tokimori.schedules.zones import check_zone
+from tokimori.service.asking import Bounds
 from tokimori.service.audit import Audit
-from tokimori.service.bounds import Bounds
 from tokimori.service.calendars import Calendars
 from tokimori.service.channels.channels import Channels
 from tokimori.service.claim_place import ClaimPlace

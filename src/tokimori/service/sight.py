@@ -11,13 +11,21 @@ from tokimori.errors import Forbidden, NotFound, Refused
 from tokimori.model.access_token import EVERYTHING, AccessToken, Role, Scope
 from tokimori.model.dependents import CHILDLESS, Edge, all_after
 from tokimori.model.ids import JobId, check_job_id, check_uuid
-from tokimori.model.job import Job, JobState
+from tokimori.model.job import Definition, Job, JobState
+from tokimori.model.lanes import queue_of
+from tokimori.model.retention import first_id_at
 from tokimori.model.run import Run
+from tokimori.model.transitions import ENDS
+from tokimori.ports.ends import EndedRun
 from tokimori.service.asking import MOST_LISTED, checked
-from tokimori.service.finding import JobOf
-from tokimori.service.judge import Beside
-from tokimori.service.scoped import sight_of_runs
+from tokimori.service.finding import JobOf, SeesRun
 from tokimori.service.why.reasons import HeldBy, Reason, Why
+
+Beside = Mapping[JobId, Definition]
+"""What is written together with a job, perhaps before it."""
+Judge = Callable[[JobId, Definition, Beside], Awaitable[None]]
+"""Refuses a job, as it would be after a change, with an error. It is asked just before the job is written."""
+
 
 _Listed = TypeVar("_Listed")
 
@@ -270,3 +278,44 @@ async def by_id(
             break
         after = id_of(page[-1])
     return found[:wanted]
+
+
+def sight_of_runs(scope: Scope, job_of: JobOf) -> SeesRun:
+    """Return the judge of runs by their own job ids and queues. It asks for a job only of a run without a lane."""
+    known: dict[JobId, Job | None] = {}
+
+    async def known_job(job_id: JobId) -> Job | None:
+        if job_id not in known:
+            known[job_id] = None
+            with suppress(NotFound):
+                known[job_id] = await job_of(job_id)
+        return known[job_id]
+
+    async def sees(run: Run | EndedRun) -> bool:
+        if run.lane is not None or not scope.queues or not scope.has_id(run.job_id):
+            return scope.has(run.job_id, None if run.lane is None else queue_of(run.lane))
+        job = await known_job(run.job_id)  # it is stopped, so that its runs have no lane
+        return job is not None and scope.has(run.job_id, _queue_without_lane(run, job))
+
+    return sees
+
+
+def jobs_within(scope: Scope, job_of: JobOf) -> JobOf:
+    """Return what finds jobs within the scope: what another one says now decides nothing about runs of its id."""
+
+    async def seen(job_id: str) -> Job:
+        job = await job_of(job_id)
+        if not scope.has(job.id, job.definition.queue):
+            raise NotFound(f"there is no job {job_id!r}", field="id", value=job_id)
+        return job
+
+    return seen
+
+
+def _queue_without_lane(run: Run | EndedRun, job: Job) -> str | None:
+    """Return the queue of a run of a stopped job: that of the job, unless the run had ended in another one before."""
+    moved = job.definition.moved
+    is_of_it = run.incarnation == job.incarnation and (
+        moved is None or run.state not in ENDS or run.id >= first_id_at(moved)
+    )
+    return job.definition.queue if is_of_it else None

@@ -7,14 +7,14 @@ import pytest
 from tests.unit.service.world import World
 from tokimori.errors import Refused
 from tokimori.ports.store import RunFilter
-from tokimori.service import catching_up
+from tokimori.service import job_writer
 
 
 async def test_an_edit_waits_a_bounded_time_for_what_the_job_has_missed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is refused with what to do; what was decided stays so, and the same edit goes on from there to its end."""
-    monkeypatch.setattr(catching_up, "LONGEST", 1)
+    monkeypatch.setattr(job_writer, "LONGEST", 1)
     await world.add({"noop": True, "schedule": "* * * * *", "misfire": "all", "late_after": 1}, "j")
     world.pass_seconds(60 * 100)
     ticks, began = count(), world.clock.monotonic()

@@ -11,7 +11,7 @@ from tokimori.model.job import Definition
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter
-from tokimori.service import many
+from tokimori.service import requesting
 from tokimori.service.requests import Request
 
 PARENT = "00000000-0000-7000-8000-000000000001"
@@ -77,7 +77,7 @@ async def test_a_lost_reply_makes_no_run_twice(world: World) -> None:
 
 async def test_a_refusal_on_the_way_says_what_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was kept before stays, and its number is told; asked for again by key, it is found."""
-    monkeypatch.setattr(many, "MOST_TOGETHER", 2)
+    monkeypatch.setattr(requesting, "MOST_TOGETHER", 2)
     await world.add(Definition(target=Noop(), max_running=1, max_waiting=2), "j")
     asked: list[Any] = [{"key": str(n)} for n in range(4)]
     with pytest.raises(Refused, match="the first 2 of 4 requests have their runs") as caught:
@@ -91,10 +91,10 @@ async def test_a_refusal_on_the_way_says_what_was_made(world: World, monkeypatch
 
 def test_a_batch_has_so_many_requests_and_so_long_payloads() -> None:
     """Whichever is reached first; one that is too long alone is alone."""
-    long = Request(payload="x" * (many.MOST_CHARACTERS - 1))
-    sizes = [len(batch) for batch in many.batches([Request()] * 501 + [long, Request(payload="x"), long, long])]
+    long = Request(payload="x" * (requesting.MOST_CHARACTERS - 1))
+    sizes = [len(batch) for batch in requesting.batches([Request()] * 501 + [long, Request(payload="x"), long, long])]
     assert sizes == [500, 3, 1, 1]
-    assert list(many.batches([])) == []
+    assert list(requesting.batches([])) == []
 
 
 async def test_the_job_must_be_there(world: World) -> None:

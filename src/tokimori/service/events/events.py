@@ -22,8 +22,7 @@ from tokimori.service.events.trail import Trail
 from tokimori.service.finding import EventSearch, JobOf, JobsOfRuns, checked_events
 from tokimori.service.given import Span, seconds_of
 from tokimori.service.operation import Async, M, Part, operation, stream
-from tokimori.service.scoped import jobs_within, sight_of_runs
-from tokimori.service.sight import OPEN, Sight
+from tokimori.service.sight import OPEN, Sight, jobs_within, sight_of_runs
 from tokimori.service.store_time import Now
 
 LONGEST_WAIT = 60.0
