@@ -618,7 +618,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         EDITORS,
         "who adds or edits a job looks again for its calendars",
-        "service/days_off.py",
+        "service/calendars.py",
         "await restore(calendars, calendar)",
         "pass",
         "tests/unit/service/test_calendar_races.py::test_a_calendar_that_a_job_comes_to_name_is_not_lost",

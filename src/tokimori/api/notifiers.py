@@ -15,7 +15,7 @@ from tokimori.model.notifier import PREFIX, name_of
 from tokimori.service.asking import MOST_LISTED
 from tokimori.service.definitions import JobFields
 from tokimori.service.finding import JobSearch
-from tokimori.service.notifiers import id_of, notifier_fields, trial_payload
+from tokimori.service.notified import id_of, notifier_fields, trial_payload
 from tokimori.service.views.jobs import JobView, job_view
 from tokimori.service.views.runs import RunView
 

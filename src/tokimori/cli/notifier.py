@@ -36,7 +36,7 @@ _COLUMNS = ("NAME", "KIND", "BUNDLE", "QUIET", "STATE")
 @job_options
 def add(notifier_name: str, **values: Any) -> None:
     """Add a notifier: a request, an e-mail, a command or a function. Jobs name it with --notify NAME."""
-    from tokimori.service.notifiers import id_of, notifier_fields
+    from tokimori.service.notified import id_of, notifier_fields
 
     fields = notifier_fields(fields_given(values))
 
@@ -76,7 +76,7 @@ async def _all(service: "Service") -> "Sequence[Job]":
 def show(name: str) -> None:
     """Show a notifier, as the job that it is."""
     from tokimori.cli.job_show import print_shown
-    from tokimori.service.notifiers import id_of
+    from tokimori.service.notified import id_of
 
     print_shown(id_of(name))
 
@@ -86,7 +86,7 @@ def show(name: str) -> None:
 @click.option("--force", is_flag=True, help="Also one that jobs name: they tell nobody by it any more.")
 def delete(name: str, *, force: bool) -> None:
     """Delete a notifier that no job names."""
-    from tokimori.service.notifiers import id_of
+    from tokimori.service.notified import id_of
 
     async def act(service: "Service") -> None:
         await service.jobs.delete(id_of(name), force=force)
@@ -105,7 +105,7 @@ def test(name: str, timeout: float | None) -> int:
     """Send a notification that tells of nothing, and wait for its end; a node has to run."""
     from tokimori.cli.waiting import end_of
     from tokimori.model.transitions import RunState
-    from tokimori.service.notifiers import id_of, trial_payload
+    from tokimori.service.notified import id_of, trial_payload
     from tokimori.service.views.runs import run_view
 
     async def act(service: "Service") -> "Run":

@@ -31,8 +31,8 @@ from tokimori.model.transitions import ENDS, RunState
 from tokimori.ownership import PRIVATE, keep_private
 from tokimori.ports.nodes import NodeState
 from tokimori.service.builds import BUILDS, PIECES, UPLOADS
+from tokimori.service.calendars import CALENDARS
 from tokimori.service.channels.channels import SUBSCRIBERS
-from tokimori.service.days_off import CALENDARS
 from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import APPS
 from tokimori.service.documents import DocumentKind

@@ -15,7 +15,7 @@ from tokimori.model.transitions import ACTIVE, RunState
 from tokimori.ports.store import Store
 from tokimori.service.aside import Aside
 from tokimori.service.asking import Bounds, checked
-from tokimori.service.scheduled import scheduled_runs
+from tokimori.service.ledger import scheduled_runs
 from tokimori.service.store_time import Now
 
 BATCH = 200

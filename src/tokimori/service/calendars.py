@@ -1,15 +1,16 @@
 """Calendars: named days off, and the jobs that use them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import Protocol, Unpack
+from typing import NamedTuple, Protocol, Unpack
 
 import msgspec
 from msgspec.structs import replace
 
-from tokimori.errors import Conflict, InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
+from tokimori.errors import AlreadyExists, Conflict, InvalidInput, NotFound, Refused, StoreUnavailable, TokimoriError
 from tokimori.model.access_token import Role
-from tokimori.model.calendar import Calendar, days_off_of
+from tokimori.model.calendar import Calendar, days_off_of, decode_calendar, encode_calendar, encode_days_off
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Job
 from tokimori.model.words import check_text, check_word
@@ -17,12 +18,61 @@ from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.ports.store import Jobs
 from tokimori.service.arguments import CalendarArguments
 from tokimori.service.asking import all_jobs, retried
-from tokimori.service.days_off import CALENDARS, restore
-from tokimori.service.documents import Documents
+from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import day_of, many
 from tokimori.service.notified import NAMED
 from tokimori.service.operation import STATE, Async, M, Part, operation
 from tokimori.service.sight import OPEN, WHOLE, Sight
+
+CALENDARS = DocumentKind("calendar", encode_calendar, decode_calendar)
+
+
+class DaysOff(NamedTuple):
+    """The days off of some calendars together, as a job keeps them (`text`), and the calendars as they were read."""
+
+    text: str | None
+    calendars: tuple[Calendar, ...]
+
+
+async def read_days_off(calendars: Documents[Calendar], names: Sequence[str]) -> DaysOff:
+    """Return the days off of the calendars of these names. Raises `InvalidInput` for an unknown one."""
+    found = []
+    for name in names:
+        try:
+            found.append(await calendars.get(name))
+        except NotFound:
+            known = ", ".join(calendar.name for calendar in await calendars.list())
+            message = f"calendars: there is no calendar {name!r}"
+            allowed = f"one of {known}" if known else "a calendar that exists: `tokimori calendar add` makes one"
+            raise InvalidInput(message, field="calendars", value=name, allowed=allowed) from None
+    return _united(found)
+
+
+async def read_again(calendars: Documents[Calendar], days: DaysOff) -> DaysOff:
+    """Return the days off of the same calendars, after a job that names them was written.
+
+    A calendar that was deleted at that moment is added again.
+    """
+    return _united([await _read_again(calendars, calendar) for calendar in days.calendars])
+
+
+async def _read_again(calendars: Documents[Calendar], calendar: Calendar) -> Calendar:
+    try:
+        return await calendars.get(calendar.name)
+    except NotFound:
+        await restore(calendars, calendar)
+        return await calendars.get(calendar.name)
+
+
+async def restore(calendars: Documents[Calendar], calendar: Calendar) -> None:
+    """Add a deleted calendar again, unless there is another one of its name by now."""
+    with suppress(AlreadyExists):
+        await calendars.add(calendar.name, calendar)
+
+
+def _united(calendars: Sequence[Calendar]) -> DaysOff:
+    return DaysOff(encode_days_off(calendars), tuple(calendars))
+
 
 _FIELDS = ("description", "dates", "weekdays")
 

@@ -20,7 +20,7 @@ from tokimori.ports.store import Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_TRIES, cancel_running, retried
-from tokimori.service.days_off import CALENDARS, DaysOff, read_again, read_days_off
+from tokimori.service.calendars import CALENDARS, DaysOff, read_again, read_days_off
 from tokimori.service.definitions import check_readable, definition_from, patched, runs_remaining_in
 from tokimori.service.documents import Documents
 from tokimori.service.edits import Edit, edited, is_due, new_job, paused, resumed

@@ -1,17 +1,23 @@
 """Notifiers that jobs name: they must exist."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
+from msgspec import to_builtins
+
+from tokimori.clock import Moment
 from tokimori.errors import Conflict, InvalidInput, NotFound, Refused
 from tokimori.model.document import Document
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, Job
-from tokimori.model.notifier import PREFIX, NotifyOn, name_of, notifier_id
+from tokimori.model.notification import Occasion, begun, payload_of
+from tokimori.model.notifier import PREFIX, RETRY, NotifyOn, name_of, notifier_id
 from tokimori.model.notifying import KIND, SUCCESSES
+from tokimori.model.words import check_word
 from tokimori.ports.documents import Documents
 from tokimori.ports.store import Jobs
+from tokimori.service.arguments import JobArguments
 from tokimori.service.asking import all_jobs
 
 _T = TypeVar("_T")
@@ -93,3 +99,37 @@ async def without_names(notifier: str, doing: Awaitable[_T]) -> _T:
         if not fault.message.startswith(told.message):
             raise
         raise Refused(f"{told.message}ask an admin which", field="id", value=notifier) from fault
+
+
+TESTED_JOB = JobId("test")
+
+
+def id_of(name: object) -> JobId:
+    """Return the id of the notifier's job. Raises `InvalidInput`."""
+    check_word("notifier", name)
+    return notifier_id(str(name))
+
+
+def notifier_fields(said: Mapping[str, Any]) -> JobArguments:
+    """Return the fields of a new notifier's job. A request is a POST, unless something else is said."""
+    fields = {"notifier": {}, "retry": None, **said}
+    if fields["retry"] is None or isinstance(fields["retry"], Mapping):  # else it is refused as that of any job
+        fields["retry"] = {**to_builtins(RETRY), **(fields["retry"] or {})}
+    if fields.get("url") is not None and fields.get("method") is None:
+        fields["method"] = "POST"
+    if fields.get("schedule") is not None:
+        message = "schedule: a notifier runs when there is something to tell"
+        raise InvalidInput(message, field="schedule", value=fields["schedule"], allowed="none")
+    return cast(JobArguments, fields)
+
+
+def trial_payload(job: Job, name: str, now: Moment) -> str:
+    """Return the payload of a notification that tells of nothing, to try the notifier. Raises `NotFound` for another
+    job.
+    """
+    notifier = job.definition.notifier
+    if notifier is None:
+        raise NotFound(f"there is no notifier {name!r}", field="notifier", value=name)
+    error = "nothing has failed: this notification tries the notifier"
+    occasion = Occasion(event=NotifyOn.FAILURE, job_id=TESTED_JOB, at=now, error=error)
+    return payload_of(begun(name, occasion, "", now), f"test-{now}", notifier)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from enum import Enum, auto
 from functools import update_wrapper
 from types import MethodType
-from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, ClassVar, Concatenate, Final, Generic, NoReturn, ParamSpec, Protocol, Self, TypeVar, overload
 
 from tokimori.model.access_token import Role
 from tokimori.service.sight import Reach, Sight
@@ -62,6 +62,9 @@ class Part(Generic[M]):
     noun: ClassVar[str]
     word: ClassVar[str]
     _via: Via | None = None
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("a part is not copied: it keeps what was bound for it")
 
     async def _state(self, name: Any) -> object:
         """Return the state of a thing, for people who read the audit log."""

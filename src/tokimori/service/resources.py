@@ -11,8 +11,7 @@ from tokimori.model.calendar import Calendar
 from tokimori.model.ids import JobId, RandomBytes
 from tokimori.model.job import Definition
 from tokimori.ports.store import Store
-from tokimori.service.calendars import Calendars
-from tokimori.service.days_off import CALENDARS
+from tokimori.service.calendars import CALENDARS, Calendars
 from tokimori.service.declarations import ApplyWish, Declarations, ResourceStep
 from tokimori.service.documents import Documents
 from tokimori.service.ground import Caller, Ground

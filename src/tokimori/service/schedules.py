@@ -18,7 +18,7 @@ from tokimori.schedules.explain import Explanation, explain
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import MOST_LISTED, checked, chosen
-from tokimori.service.days_off import CALENDARS, read_days_off
+from tokimori.service.calendars import CALENDARS, read_days_off
 from tokimori.service.documents import Documents
 from tokimori.service.given import When, many, moment_of, zone_of
 from tokimori.service.ground import Caller, Ground

@@ -14,8 +14,7 @@ from tokimori.model.job import Declaration, Definition, Job, edges_of, set_of
 from tokimori.model.notifier import notifier_id
 from tokimori.model.target import Unreadable
 from tokimori.service.asking import all_jobs, cancel_run
-from tokimori.service.calendars import Calendars
-from tokimori.service.days_off import read_days_off
+from tokimori.service.calendars import Calendars, read_days_off
 from tokimori.service.declarations import ApplyWish, Changes, ResourceStep, changes_of
 from tokimori.service.declaring import (
     APPS,

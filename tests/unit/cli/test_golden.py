@@ -28,7 +28,7 @@ from tokimori.model.ids import NodeId
 from tokimori.model.outcome import Failed, Succeeded
 from tokimori.service.audited import audited
 from tokimori.service.job_writer import schedule_for
-from tokimori.service.notifiers import id_of, notifier_fields
+from tokimori.service.notified import id_of, notifier_fields
 
 FOLDER = Path(__file__).with_name("golden")
 WIDTHS = (80, 120, 200)

@@ -14,7 +14,7 @@ from tokimori.model.job import Definition
 from tokimori.model.target import Noop
 from tokimori.model.transitions import RunState
 from tokimori.schedules.schedule import Schedule
-from tokimori.service import backfill, scheduled
+from tokimori.service import backfill, ledger
 
 
 async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +37,8 @@ async def test_occurrences_are_reckoned_beside_the_loop(world: World, monkeypatc
 
 async def test_so_many_runs_are_looked_at_and_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where others lie between the scheduled runs of a range, it is refused with what to ask for instead."""
-    monkeypatch.setattr(scheduled, "PAGE", 2)
-    monkeypatch.setattr(scheduled, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(ledger, "PAGE", 2)
+    monkeypatch.setattr(ledger, "MOST_LOOKED_AT", 4)
     await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
     first, last = "2029-12-01T00:00:00Z", "2029-12-03T00:00:00Z"
     for _ in range(4):
@@ -51,8 +51,8 @@ async def test_so_many_runs_are_looked_at_and_no_more(world: World, monkeypatch:
 
 async def test_a_large_backfill_is_looked_at_and_cancelled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own runs, which lie before all that is looked for while no other has come since, do not refuse it."""
-    monkeypatch.setattr(scheduled, "PAGE", 2)
-    monkeypatch.setattr(scheduled, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(ledger, "PAGE", 2)
+    monkeypatch.setattr(ledger, "MOST_LOOKED_AT", 4)
     monkeypatch.setattr(backfill, "QUIET", 0.0)
     await world.add(Definition(target=Noop(), schedule="0 9 * * *"), "j")
     wanted = "j", "2029-12-01T00:00:00Z", "2029-12-13T00:00:00Z"

@@ -24,7 +24,7 @@ from tokimori.model.run import Run, Skip, SkipReason
 from tokimori.ports.store import RunFilter
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.job_writer import schedule_for
-from tokimori.service.scheduled import LOOKED_AT
+from tokimori.service.ledger import LOOKED_AT
 from tokimori.stores.memory.tables import RunRow
 
 
@@ -227,7 +227,7 @@ async def test_many_skips_are_read_as_far_back_as_is_needed(world: World) -> Non
 
 async def test_what_many_newer_runs_hide_is_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many runs a job has besides: a bounded number is read, and what is older is no fault."""
-    monkeypatch.setattr("tokimori.service.scheduled.PAGE", 10)
+    monkeypatch.setattr("tokimori.service.ledger.PAGE", 10)
     monkeypatch.setattr("tokimori.service.ledger.MOST_RUNS", 30)
     await world.add(every_minute(), "job")
     await _minutes(world, 2)
