@@ -38,7 +38,7 @@ async def test_gap_and_fold_may_be_words(world: World) -> None:
 @pytest.mark.parametrize(
     ("given", "field", "allowed"),
     [
-        ({"text": "x", "gap": "jump"}, "gap", "shift, skip"),
+        ({"text": "x", "gap": "jump"}, "gap", "shift, skip, later"),
         ({"text": "@daily", "fold": ""}, "fold", "first, both"),
         ({"text": "@daily", "n": 0}, "n", "1..10000"),
         ({"text": "@daily", "time_zone": "Mars"}, "time_zone", "an IANA name such as UTC or Europe/Paris"),
