@@ -14,7 +14,7 @@ store when a node starts with it.
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, cast, overload
@@ -24,19 +24,16 @@ import msgspec
 from tokimori.apps.arguments import name_of
 from tokimori.apps.function import JobFunction
 from tokimori.apps.program import become_node, name_of_module
-from tokimori.apps.routes import Act, Routes, checked
-from tokimori.apps.stored import StoredFunctions
+from tokimori.apps.routes import AppFunctions, checked
 from tokimori.client.client import Client
 from tokimori.client.client import open as open_client
 from tokimori.client.transactions import outside_of
 from tokimori.clock import Moment
 from tokimori.config.machine import check_linux
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound, Refused, TokimoriError
-from tokimori.executors.functions.wire import Declared, Hello, language
-from tokimori.model.handlers import how_to_allow
+from tokimori.executors.functions.wire import Declared
 from tokimori.model.ids import JobId, check_job_id
 from tokimori.model.job import schedule_of
-from tokimori.model.words import check_word
 from tokimori.service.arguments import JobArguments
 from tokimori.service.definitions import OF_RETRY, definition_from, fields_of
 from tokimori.service.given import Span, job_fields
@@ -47,8 +44,6 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any])
-Vanished = Literal["report", "pause", "delete"]
-"""What becomes of jobs that an app has declared once, and does not any more."""
 MOST_JOBS = 10_000
 """So many jobs an app may declare: what the store keeps of them has room for as many, with the longest ids."""
 
@@ -71,7 +66,7 @@ class DeclaredArguments(JobArguments, total=False):
     retry_wait: Span | None
 
 
-class App:
+class App(AppFunctions):
     """Functions of a program, by the names under which runs ask for them. `name` owns the jobs that it declares.
 
     An app that is not given one has that of its module.
@@ -83,13 +78,9 @@ class App:
     def __init__(
         self, name: str | None = None, *, url: str | None = None, prune: Literal["pause", "delete"] | None = None
     ) -> None:
-        self.name = name_of_module(sys._getframe(1).f_globals) if name is None else name  # who makes it
-        check_word("app", self.name)
-        self.routes = Routes()
+        name = name_of_module(sys._getframe(1).f_globals) if name is None else name  # who makes it
+        super().__init__(name, prune or "report")
         self.url = url
-        self._stored = StoredFunctions()
-        self._vanished: Vanished = prune or "report"
-        self._jobs: dict[str, Declared] = {}
         self._client: Client | None = None
 
     @property
@@ -200,7 +191,7 @@ class App:
         check_linux("an app at work")
         from tokimori.apps.running import Running  # noqa: PLC0415  worker processes need it not
 
-        return Running(self, concurrency)
+        return Running(self, self.url, concurrency)
 
     def run(self, *options: str) -> None:
         """Be a node for this app from now on: the last line of the program that declares it.
@@ -241,33 +232,6 @@ class App:
         for each in (*known.fields.get("parents", ()), {"job": known.fields.get("on_failure_job") or ""}):
             found |= self._with_named(each["job"], (*below, job_id))
         return found | {job_id: known}
-
-    def allow_stored(self, patterns: Sequence[str]) -> None:
-        """Let jobs name functions that nobody has declared, where one of these patterns fits (`app.stored`).
-
-        Raises `InvalidInput`.
-        """
-        self._stored = StoredFunctions(patterns)
-
-    def act_of(self, name: str) -> Act:
-        """Return the code for jobs whose `function` is this name: a handler, or else a stored function.
-
-        Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
-        """
-        return self.routes.find(name) if self.routes.has(name) or not how_to_allow(name) else self._stored.find(name)
-
-    def hello(self, number: int, pid: int) -> Hello:
-        """Return the hello of a worker process about the app."""
-        return Hello(
-            number=number,
-            pid=pid,
-            app=self.name,
-            handlers=self.routes.names(),
-            patterns=[*self.routes.patterns(), *self._stored.patterns],
-            jobs=list(self._jobs.values()),
-            vanished=self._vanished,
-            language=language(),
-        )
 
 
 def _spread(fields: Mapping[str, object]) -> dict[str, object]:

@@ -5,32 +5,52 @@ import ctypes
 import inspect
 import os
 import sys
-import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec.structs import replace
 
 from tokimori.apps.arguments import UnfitPayload
-from tokimori.apps.endings import End, Finished
-from tokimori.apps.forks import leave
-from tokimori.apps.hooks import DJANGO, called_async, hooks
-from tokimori.apps.json_text import clean, kept, text_of
+from tokimori.apps.json_text import clean_and_cut, error_traceback, error_words, kept, text_of
+from tokimori.apps.own_process import leave
 from tokimori.apps.routes import Act
 from tokimori.apps.signals import SignalThread
-from tokimori.apps.task import Task, TaskNotes, take_in_hand
+from tokimori.apps.task import End, Finished, Task, TaskNotes, take_in_hand
 from tokimori.errors import InvalidInput
 from tokimori.executors.functions import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
 from tokimori.executors.keeper.output import Output
-from tokimori.executors.reported import MOST_TEXT
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
 from tokimori.traces.spans import span_of
+
+Hook = Callable[[], object]
+DJANGO = "django.db"
+"""The module without which there are none."""
+
+
+def hooks() -> tuple[Hook, ...]:
+    """Return what is to be called now: a function may have loaded a library meanwhile."""
+    if DJANGO not in sys.modules:
+        return ()
+    db, conf = (cast("Any", sys.modules.get(f"django.{name}")) for name in ("db", "conf"))
+    if conf is None or not conf.settings.configured:
+        return ()
+    hook: Hook | None = getattr(db, "close_old_connections", None)  # none while it is being imported
+    return () if hook is None else (hook,)
+
+
+def called_async(hook: Hook) -> Awaitable[object]:
+    """Call a hook in the thread in which Django does what coroutines await."""
+    from asgiref.sync import sync_to_async  # noqa: PLC0415  a part of Django
+
+    called: Awaitable[object] = sync_to_async(hook, thread_sensitive=True)()
+    return called
+
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -38,7 +58,6 @@ if TYPE_CHECKING:
 OUTPUT_LIMIT = 10 * 2**20
 """Bytes of an attempt's output that go to its file before only the end is kept."""
 UNSAID = "it did not say how it ended, as its job demands (auto_complete_success)"
-_CUT = "\n[... left out ...]\n"
 
 
 class Interrupted(BaseException):
@@ -142,7 +161,7 @@ class RunningAttempt:
             try:
                 hook()
             except Exception as fault:
-                self.write(_traceback(fault))
+                self.write(error_traceback(fault))
 
     async def _await_hooks(self) -> None:
         for hook in hooks():
@@ -151,7 +170,7 @@ class RunningAttempt:
             try:
                 await called_async(hook)
             except Exception as fault:
-                self.write(_traceback(fault))
+                self.write(error_traceback(fault))
 
     def _begin(self) -> None:
         """Begin. Raises `Interrupted` if it was told to end before: then nobody interrupts it."""
@@ -195,8 +214,8 @@ class RunningAttempt:
         unfit = isinstance(fault, UnfitPayload)
         fault = (fault.__cause__ if unfit else None) or fault
         if not interrupted:
-            self.write(_traceback(fault))
-        return self.task.end() or Failed("it was interrupted" if interrupted else _words(fault), final=unfit)
+            self.write(error_traceback(fault))
+        return self.task.end() or Failed("it was interrupted" if interrupted else error_words(fault), final=unfit)
 
     # What it tells of itself
 
@@ -224,7 +243,7 @@ class RunningAttempt:
                 if self._is_over:
                     return
                 if self._acts is None:  # made when it is needed: few functions are sent signals
-                    self._acts = SignalThread(lambda fault: self.write(_traceback(fault)))
+                    self._acts = SignalThread(lambda fault: self.write(error_traceback(fault)))
                 acts = self._acts
             acts.give(partial(copy_context().run, self._carry_out, act, data))
         else:
@@ -252,7 +271,7 @@ class RunningAttempt:
         except asyncio.CancelledError:
             raise
         except BaseException as fault:  # it is the user's code, and may end the loop with all that runs on it
-            self.write(_traceback(fault))
+            self.write(error_traceback(fault))
             return None
 
     # Its output
@@ -300,8 +319,8 @@ class RunningAttempt:
         except InvalidInput as fault:
             kind, text, when = wire.FAILED, f"{fault.message}; allowed: {fault.allowed}", 0.0
         except BaseException as fault:  # a model writes itself, by code of the program
-            self.write(_traceback(fault))
-            kind, text, when = wire.FAILED, _clean(f"result: {_words(fault)}"), 0.0
+            self.write(error_traceback(fault))
+            kind, text, when = wire.FAILED, clean_and_cut(f"result: {error_words(fault)}"), 0.0
         size, head, tail, times = 0, b"", b"", b""
         if self._acting:
             for acting in tuple(self._acting):
@@ -335,58 +354,20 @@ def _said_as(end: End) -> tuple[str, str | None, float]:
         case Finished(result):
             return wire.SUCCEEDED, None if result is None else kept(text_of(result, "result"), "result"), 0.0
         case Failed(error, final=final):
-            return wire.UNFIT if final else wire.FAILED, _clean(error), 0.0
+            return wire.UNFIT if final else wire.FAILED, clean_and_cut(error), 0.0
         case RetryIn(seconds):
             return (wire.RETRY, None, 0.0) if seconds is None else (wire.RETRY_IN, None, seconds)
         case RetryAt(moment):
             return wire.RETRY_AT, None, moment
         case Hold(reason):
-            return wire.HELD, _clean(reason), 0.0
+            return wire.HELD, clean_and_cut(reason), 0.0
         case Released(reason):
-            return wire.RELEASED, _clean(reason), 0.0
+            return wire.RELEASED, clean_and_cut(reason), 0.0
         case _:
             assert_never(end)
-
-
-def _clean(text: str) -> str:
-    """Return a text that every store can keep."""
-    found = clean(text).encode()
-    if len(found) > MOST_TEXT:
-        edge = MOST_TEXT // 2 - len(_CUT)
-        return found[:edge].decode(errors="ignore") + _CUT + found[-edge:].decode(errors="ignore")
-    return found.decode()
-
-
-def _words(fault: BaseException) -> str:
-    """Return its kind and its text, which code of the program may write."""
-    kind = type(fault).__qualname__
-    try:
-        text = str(fault)
-        return f"{kind}: {text}" if text else kind
-    except BaseException as another:
-        return f"{kind}, whose text can't be read: {type(another).__qualname__}"
-
-
-def _traceback(fault: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(_below(fault)))
-    except BaseException as another:
-        return f"{type(fault).__qualname__}, whose traceback can't be written: {type(another).__qualname__}\n"
-
-
-def _below(fault: BaseException) -> BaseException:
-    """Return the exception, its traceback without our own frames at the top."""
-    frames = fault.__traceback__
-    while (
-        frames is not None
-        and frames.tb_next is not None
-        and "tokimori" in frames.tb_frame.f_globals.get("__name__", "")
-    ):
-        frames = frames.tb_next
-    return fault.with_traceback(frames)
 
 
 def not_begun(begin: wire.Begin, fault: BaseException) -> wire.FunctionEnded:
     """Return the end of an attempt that could not begin."""
     at, end = boottime(), wire.SHORT if is_short(fault) else wire.FAILED
-    return wire.FunctionEnded(number=begin.number, began=at, at=at, end=end, text=_clean(_words(fault)))
+    return wire.FunctionEnded(number=begin.number, began=at, at=at, end=end, text=clean_and_cut(error_words(fault)))

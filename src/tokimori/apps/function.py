@@ -1,7 +1,10 @@
 """A function that is a job: it is called as before, and asked for with the arguments of its own signature."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import update_wrapper
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import update_wrapper, wraps
 from inspect import isfunction
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast
 
@@ -13,7 +16,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.ids import JobId
 from tokimori.model.run import Run
 from tokimori.service.arguments import Payload, PlainRequest, RequestArguments
-from tokimori.service.given import Ahead, moment_ahead, payload_of
+from tokimori.service.given import Ahead, Span, moment_ahead, payload_of, seconds_of
 from tokimori.service.requesting import numbered
 
 _P = ParamSpec("_P")
@@ -143,3 +146,38 @@ class Asking(Generic[_P]):
                 allowed="`tokimori.current_task()` within the function, or `client.jobs.trigger(…, payload=…)`",
             )
         return self._arguments.encode(args, kwargs)
+
+
+def retry(attempts: int = 3, delay: Span = 0.0, backoff: float = 1.0) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Return a decorator: a call that raises is tried again, `attempts` times in all.
+
+    It waits for `delay` before the second try, and `backoff` times as long before each further one. The last error is
+    raised. Raises `InvalidInput`.
+    """
+    seconds = seconds_of("delay", delay)
+    for name, value, least in (("attempts", attempts, 1), ("backoff", backoff, 1)):
+        if value < least:
+            raise InvalidInput(f"{name}: {value!r} is too small", field=name, value=value, allowed=f"from {least}")
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            for number in range(attempts - 1):
+                try:
+                    return function(*args, **kwargs)
+                except Exception:
+                    time.sleep(seconds * backoff**number)
+            return function(*args, **kwargs)
+
+        @wraps(function)
+        async def call_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+            for number in range(attempts - 1):
+                try:
+                    return await cast("Awaitable[Any]", function(*args, **kwargs))
+                except Exception:
+                    await asyncio.sleep(seconds * backoff**number)
+            return await cast("Awaitable[Any]", function(*args, **kwargs))
+
+        return cast("Callable[_P, _R]", call_async) if inspect.iscoroutinefunction(function) else call
+
+    return decorate

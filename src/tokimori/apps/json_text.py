@@ -1,7 +1,8 @@
-"""Values as JSON, as payloads and results are kept."""
+"""Texts that a store can keep: values as JSON, for payloads and results, and errors in words."""
 
 import json
 import math
+import traceback
 from collections import deque
 from collections.abc import Mapping, Set
 from fractions import Fraction
@@ -20,6 +21,7 @@ TEXTS = (
     *(IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network),
 )
 """Types that msgspec does not know: their values are texts, and made of these again."""
+_CUT = "\n[... left out ...]\n"
 
 
 def _refuse(name: str) -> None:
@@ -95,3 +97,42 @@ def _to_json(value: Any) -> Any:
     if dump is None:
         raise TypeError(f"a value of the type {type(value).__qualname__} can't be written as JSON")
     return dump(mode="json", by_alias=True)  # by the names under which it is read
+
+
+def clean_and_cut(text: str) -> str:
+    """Return a text that every store can keep, its middle left out if it is too long."""
+    found = clean(text).encode()
+    if len(found) > MOST_TEXT:
+        edge = MOST_TEXT // 2 - len(_CUT)
+        return found[:edge].decode(errors="ignore") + _CUT + found[-edge:].decode(errors="ignore")
+    return found.decode()
+
+
+def error_words(fault: BaseException) -> str:
+    """Return the kind and the text of an error, which code of the program may write."""
+    kind = type(fault).__qualname__
+    try:
+        text = str(fault)
+        return f"{kind}: {text}" if text else kind
+    except BaseException as another:
+        return f"{kind}, whose text can't be read: {type(another).__qualname__}"
+
+
+def error_traceback(fault: BaseException) -> str:
+    """Return the traceback of an error in code of the program."""
+    try:
+        return "".join(traceback.format_exception(_below(fault)))
+    except BaseException as another:
+        return f"{type(fault).__qualname__}, whose traceback can't be written: {type(another).__qualname__}\n"
+
+
+def _below(fault: BaseException) -> BaseException:
+    """Return the exception, its traceback without our own frames at the top."""
+    frames = fault.__traceback__
+    while (
+        frames is not None
+        and frames.tb_next is not None
+        and "tokimori" in frames.tb_frame.f_globals.get("__name__", "")
+    ):
+        frames = frames.tb_next
+    return fault.with_traceback(frames)

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -11,17 +13,72 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from tokimori.apps.app import App
 from tokimori.apps.program import Begun, name_of_file
-from tokimori.errors import InvalidInput, Refused
+from tokimori.apps.routes import AppFunctions
+from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.ownership import others_add, user_id
+
+_NOT_THE_USERS = (
+    "<frozen ",
+    str(Path(__file__).parents[1]),
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+)
+"""How the names of files begin that a user has not written."""
+_MOST_WORDS = 4000
+"""Characters of what an exception says; the rest is left out."""
+_MOST_PLACES = 20
+"""Frames of the user's code that are shown, the last ones."""
+
+
+def why_not_loaded(said: str, fault: BaseException) -> tuple[str, str | None]:
+    """Return the message for a node with the app `said`, and what is allowed instead, if that is known."""
+    places = own_places(fault)
+    lines = [f"app: {said!r} can't be loaded: {_words_of(fault)}"]
+    if mends := _mends(fault, places):
+        lines.append(mends)
+    lines += [line.rstrip("\n") for line in traceback.format_list(places[-_MOST_PLACES:])]
+    return "\n".join(lines), fault.allowed if isinstance(fault, TokimoriError) else None
+
+
+def own_places(fault: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of the user's own code, the one where it was raised last."""
+    return [each for each in traceback.extract_tb(fault.__traceback__) if _is_own(each.filename)]
+
+
+def _is_own(file: str) -> bool:
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def _words_of(fault: BaseException) -> str:
+    said = fault.message if isinstance(fault, TokimoriError) else traceback.format_exception_only(fault)[-1].strip()
+    return said if len(said) <= _MOST_WORDS else f"{said[:_MOST_WORDS]}…"
+
+
+def _mends(fault: BaseException, places: list[traceback.FrameSummary]) -> str | None:
+    match fault:
+        case ModuleNotFoundError(name=name) if not places:
+            return (
+                f"Start the node in the folder where {name!r} lies ({Path.cwd()} has none), name that folder with "
+                "`-I FOLDER` (the setting app.include), or correct the name."
+            )
+        case ModuleNotFoundError(name=name):
+            return f"Install {name!r} in {sys.prefix}, or name the folder where it lies with `-I FOLDER` (app.include)."
+        case SyntaxError(filename=str(file), lineno=int(line)):
+            return f"Correct line {line} of {file}."
+        case SystemExit():
+            return 'Put what ends the program under `if __name__ == "__main__":`, because a node imports the app.'
+        case _ if places:
+            return f"Correct line {places[-1].lineno} of {places[-1].filename}."
+        case _:
+            return None
+
 
 NO_APP = "stored-functions"
 """The name of the app of a node that runs stored functions alone."""
 ALLOWED = "MODULE:NAME or FILE.py:NAME, where NAME is a tokimori.App"
 
 
-def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()) -> App:
+def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()) -> AppFunctions:
     """Import the app; an empty text stands for one that declares nothing.
 
     `include` are folders that are looked at first, `require` modules that are imported before.
@@ -41,11 +98,11 @@ def load_app(said: str, include: Sequence[str] = (), require: Sequence[str] = ()
         raise _refused(here, f"{foreign}; there may be {fault.name!r}") from fault
 
 
-def _load(said: str, require: Sequence[str]) -> App:
+def _load(said: str, require: Sequence[str]) -> AppFunctions:
     for name in require:
         _imported(name)
     if not said:
-        return App(NO_APP)
+        return AppFunctions(NO_APP)
     place, _, name = said.rpartition(":")
     if not place or not name:
         raise _not_an_app(said, "it is not MODULE:NAME")
@@ -56,7 +113,7 @@ def _load(said: str, require: Sequence[str]) -> App:
             found = getattr(found, part)
     except AttributeError:
         raise _not_an_app(said, f"the module has no {name!r}") from None
-    if not isinstance(found, App):
+    if not isinstance(found, AppFunctions):
         raise _not_an_app(said, f"it is a {type(found).__qualname__}")
     return found
 

@@ -1,8 +1,7 @@
 """The names in `tokimori`: apps and clients, what their methods take and return, and the errors that they raise."""
 
 from tokimori.apps.app import App, DeclaredArguments
-from tokimori.apps.function import AskArguments, JobFunction
-from tokimori.apps.retrying import retry
+from tokimori.apps.function import AskArguments, JobFunction, retry
 from tokimori.apps.task import Task, current_task
 from tokimori.apps.worker import Worker
 from tokimori.client.asynchronous import AsyncClient

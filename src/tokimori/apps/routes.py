@@ -1,19 +1,31 @@
-"""Routes: which function or class of an app handles runs of which name."""
+"""Routes: which function or class of an app handles runs of which name, declared or stored."""
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from tokimori.apps.arguments import Arguments, is_awaited, method_of
+from tokimori.apps.function import JobFunction
 from tokimori.apps.task import Task
-from tokimori.errors import InvalidInput
-from tokimori.model.handlers import Handler, check_handler_name, handles, text_of_pattern
+from tokimori.errors import InvalidInput, Refused
+from tokimori.executors.functions.wire import Declared, Hello, language
+from tokimori.model.handlers import (
+    Handler,
+    check_handler_name,
+    handles,
+    how_to_allow,
+    pattern_of_stored,
+    text_of_pattern,
+)
+from tokimori.model.words import check_word
 
 Act = Callable[[Task], Any]
 """Does the work of a task: what it returns may have to be awaited. Raises what the function raises."""
+Vanished = Literal["report", "pause", "delete"]
+"""What becomes of jobs that an app has declared once, and does not any more."""
 
 
 class Route:
@@ -199,3 +211,99 @@ def imported(path: str) -> Callable[..., object]:
         )
     result: Callable[..., object] = found
     return result
+
+
+class StoredFunctions:
+    """Stored functions that these patterns allow, such as `reports.tasks:*`. No app has declared them.
+
+    A job names one by itself, `package.module:Class.method`, and it is imported when a run first needs it. Whoever may
+    change jobs could so have a node run whatever it can import. A node therefore imports only what its setting
+    `app.stored` allows, and of an allowed module only what that defines itself: not what it imports from others.
+    """
+
+    def __init__(self, allowed: Sequence[str] = ()) -> None:
+        self.patterns = [pattern_of_stored(text) for text in allowed]
+        self._acts: dict[str, Act] = {}
+
+    def find(self, name: str) -> Act:
+        """Return the code. Raises `Refused` for what is not allowed, `InvalidInput` for what can't be run."""
+        if not any(re.fullmatch(pattern, name) for pattern in self.patterns):
+            raise Refused(f"function: {name!r} is not imported: {how_to_allow(name)}", field="function", value=name)
+        if name not in self._acts:
+            self._acts[name] = _act_of_stored(name)
+        return self._acts[name]
+
+
+def _act_of_stored(name: str) -> Act:
+    module, _, path = name.partition(":")
+    owner, _, method = path.partition(".")
+    target = _defined_in(module, owner, name)
+    if not method:
+        return act_of(target)
+    if not inspect.isclass(target):
+        raise _unfit(name, f"{owner} is no class")
+    static = inspect.getattr_static(target, method, None)
+    if method.startswith("_") or not (inspect.isfunction(static) or isinstance(static, staticmethod | classmethod)):
+        raise _unfit(name, f"{owner} has no method {method!r}")
+    return act_of_method(target, method) if inspect.isfunction(static) else act_of(getattr(target, method))
+
+
+def _defined_in(module: str, owner: str, name: str) -> Callable[..., Any]:
+    """Return the function or class of this module. Raises `InvalidInput`."""
+    try:
+        found: Any = getattr(import_module(module), owner)
+    except (ImportError, AttributeError, ValueError) as fault:
+        raise _unfit(name, str(fault)) from None
+    is_one = inspect.isclass(found) or inspect.isfunction(found) or isinstance(found, JobFunction)
+    if owner.startswith("_") or not is_one or found.__module__ != module:
+        raise _unfit(name, f"{module} does not define a function or class {owner!r}")
+    result: Callable[..., Any] = found
+    return result
+
+
+def _unfit(name: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"function: {name!r} can't be run: {why}",
+        field="function",
+        value=name,
+        allowed="MODULE:FUNCTION, MODULE:CLASS or MODULE:CLASS.METHOD, defined in that module",
+    )
+
+
+class AppFunctions:
+    """Functions of an app, by the names under which runs request them: all that its worker processes need to know."""
+
+    def __init__(self, name: str, vanished: Vanished = "report") -> None:
+        check_word("app", name)
+        self.name = name
+        self.routes = Routes()
+        self._stored = StoredFunctions()
+        self._vanished = vanished
+        self._jobs: dict[str, Declared] = {}
+
+    def allow_stored(self, patterns: Sequence[str]) -> None:
+        """Let jobs name functions that nobody has declared, if one of these patterns fits (`app.stored`).
+
+        Raises `InvalidInput`.
+        """
+        self._stored = StoredFunctions(patterns)
+
+    def act_of(self, name: str) -> Act:
+        """Return the code for jobs whose `function` is this name: a handler, or else a stored function.
+
+        Raises `InvalidInput`, and `Refused` for a stored function that is not allowed.
+        """
+        return self.routes.find(name) if self.routes.has(name) or not how_to_allow(name) else self._stored.find(name)
+
+    def hello(self, number: int, pid: int) -> Hello:
+        """Return the hello of a worker process about the app."""
+        return Hello(
+            number=number,
+            pid=pid,
+            app=self.name,
+            handlers=self.routes.names(),
+            patterns=[*self.routes.patterns(), *self._stored.patterns],
+            jobs=list(self._jobs.values()),
+            vanished=self._vanished,
+            language=language(),
+        )

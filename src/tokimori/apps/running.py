@@ -18,7 +18,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
-from tokimori.apps.app import App
+from tokimori.apps.routes import AppFunctions
 from tokimori.apps.streams import kept_streams
 from tokimori.apps.worker_process import WorkerProcess, WorkerStart
 from tokimori.client.opening import load_store
@@ -47,8 +47,8 @@ class Running:
     of time is told and interrupted; a thread that does not heed that goes on, as nobody may kill this program.
     """
 
-    def __init__(self, app: App, concurrency: int) -> None:
-        self._app = app
+    def __init__(self, app: AppFunctions, url: str | None, concurrency: int) -> None:
+        self._app, self._url = app, url
         self._concurrency = concurrency
         self._ready: Future[None] = Future()
         self._leaving = threading.Event()
@@ -125,7 +125,7 @@ class Running:
         return await asyncio.get_running_loop().run_in_executor(self._aside, act, *args)
 
     async def _one_node(self) -> None:
-        loaded, _ = load_store(self._app.url, None, None)
+        loaded, _ = load_store(self._url, None, None)
         self._patience = loaded.settings.node.stop_grace + STOPS_WITHIN
         told = WorkerStart(
             address=str(loaded.settings.state_dir.absolute() / "sockets" / (secret := secrets.token_hex(16))),

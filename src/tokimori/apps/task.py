@@ -1,22 +1,39 @@
 """The task in hand: what a function knows of its run, and how it says what became of it."""
 
+import os
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
-from tokimori.apps.endings import End, Finished
+from msgspec import Struct
+
 from tokimori.apps.json_text import clean, kept, text_of, value_of
 from tokimori.apps.signals import Hand, Signals, carry_out
-from tokimori.clock import from_datetime, to_datetime
+from tokimori.clock import Moment, format_moment, from_datetime, parse_moment, to_datetime
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.functions.wire import Facts
+from tokimori.executors.reported import ReportedEnd, ReportFailed, ReportHold, ReportRetry, ReportSucceeded, leave
 from tokimori.model.outcome import Failed, Hold, Released, RetryAt, RetryIn
+from tokimori.model.trace import VARIABLE
 from tokimori.model.words import check_text, check_word
 from tokimori.service.given import Span, seconds_of
 from tokimori.traces.ambient import go_on_from
+
+
+class Finished(Struct, frozen=True):
+    """Success. The returned value becomes JSON, or a failure if that can't be (`Succeeded`)."""
+
+    result: object = None
+
+
+End = Finished | Failed | RetryIn | RetryAt | Hold | Released
+
 
 _current: ContextVar["Task | None"] = ContextVar("tokimori_task", default=None)
 
@@ -273,8 +290,6 @@ def current_task() -> Task:
     """
     task = _current.get()
     if task is None:
-        from tokimori.apps.command_task import task_of_command  # noqa: PLC0415  most code is a function's
-
         task = task_of_command()
     if task is None:
         raise Refused(
@@ -293,3 +308,72 @@ def take_in_hand(task: Task) -> None:
     facts = task._facts
     _current.set(task)
     go_on_from(facts.traceparent, facts.run_id)
+
+
+_NO_FUNCTION: Final = "a command has no such thing: `@app.job` declares a function, which has"
+
+
+class CommandTask(Task):
+    """The run that a command works on. The first end that it says is reported at once, and counts when it exits."""
+
+    def checkpoint(self, data: object) -> None:
+        """Raise `Refused`: nothing is kept of a command."""
+        raise Refused(f"checkpoint: {_NO_FUNCTION}", field="checkpoint", allowed="a file of its own")
+
+    def release(self) -> None:
+        """Raise `Refused`: a command can't give its run back."""
+        raise Refused(f"release: {_NO_FUNCTION}", field="release", allowed="`retry`")
+
+    def _decide(self, end: End) -> None:
+        if self.end() is None:
+            leave(_report(end), os.environ)
+        super()._decide(end)
+
+
+def _report(end: End) -> ReportedEnd:
+    match end:
+        case Finished(result):
+            return ReportSucceeded(None if result is None else text_of(result, "result"))
+        case RetryIn(seconds):
+            return ReportRetry(seconds=seconds or 0)
+        case RetryAt(moment):
+            return ReportRetry(at=format_moment(moment))
+        case Hold(reason):
+            return ReportHold(reason)
+        case Failed(error):
+            return ReportFailed(error)
+        case _:
+            raise Refused(f"release: {_NO_FUNCTION}", field="release")
+
+
+@lru_cache(maxsize=1)
+def task_of_command() -> CommandTask | None:
+    """Return the task of the command that this process is; None: no run has started it."""
+    said = os.environ
+    if "TOKIMORI_RUN_ID" not in said or "TOKIMORI_OUTCOME_FILE" not in said:
+        return None
+    facts = Facts(
+        job_id=said["TOKIMORI_JOB_ID"],
+        run_id=said["TOKIMORI_RUN_ID"],
+        attempt=int(said["TOKIMORI_ATTEMPT"]),
+        token=int(said["TOKIMORI_TOKEN"]),
+        scheduled_at=_moment("TOKIMORI_NOMINAL_TIME"),
+        due_at=_moment("TOKIMORI_DUE_TIME"),
+        payload=_payload(),
+        parent_run_id=said.get("TOKIMORI_PARENT_RUN_ID"),
+        traceparent=said.get(VARIABLE),
+    )
+    return CommandTask(facts, _write)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def _moment(name: str) -> Moment:
+    return parse_moment(os.environ[name], field=name)
+
+
+def _payload() -> str | None:
+    file = os.environ.get("TOKIMORI_PAYLOAD_FILE")
+    return os.environ.get("TOKIMORI_PAYLOAD") if file is None else Path(file).read_text(encoding="utf-8")

@@ -23,17 +23,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tokimori.apps.app import App
 from tokimori.apps.attempt import RunningAttempt, not_begun
-from tokimori.apps.exits import Exits
-from tokimori.apps.forks import leave_line, leave_loop, tell_of_forks
-from tokimori.apps.load_failure import why_not_loaded
-from tokimori.apps.loading import load_app
-from tokimori.apps.routes import Act
+from tokimori.apps.loading import load_app, why_not_loaded
+from tokimori.apps.own_process import Exits, WorkerTitle, leave_line, leave_loop, tell_of_forks
+from tokimori.apps.routes import Act, AppFunctions
 from tokimori.apps.streams import Outputs
 from tokimori.apps.task import task_in_hand
 from tokimori.apps.threads import Threads
-from tokimori.apps.worker_title import WorkerTitle
 from tokimori.executors.functions.stacks import Stacks
 from tokimori.executors.functions.wire import (
     Begin,
@@ -78,7 +74,7 @@ class WorkerProcess(asyncio.Protocol):
     def __init__(
         self,
         told: WorkerStart,
-        app: App,
+        app: AppFunctions,
         lost: Callable[[], None] = lambda: os._exit(1),
         outputs: Outputs | None = None,
         stacks: Stacks | None = None,
@@ -314,7 +310,7 @@ class WorkerProcess(asyncio.Protocol):
             self._done.set()
 
 
-async def work(told: WorkerStart, app: App, exits: Exits, outputs: Outputs) -> None:
+async def work(told: WorkerStart, app: AppFunctions, exits: Exits, outputs: Outputs) -> None:
     """Serve the node until it has no more for this process."""
     _, protocol = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerProcess(told, app, outputs=outputs, stacks=Stacks()), sock=_connected(told)

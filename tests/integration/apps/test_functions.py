@@ -211,8 +211,8 @@ def test_a_node_claims_no_function_that_it_can_not_start(program: AppProgram) ->
 
 
 NEWER = """
-import tokimori.apps.app
-tokimori.apps.app.language = lambda: "that of a newer version"
+import tokimori.apps.routes
+tokimori.apps.routes.language = lambda: "that of a newer version"
 """
 
 

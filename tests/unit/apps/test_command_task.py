@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tokimori import Refused, current_task
-from tokimori.apps.command_task import task_of_command
+from tokimori.apps.task import task_of_command
 
 ENVIRONMENT = {
     "TOKIMORI_JOB_ID": "j",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tokimori.apps.contention import FAIR, HOLDS, LATELY, LEAST, MOST, OWN, PROBES, Advice, Contention, Use
+from tokimori.apps.threads import FAIR, HOLDS, LATELY, LEAST, MOST, OWN, PROBES, Advice, Contention, Use
 
 WINDOW = 0.05
 

@@ -12,7 +12,7 @@ from tokimori.model.suspicion import ALIVE_AND_WELL
 async def test_nodes_that_die_soon_are_replaced_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that lived well is replaced at once; none is tried in vain each second, for days."""
     lives, pauses, now = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ALIVE_AND_WELL, 1.0, 1.0], list[float](), [0.0]
-    app = running.Running(App("a"), 4)
+    app = running.Running(App("a"), None, 4)
 
     async def one_node() -> None:
         now[0] += lives.pop(0)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.apps.tasks import a_task
 from tokimori.apps.app import App
-from tokimori.apps.stored import StoredFunctions
+from tokimori.apps.routes import StoredFunctions
 from tokimori.apps.task import Task
 from tokimori.errors import InvalidInput, Refused
 from tokimori.model.handlers import how_to_allow

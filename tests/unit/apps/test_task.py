@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.apps.tasks import NOMINAL, a_facts, a_task
-from tokimori.apps.endings import Finished
-from tokimori.apps.task import MOST_PROGRESS, Task, TaskNotes, current_task, take_in_hand
+from tokimori.apps.task import MOST_PROGRESS, Finished, Task, TaskNotes, current_task, take_in_hand
 from tokimori.clock import parse_moment
 from tokimori.errors import ClaimLost, InvalidInput, Refused
 from tokimori.executors.reported import MOST_TEXT

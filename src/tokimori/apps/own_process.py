@@ -1,4 +1,4 @@
-"""Forks of a process that runs functions: a child owns nothing of what its parent has to say to the node."""
+"""Forks, exit and title of a process that runs functions."""
 
 import asyncio
 import os
@@ -6,11 +6,15 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn
+from itertools import islice
+from typing import NoReturn, Protocol
 from weakref import WeakMethod
+
+from tokimori.executors.functions.wire import Begin
+from tokimori.executors.keeper.kernel import Title
 
 _LINE_ENDS = "a process that a function has forked awaits on the loop of its worker process, which is not its own\n"
 
@@ -68,3 +72,51 @@ def leave(fault: BaseException | None) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+class Exits:
+    """Takes the place of `os._exit` in this process; `tell` is called before, in the thread that wants to exit."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[int], object] | None = None
+        self._pid, self._exit = os.getpid(), os._exit
+
+    def __call__(self, status: int) -> NoReturn:
+        """End the process; a child that was forked by a function ends as ever."""
+        if self.tell is not None and os.getpid() == self._pid:
+            with suppress(BaseException):
+                self.tell(status)
+        self._exit(status)
+
+
+EVERY = 0.5
+"""Seconds between two looks, while it does something."""
+_SHOWN = 3
+
+
+class _Works(Protocol):
+    begin: Begin
+
+
+class WorkerTitle:
+    """Shows the runs among `attempts`, by number; `name` says which worker process of which app this is."""
+
+    def __init__(self, name: str, attempts: Mapping[int, _Works], loop: asyncio.AbstractEventLoop) -> None:
+        self._name, self._attempts, self._loop = name, attempts, loop
+        self._title, self._waits = Title(), False
+        self._show()
+
+    def touch(self) -> None:
+        """Look soon: something may have begun."""
+        if not self._waits:
+            self._waits = True
+            self._loop.call_later(EVERY, self._show)
+
+    def _show(self) -> None:
+        runs = [f"{each.begin.job_id} {each.begin.run_id}" for each in islice(self._attempts.values(), _SHOWN)]
+        more = len(self._attempts) - len(runs)
+        told = ", ".join([*runs, *([f"{more} more"] if more else [])])
+        self._title.show(f"tokimori: worker {self._name}: {told or 'idle'}")
+        self._waits = False
+        if self._attempts:
+            self.touch()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.apps.retrying import retry
+from tokimori.apps.function import retry
 from tokimori.errors import InvalidInput
 
 

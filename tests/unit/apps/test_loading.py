@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tokimori.apps.load_failure import why_not_loaded
-from tokimori.apps.loading import ALLOWED, load_app
+from tokimori.apps.loading import ALLOWED, load_app, why_not_loaded
 
 TWO_JOBS = """import tokimori
 app = tokimori.App("twice")
