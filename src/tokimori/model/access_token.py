@@ -1,4 +1,4 @@
-"""Tokens: who may come through a door, what he may do there, and of which jobs and queues."""
+"""Access tokens: roles, and scopes of jobs and queues."""
 
 import hashlib
 import hmac
@@ -17,7 +17,7 @@ from tokimori.model.ids import RandomBytes
 
 KIND: Final = "token"
 PREFIX: Final = "tkm_"
-"""So begins every token, so that people and programs that look for secrets recognise it."""
+"""Beginning of every token, by which people and scanners for secrets recognise it."""
 SECRET_BYTES: Final = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _TEXT = re.compile(r"tkm_(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,63})_(?P<secret>[0-9a-f]{64})\Z", re.ASCII)
@@ -34,7 +34,7 @@ class Role(StrEnum):
     OPERATE = "operate"
     """Change jobs, runs, queues and the like, and claim runs; never make a job that runs as root."""
     ADMIN = "admin"
-    """Everything, as who has the node's secret."""
+    """Everything, as with the node's secret."""
 
     def includes(self, other: "Role") -> bool:
         """Return whether this role includes the other one."""
@@ -71,14 +71,14 @@ class Scope(Struct, frozen=True, omit_defaults=True):
         return not self.jobs or (job_id in self.jobs if self.exact else job_id.startswith(self.jobs))
 
     def has(self, job_id: str, queue: str | None) -> bool:
-        """Check if what bears this id and this queue is within it; where queues are named, nothing without one is."""
+        """Return if a thing with this id and queue is in scope; without a queue, only if the scope names none."""
         return self.has_id(job_id) and (not self.queues or queue in self.queues)
 
     def may_name(self, prefixes: tuple[str, ...]) -> bool:
-        """Check if it has a right of its own to what is for jobs whose ids begin with one of these; none: for any job.
+        """Return if it may name things for jobs whose ids begin with one of these; none: for any job.
 
-        So if one of its own prefixes begins so, or all jobs of one of these are within it. Queues alone give no right:
-        whichever id a new job gets in one of them says nothing.
+        It may if one of its own prefixes begins so, or one of these lies within the scope. Queues alone give no right,
+        as a job in one of them may have any id.
         """
         is_named = any(ours.startswith(prefixes) for ours in self.jobs)
         return not prefixes or is_named or (not self.queues and any(map(self.has_id, prefixes)))
@@ -110,7 +110,7 @@ class AccessToken(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires: Moment | None = None
 
     def since(self, now: Moment) -> "AccessToken":
-        """Return the token as it would be if it had been made then: it lives as long as was said."""
+        """Return the token as if it had been made then, with the same lifetime."""
         expires = None if self.expires is None else Moment(self.expires - self.created + now)
         return replace(self, created=now, expires=expires)
 
@@ -133,7 +133,7 @@ def decode_token(text: str) -> AccessToken:
 
 
 def check_token_name(name: object) -> str:
-    """Refuse what can't be the name of a token. Raises `InvalidInput`."""
+    """Check the name of a token. Raises `InvalidInput`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
     raise InvalidInput(f"name: {name!r} is not the name of a token", field="name", value=name, allowed=NAME_ALLOWED)
@@ -145,7 +145,7 @@ def new_text(name: str, random: RandomBytes) -> str:
 
 
 def name_in(text: str) -> str | None:
-    """Return the name in what somebody presents as a token; None if it can be none."""
+    """Return the name in a presented token; None if it can't be one."""
     found = _TEXT.match(text)
     return None if found is None else found["name"]
 
@@ -156,5 +156,5 @@ def digest_of(text: str) -> str:
 
 
 def is_text_of(token: AccessToken, text: str) -> bool:
-    """Return whether the text is the token's, in a time that does not depend on how much of it is right."""
+    """Return if the text is the token's, in a time that does not depend on how much of it is right."""
     return hmac.compare_digest(digest_of(text), token.digest)

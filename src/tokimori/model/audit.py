@@ -10,20 +10,20 @@ from tokimori.model.ids import RandomBytes
 
 KIND: Final = "audit"
 MOST_SHOWN: Final = 100_000
-"""Bytes of what something was, or is: of more only the size is kept."""
+"""Bytes of a value before or after; of larger ones only the size is kept."""
 _END: Final = 2**62
 
 
 PARK: Final = "park"
-"""What the engine itself does to a job: beside it only methods of the service are recorded."""
+"""Parking by the engine; all other recorded changes are methods of the service."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change: at which moment, by whom (None: nobody knows), with which method, of what, and how that was and is.
+    """Change: its moment, its author (None: unknown), the method, and the thing before and after.
 
-    `event` is what events call it; None: it is for readers of the audit log alone. `before` and `after` are what JSON
-    can hold; None where there was, or is, no such thing, or it is not known. `queues` are those of the jobs that it
-    tells of, by their ids, before and after, as far as they are known.
+    `event` is its name among events; None: it is in the audit log alone. `before` and `after` are JSON values; None if
+    there was, or is, no such thing, or it is unknown. `queues` are the known queues of its jobs, before and after, by
+    their ids.
     """
 
     at: Moment
@@ -50,7 +50,7 @@ def decode_entry(text: str) -> Entry:
 
 
 def shown(value: object) -> Any:
-    """Return the value as an entry keeps it: its text, which is written once."""
+    """Return the value as an entry keeps it: its text, so that it is encoded once."""
     text = msgspec.json.encode(value)
     return msgspec.Raw(text) if len(text) <= MOST_SHOWN else {"left_out": f"{len(text)} bytes"}
 

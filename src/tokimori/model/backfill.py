@@ -1,8 +1,8 @@
-"""Backfill: runs for occurrences of the past that have none. Pure.
+"""Backfills: runs for past occurrences that have none. Pure.
 
-Whoever carries it out makes the oldest missing runs first, and only as many as there is room for. So two of them at
-work at once, or one anew after the first was interrupted, make the same runs next: the origin keeps each from being
-made twice, and the room is never exceeded.
+A backfill makes the oldest missing runs first, and only as many as there is room for. So two callers at once, or a
+second one after an interruption, make the same runs next: the origin keeps each from being made twice, and the room is
+never exceeded.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 class Backfill(Struct, frozen=True, kw_only=True):
     """The occurrences from `first` to `last`, both included, oldest first, and how far their backfill is.
 
-    `missing` have no run, `runs` are those that a backfill made, `left_out` are none of its business.
+    `missing` have no run, `runs` were made by a backfill, `left_out` need none from it.
     """
 
     job: Job
@@ -64,7 +64,7 @@ class Backfill(Struct, frozen=True, kw_only=True):
 
 
 def backfill_of(job: Job, first: Moment, last: Moment, moments: Sequence[Moment], runs: Iterable[Run]) -> Backfill:
-    """Return the backfill of these occurrences as these runs of the job leave it."""
+    """Return the backfill of these occurrences, given these runs of the job."""
     known = {run.origin: run for run in runs}
     made = [known[origin] for moment in moments if (origin := backfill_origin(moment)) in known]
     missing: list[Moment] = []

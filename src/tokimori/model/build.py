@@ -30,7 +30,7 @@ MOST_UPLOADS: Final = 4
 MOST_PIECES: Final = -(-LARGEST // PIECE)
 MANIFEST: Final = "tokimori-build.json"
 ENV: Final = "tokimori-env.json"
-"""Beside the manifest, which older nodes would not read with a field more."""
+"""File beside the manifest, as older nodes would not read a manifest with another field."""
 MAIN: Final = "__main__.py"
 LARGEST_MANIFEST: Final = 2**18
 NAME_ALLOWED: Final = "1 to 100 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
@@ -38,7 +38,7 @@ DIGEST_ALLOWED: Final = "64 of 0-9 a-f, as `tokimori task builds` shows them"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
 _OF_KEIJI = frozenset({"TASK_NAME", "TASK_DESCRIPTION"})
-"""Variables that say something of the task, and nothing to its function."""
+"""Variables with settings of the task, which its function does not need."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a build: the first one that a zip file can hold."""
 
@@ -58,21 +58,21 @@ _manifests = msgspec.json.Decoder(Manifest)
 
 
 def check_digest(text: object, *, field: str = "digest") -> str:
-    """Refuse what is no digest. Raises `InvalidInput`."""
+    """Check a digest. Raises `InvalidInput`."""
     if isinstance(text, str) and _DIGEST.match(text):
         return text
     raise InvalidInput(f"{field}: {text!r} is no digest", field=field, value=text, allowed=DIGEST_ALLOWED)
 
 
 def check_task_name(name: object, *, field: str = "name") -> str:
-    """Refuse what can't be the name of a task: it is a job's id, and a folder. Raises `InvalidInput`."""
+    """Check the name of a task: it is a job's id, and a folder. Raises `InvalidInput`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
     raise InvalidInput(f"{field}: {name!r} is not the name of a task", field=field, value=name, allowed=NAME_ALLOWED)
 
 
 def check_build_name(task: str, digest: str) -> None:
-    """Refuse what names no build of a task. Raises `InvalidInput`."""
+    """Check the name of a build. Raises `InvalidInput`."""
     check_task_name(task, field="build")
     check_digest(digest, field="build")
 
@@ -88,9 +88,7 @@ def digest_of(content: bytes) -> str:
 
 
 def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
-    """Return one file of all of these, by their paths within the task. Raises `InvalidInput` for one that is too
-    large.
-    """
+    """Return one file of all these files, by their paths in the task. Raises `InvalidInput` if it is too large."""
     import zipfile  # noqa: PLC0415  with its compressors: few programs meet a build
 
     written = io.BytesIO()
@@ -113,13 +111,13 @@ def frozen(files: Mapping[str, bytes], manifest: Manifest) -> bytes:
 
 
 def env_file(names: Iterable[str]) -> dict[str, bytes]:
-    """Return the file of a build that names the variables with which it was made; none where there are none."""
+    """Return the file of a build that names the variables with which it was made, if there are any."""
     wanted = sorted(set(names) - _OF_KEIJI)
     return {ENV: msgspec.json.encode(wanted)} if wanted else {}
 
 
 def env_names(content: bytes) -> tuple[str, ...]:
-    """Return the names of the variables with which a build was made, as far as it says them."""
+    """Return the names of the variables with which a build was made, if it has them."""
     import zipfile  # noqa: PLC0415
 
     try:
@@ -134,7 +132,7 @@ def env_names(content: bytes) -> tuple[str, ...]:
 def manifest_of(content: bytes) -> Manifest:
     """Return the manifest in the build. Raises `Refused` for a file that is no build.
 
-    What is compressed is none of ours: some bytes of it may become gigabytes, whatever size they say.
+    A compressed file is no build: a few bytes of it may become gigabytes.
     """
     import zipfile  # noqa: PLC0415
 
@@ -154,7 +152,7 @@ def pieces_of(content: bytes) -> tuple[str, ...]:
 
 
 def content_of(pieces: Sequence[str], digest: str) -> bytes:
-    """Return the content in these texts. Raises `Refused` where it is not what the digest names."""
+    """Return the content in these texts. Raises `Refused` if the digest differs."""
     try:
         content = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
     except (binascii.Error, ValueError):
@@ -164,14 +162,14 @@ def content_of(pieces: Sequence[str], digest: str) -> bytes:
 
 
 def check_content(content: bytes, digest: str) -> None:
-    """Raise `Refused` if this is not what the digest names."""
+    """Raise `Refused` if the digest differs."""
     found = digest_of(content)
     if found != digest:
         raise tampered(digest, f"what is kept has the digest {found[:12]}")
 
 
 def tampered(digest: str, why: str) -> Refused:
-    """Return the error for a build that somebody has changed, or that lacks a part."""
+    """Return the error for a build that was changed, or that lacks a part."""
     return Refused(
         f"build: {digest[:12]} is not what was built, and is not run: {why}; `tokimori task build` makes it anew",
         field="build",
@@ -201,10 +199,10 @@ def decode_upload(text: str) -> Upload:
 
 
 def upload_name(by: str | None, task: str = "", digest: str = "") -> str:
-    """Return the name of an upload, which is of its principal alone; with no task the beginning of all of his."""
+    """Return the name of a principal's upload; without a task, the prefix of all their uploads."""
     return f"{digest_of((by or '').encode())[:32]}/{build_name(task, digest) if task else ''}"
 
 
 def piece_name(task: str, digest: str, number: int) -> str:
-    """Under which name a store keeps this piece: in the order of their numbers."""
+    """Return the name of this piece in the store; names are in the order of the numbers."""
     return f"{build_name(task, digest)}.{number:04}"

@@ -1,4 +1,4 @@
-"""Changes of definitions, as events tell of them: what an entry of the audit log means. Pure."""
+"""Changes of definitions as events report them, read from entries of the audit log. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -75,7 +75,7 @@ def _one(entry: Entry) -> _Told:
 
 
 def _applied(entry: Entry) -> Iterator[_Told]:
-    """Yield a set, or an import: jobs by what became of them, and beside them the same of resources."""
+    """Yield the changes by a set, or an import: jobs by what became of them, and resources likewise."""
     after: Mapping[str, Any] = entry.after if isinstance(entry.after, dict) else {}
     for kind, names in (("job", after), *((kind, after.get(part, {})) for part, kind in _PARTS.items())):
         for became, event in _BECAME.items():
@@ -93,7 +93,7 @@ def _renamed(entry: Entry) -> Iterator[_Told]:
 
 
 def _left_out(entry: Entry) -> Iterator[_Told]:
-    """Yield the change that a program has changed more than is recorded one by one."""
+    """Yield the change that stands for changes beyond those recorded one by one."""
     yield "changes.left_out", "changes", entry.of.partition(" ")[0]
 
 
@@ -104,7 +104,7 @@ _SEVERAL: Final = MappingProxyType(
 
 
 def _queues(entry: Entry, name: str) -> dict[str, Any]:
-    """Return the queues of that job, where the entry says them beside what it was and is."""
+    """Return the queues of that job, if the entry has them."""
     return {"queues": entry.queues[name]} if name in entry.queues else {}
 
 

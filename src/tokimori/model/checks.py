@@ -1,4 +1,4 @@
-"""Checks of definitions: whether one can be kept."""
+"""Checks of definitions before they are stored."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ from tokimori.model.words import check_text, check_word, texts_in
 def check_definition(definition: Definition) -> Definition:
     """Return the definition itself, if it can be kept. Raises `InvalidInput`.
 
-    Python checks neither types nor bounds when it makes one, so that is done here. `schedule_of` checks the schedule.
+    Python checks neither types nor bounds at construction. `schedule_of` checks the schedule.
     """
     plain = msgspec.to_builtins(definition)
     try:

@@ -34,7 +34,7 @@ def due_of(job: Job, nominal: Moment) -> Moment:
 
 
 def spread(job_id: JobId, nominal: Moment, width: int) -> int:
-    """Microseconds in [0, width), evenly spread over jobs and over occurrences.
+    """Return microseconds in [0, width), evenly spread over jobs and over occurrences.
 
     A hash and no chance: every node, and every retry, has the same answer for an occurrence.
     """
@@ -49,17 +49,17 @@ MOST_OCCURRENCES = 10_000
 MOST_CATCHING_UP = 1_000
 """How many runs of one job may be active while missed occurrences are caught up with."""
 MOST_COUNTED = 100 * DAY
-"""How long the part of a row of skips is that one call counts: a long absence is counted in several calls."""
+"""Length of skips that one call counts: a long absence is counted in several calls."""
 PACE = SECOND
 """When a job whose catch-up is full is looked at again."""
 REPLACED = "replaced by a newer run"
-"""Why a run has ended whose place a newcomer took."""
+"""Reason of a run that a newcomer has replaced."""
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """A job that wants to be looked at, and what `decide` has to know of its runs.
+    """A due job, with the facts of its runs that `decide` needs.
 
-    `active` is how many runs count against `max_running`; `tail` is the newest row of its ledger, where that is a skip.
+    `active` is how many runs count against `max_running`; `tail` is the newest row of its ledger, if it is a skip.
     """
 
     job: Job
@@ -79,7 +79,7 @@ class PlannedRun(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True):
-    """Values that `apply` writes together, if version and `fired_from` are unchanged.
+    """Decisions that `apply` writes together, if version and `fired_from` are unchanged.
 
     `skips` are finished rows: one that begins where a known row began replaces it. `replaces`: the active scheduled
     runs from before this plan are to be cancelled. `anchor`, `runs_remaining` and `tzdata` are the job's from now on;
@@ -112,9 +112,9 @@ class Plan(Struct, frozen=True):
 
 
 class _Draft(Struct):
-    """A plan in the making: the walk's own notes, never seen outside. What `asked` names up to `until` is decided.
+    """A plan in the making, private to `decide`. Occurrences of `asked` up to `until` are decided.
 
-    `is_late` tells whether the call has taken long enough. `left_off`: the next call goes on behind the cursor.
+    `is_late` says if the call has taken long enough. `left_off`: the next call goes on behind the cursor.
     """
 
     due: Due
@@ -147,7 +147,7 @@ class _Draft(Struct):
         return None if limit is None else max(0, limit - len(self.runs))
 
     def is_to_leave_off(self) -> bool:
-        """Return whether the rest is for the next call: never before something is decided."""
+        """Return if the rest is for the next call; never before something is decided."""
         self.left_off = self.cursor > self.due.job.fired_through and self.is_late()
         return self.left_off
 
@@ -184,7 +184,7 @@ class _Draft(Struct):
             self.skip(first, last, self.asked.count(Moment(first - 1), last), reason)
 
     def skip_some(self, last: Moment | None, reason: SkipReason) -> None:
-        """As `skip_through`, but no farther than is counted in one call."""
+        """Skip as `skip_through` does, but no farther than is counted in one call."""
         first = self.upcoming
         if first is not None and last is not None and last - first > MOST_COUNTED:
             last = self.asked.last_before(Moment(first + MOST_COUNTED))
@@ -208,21 +208,21 @@ def decide(due: Due, schedule: Schedule, now: Moment, is_late: Callable[[], bool
 
 
 def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> Plan:
-    """Skip every occurrence whose delay is over: what a job missed while it was paused or parked is not caught up."""
+    """Skip every occurrence whose delay is over: a job does not catch up what it missed while paused or parked."""
     draft = _draft(due, schedule, now)
     draft.skip_through(draft.asked.last_before(Moment(draft.until + 1)), reason)
     return _plan(draft, schedule, JobState.ENABLED)
 
 
 def reckoned(job: Job, schedule: Schedule) -> Plan:
-    """No occurrence decided, but the next moment reckoned anew: by this program's tzdata, never before the cursor."""
+    """Return the job with its next moment computed by this program's tzdata, and nothing decided."""
     due = Due(job=job)
     draft = _Draft(due=due, asked=schedule, until=job.fired_through, cursor=job.fired_through)
     return _plan(draft, schedule, job.state)
 
 
 def unchanged(job: Job) -> Plan:
-    """Return nothing decided and nothing reckoned: the job counts as reckoned by this program's tzdata as it stands."""
+    """Return a plan that only marks the job as computed by this program's tzdata."""
     return Plan(
         job_id=job.id,
         incarnation=job.incarnation,
@@ -288,7 +288,7 @@ def _plan(draft: _Draft, schedule: Schedule, state: JobState, again: Moment | No
 
 
 def _decide_missed(draft: _Draft) -> None:
-    """Occurrences that are later than `grace`, then those that are more than `late_after` late."""
+    """Decide occurrences that are later than `grace`, then those that are more than `late_after` late."""
     definition = draft.due.job.definition
     if definition.grace is not None:
         too_late = draft.asked.last_before(Moment(draft.until - round(definition.grace * SECOND)))

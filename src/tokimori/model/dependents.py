@@ -1,4 +1,4 @@
-"""Dependents: which jobs run after which, and what a run hands on. Pure."""
+"""Dependents: edges between jobs, and joins of several parents. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from tokimori.model.run import Run, child_origin
 from tokimori.model.transitions import RunState
 
 CHILDLESS = "a job after which none runs"
-"""What may be deleted, in the words of each refusal of another one."""
+"""Jobs that may be deleted, in the words of a refusal of others."""
 MOST_CHILDREN = 1_000
-"""So many jobs may run directly after one: their runs are made in the transaction in which its run ends."""
+"""Jobs that may run directly after one: their runs are made in the transaction in which its run ends."""
 
 
 class On(StrEnum):
@@ -25,14 +25,14 @@ class On(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     ALWAYS = "always"
-    """Whichever it was, being cancelled included."""
+    """After any end, a cancellation included."""
 
 
 class Join(StrEnum):
     """Number of parents that a child waits for."""
 
     ANY = "any"
-    """Each end of a parent is one run of the child."""
+    """Each end of a parent makes one run of the child."""
     ALL = "all"
     """One run once every parent has ended as asked, for one and the same root."""
 
@@ -45,9 +45,9 @@ class Parent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
 
 class Edge(NamedTuple):
-    """`child` runs after `parent`: so says the job `declared_by`, which is the child, or a parent of its own failure.
+    """`child` runs after `parent`. `declared_by` is the job that says so: the child, or a parent with `on_failure_job`.
 
-    `joins` is how many parents the child has, where it waits for all of them; 0 otherwise.
+    `joins` is how many parents the child has, if it waits for all of them; 0 otherwise.
     """
 
     parent: JobId
@@ -70,7 +70,7 @@ def follows(on: On, state: RunState) -> bool:
 
 
 def root_of(run: Run) -> str:
-    """Return the run with which the chain began: it joins the ends of several parents.
+    """Return the run with which the chain began, by which the ends of several parents are joined.
 
     Occurrences of one nominal time have one root; every other run that has no parent is one of its own.
     """
@@ -102,7 +102,7 @@ def most_children(edges: Iterable[Edge], job_id: JobId) -> int:
 
 
 def check_children(before: Iterable[Edge], after: Iterable[Edge]) -> None:
-    """Refuse more than `MOST_CHILDREN` of a job, unless it has had as many. Raises `InvalidInput`."""
+    """Check that a job has at most `MOST_CHILDREN`, or not more than before. Raises `InvalidInput`."""
     known = _children(before)
     for parent, children in _children(after).items():
         if len(children) > max(MOST_CHILDREN, len(known.get(parent, ()))):
@@ -115,10 +115,9 @@ def check_children(before: Iterable[Edge], after: Iterable[Edge]) -> None:
 
 
 def only_after(edges: Sequence[Edge], job_id: JobId) -> list[JobId]:
-    """Return this job, and those that say of themselves that they run after it, or after such a job, and after no
-    others.
+    """Return this job and the jobs that run only after it, or after such jobs, by their own declaration.
 
-    Each is behind all of its parents.
+    Each comes after all of its parents.
     """
     own = [edge for edge in edges if edge.declared_by == edge.child]
     below, left, line = _children(own), defaultdict[JobId, set[JobId]](set), [job_id]

@@ -15,8 +15,8 @@ LARGEST_TEXT = 2**18
 class Document(Struct, frozen=True, kw_only=True):
     """A text of one kind under a name.
 
-    `version` is random in a new document, and grows by 1 with every change: so a version means the same text for ever,
-    also where the document was deleted and made anew. It is below 2^63.
+    `version` is random in a new document, and grows by 1 with every change. So a version means the same text for ever,
+    even if the document was deleted and made anew. It is below 2^63.
     """
 
     kind: str
@@ -31,7 +31,7 @@ def new_version(random: RandomBytes) -> int:
 
 
 def check_document(document: Document) -> None:
-    """Refuse what not every store can keep. Raises `InvalidInput`."""
+    """Check that every store can keep it. Raises `InvalidInput`."""
     check_word("kind", document.kind)
     check_name(document.kind, document.name)
     check_text("text", document.text)
@@ -46,7 +46,7 @@ def check_document(document: Document) -> None:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse what can't be the name of a document. Raises `InvalidInput`; the field is the kind."""
+    """Check the name of a document. Raises `InvalidInput`; the field is the kind."""
     check_text(kind, name)
     if not 1 <= len(name) <= LONGEST_NAME:
         allowed = f"1 to {LONGEST_NAME} characters"

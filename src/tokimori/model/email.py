@@ -37,9 +37,8 @@ PORTS = {Tls.STARTTLS: 587, Tls.IMPLICIT: 465, Tls.NONE: 25}
 class Email(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="email"):
     """An e-mail to `to`, by the server `smtp` (`HOST` or `HOST:PORT`), from `sender`.
 
-    `subject` and `text` are templates (`tokimori.model.templates`); by default they are those of the payload, as the
-    notifications have them. The server gets the user `user` and the secret that `password` names, if there is
-    one.
+    `subject` and `text` are templates (`tokimori.model.templates`); by default they are those of the payload, as
+    notifications have them. The server gets the user `user` and the secret named by `password`, if any.
     """
 
     handler: ClassVar[str] = ""

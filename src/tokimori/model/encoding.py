@@ -73,8 +73,8 @@ def decode_definition(data: bytes | str) -> Definition:
 def stored_definition(text: str) -> Definition:
     """Read a stored text. If it can't be read its target is `Unreadable`, so that all other jobs can still be read.
 
-    What claims and births go by is taken from it all the same, as far as it is there: stores keep it in columns, and
-    whoever pauses the job writes them anew.
+    Terms that claims and births need are still read, as far as they are there: stores keep them in columns, and a pause
+    of the job writes these anew.
     """
     try:
         return decode_definition(text)
@@ -83,7 +83,7 @@ def stored_definition(text: str) -> Definition:
 
 
 def definition_of(text: str | None) -> Definition | None:
-    """Return the definition with which a node works on a claimed run: none where the job is gone."""
+    """Return the definition for a claimed run; None if the job is gone."""
     return None if text is None else stored_definition(text)
 
 
@@ -99,7 +99,7 @@ def _limits_in(text: str) -> dict[str, Any]:
 
 
 def invalid_json(fault: msgspec.DecodeError, plain: object = None) -> InvalidInput:
-    """Our error for one of msgspec about `plain`: `Expected …` is what is allowed, `at $.x` the field."""
+    """Return our error for one of msgspec about `plain`: `Expected …` is what is allowed, `at $.x` the field."""
     said, _, place = str(fault).partition(" - at `$")
     message = allowed_in(said) or said
     path = place.rstrip("`").lstrip(".")

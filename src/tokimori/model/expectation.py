@@ -1,6 +1,6 @@
-"""Expectations: a job, or something elsewhere, is to end well within a time after its last good end. Pure.
+"""Expectations: a job, or something elsewhere, has to end well within a time after its last good end. Pure.
 
-Whatever does not raises an alarm, which a good end takes back (docs/alarms.md).
+If it does not, an alarm is raised, which a good end clears (docs/alarms.md).
 """
 
 from enum import StrEnum
@@ -15,13 +15,13 @@ from tokimori.clock import DAY, SECOND, Moment
 KIND: Final = "expectation"
 ALARM_KIND: Final = "alarm"
 RELOOK: Final = 10 * SECOND
-"""So soon a node looks again at what has an alarm."""
+"""Microseconds until the next look at an expectation with an alarm."""
 SETTLED: Final = 60 * SECOND
-"""So long after somebody has said that something is expected of a job, the job may still be about to be written."""
+"""Microseconds after its declaration in which the job may still be about to be written."""
 
 
 RARELY: Final = DAY
-"""No look is put off for longer."""
+"""The longest time to the next look."""
 
 
 class AlarmKind(StrEnum):
@@ -30,16 +30,16 @@ class AlarmKind(StrEnum):
     OVERDUE = "overdue"
     """Nothing has ended well in time."""
     FAILED = "failed"
-    """Somebody elsewhere has reported a failure."""
+    """Something elsewhere has reported a failure."""
 
 
 class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An expectation under a name, and what is known of it.
+    """Expectation under a name, with its state.
 
-    `name` is the id of a job (`of_job`), or a name of its own for what runs elsewhere. `within` seconds after its last
-    good end (`good`), or after `since` where that is later, a next one is expected; `expected_by` says when that is.
-    `started`, `failed` and `log` are what was reported last. `touched`: when somebody last said that it is expected.
-    Nobody need look at it before `look_at`. `queue` is that of the job.
+    `name` is the id of a job (`of_job`), or a name of its own for something elsewhere. The next good end is expected
+    `within` seconds after the last one (`good`), or after `since` if that is later; `expected_by` is that moment.
+    `started`, `failed` and `log` were reported last. `touched`: when it was last declared. No look is needed before
+    `look_at`. `queue` is that of the job.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Expectation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def base(self) -> Moment:
-        """From when on a good end is waited for."""
+        """Return the moment from which its time counts."""
         return self.since if self.good is None else max(self.since, self.good)
 
     @property
@@ -110,8 +110,8 @@ def decode_alarm(text: str) -> Alarm:
 def expected_by(base: Moment, within: float, due: Moment | None = None) -> Moment:
     """Return the moment by which a good end is expected, if the last one was at `base`.
 
-    Where the schedule names nothing in that time, its first moment behind it (`due`) counts instead: on days off
-    nothing is expected.
+    If the schedule names nothing in that time, its first moment after it (`due`) counts instead: on days off nothing is
+    expected.
     """
     span = round(within * SECOND)
     first = Moment(base + span)
@@ -140,7 +140,7 @@ def _alarm(known: Expectation, now: Moment, by: Moment) -> Alarm:
 
 
 def rested(known: Expectation, now: Moment, until: Moment) -> Expectation:
-    """Return the expectation of a paused job: its time counts from now on."""
+    """Return the expectation of a paused job, whose time counts from now on."""
     return replace(known, since=now, expected_by=expected_by(now, known.within), look_at=until)
 
 
@@ -151,7 +151,7 @@ def settling(known: Expectation, now: Moment) -> Expectation:
 
 
 def wants_a_look(known: Expectation, now: Moment) -> bool:
-    """Return whether its time has come. A time further ahead than any real one came from a clock that ran ahead."""
+    """Return if its time has come. A time further ahead than any real one came from a clock ahead."""
     return known.look_at <= now or known.look_at > now + RARELY + SETTLED
 
 

@@ -1,4 +1,4 @@
-"""Handlers: code that a node has, by name. A lane names the one that its runs need, a node says which it has."""
+"""Handlers: code of a node, by name. A lane names the handler that its runs need, a node names those that it has."""
 
 import re
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ def pattern_of_stored(text: str) -> str:
 
 
 def how_to_allow(name: str) -> str | None:
-    """Return how a node is allowed to import a stored function, in words; None for other names."""
+    """Return, for people, how to allow a node to import a stored function; None for other names."""
     module, colon, path = name.partition(":")
     if not colon or not _STORED_PATTERN.fullmatch(name) or "*" in name or not path:
         return None
@@ -71,7 +71,7 @@ def how_to_allow(name: str) -> str | None:
 
 
 def is_told(name: str, text: str) -> bool:
-    """Return whether `handlers_text` of some handlers has one for this name."""
+    """Return if a text of `handlers_text` has a handler for this name."""
     if f" {name} " in f" {text} ":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Names of things: what may be a job id, and how run and node ids are made."""
+"""Ids: checks of job ids, and new ids of runs and nodes."""
 
 import re
 from collections.abc import Callable
@@ -14,11 +14,11 @@ RunId = NewType("RunId", str)
 NodeId = NewType("NodeId", str)
 ClaimId = NewType("ClaimId", str)
 PermitId = NewType("PermitId", str)
-"""Of what holds units of a semaphore, or stands in its line. A program makes its own; a run has one per semaphore."""
+"""Id of held units of a semaphore, or of a place in its line. A program makes its own; a run has one per semaphore."""
 Incarnation = NewType("Incarnation", int)
 """A job's life from `add` to `delete`; the same id added again is another one. A random number below 2^63."""
 Token = NewType("Token", int)
-"""Grows with every claim of a run, and fences whoever held it before."""
+"""Fencing token, which grows with every claim of a run: earlier owners can't settle it."""
 Lane = NewType("Lane", str)
 """Where a ready run waits: queue, handler and labels, as one text."""
 
@@ -32,14 +32,14 @@ _JOB_ID = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,254}\Z", re.ASCII)
 
 
 def check_job_id(text: object, *, field: str = "id") -> JobId:
-    """Return the text as a job id, which an older version may have taken. Raises `InvalidInput`."""
+    """Return the text as a job id, by the rules of any version. Raises `InvalidInput`."""
     if not isinstance(text, str) or _JOB_ID.match(text) is None:
         raise InvalidInput(f"{field}: {text!r} is not a job id", field=field, value=text, allowed=JOB_ID_ALLOWED)
     return JobId(text)
 
 
 def check_new_job_id(text: object) -> JobId:
-    """Return the text as the id of a job that is to be. Raises `InvalidInput`."""
+    """Return the text as the id of a new job. Raises `InvalidInput`."""
     checked = check_job_id(text)
     if checked in DOTS:
         message = f"id: {text!r} is not a job id: in an address it would lead to something else"
@@ -81,7 +81,7 @@ def child_id(due: Moment, births: int, place: int) -> RunId:
 
 
 def new_incarnation(random: RandomBytes) -> Incarnation:
-    """Return a random incarnation; made by the caller, so that an `add` whose reply was lost can be asked about."""
+    """Return a random incarnation; the caller makes it, to recognise its job after a lost reply to `add`."""
     return Incarnation(int.from_bytes(random(8)) >> 1)
 
 

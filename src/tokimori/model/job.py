@@ -1,4 +1,4 @@
-"""Jobs: what to run, when, and under which rules."""
+"""Jobs: their definitions, with terms and target, and their states."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -117,12 +117,12 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A job as its user has typed it. `apart`: its semaphores are in another store.
+    """Definition of a job as its user has typed it. `apart`: its semaphores are in another store.
 
-    `foreign` is what a foreign API was told of the job (`tokimori.foreign`), for that API to answer with. `declared` is
-    there where a set declares the job: it is no field that people write, and edits keep it. So is `moved`: since when
-    the job is in its queue, where it was in another one before. `fired_ahead` are moments after the cursor that have a
-    run already, of when the store's clock was ahead: they are left out (`model.rewind`).
+    `foreign` is what a foreign API received for the job (`tokimori.foreign`), for its own answers. `declared` is set if
+    a set declares the job; people do not write it, and edits keep it. So is `moved`: since when the job is in its
+    queue, if it was in another one before. `fired_ahead` are moments after the cursor that have a run already, from
+    when the store's clock was ahead: they are left out (`model.rewind`).
     """
 
     target: Target | Unreadable
@@ -131,13 +131,13 @@ class Definition(Terms, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     declared: Declaration | None = None
     moved: Moment | None = None
     fired_ahead: tuple[tuple[Moment, int, int], ...] = ()
-    """Rows: the first moment, how far they are apart, how many they are."""
+    """Rows of moments: the first, the distance between two, and their number."""
 
 
 class JobState(StrEnum):
     """States of a job: `paused` by a person, `parked` by a failure, `finished` if its schedule has no more.
 
-    `deleted` is the state of a tombstone: all that is known of a job that is gone, while a run of it still runs.
+    `deleted` is the state of a tombstone: the record of a deleted job while a run of it still runs.
     """
 
     ENABLED = "enabled"
@@ -151,10 +151,10 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job as the store keeps it.
 
     `version` grows with each edit. `anchor` is where `every …` starts counting. Every occurrence up to and including
-    `fired_through` is decided; `next_due` is when the job wants to be looked at next (None: never by itself).
+    `fired_through` is decided; `next_due` is when the job has to be decided next (None: never by itself).
     `runs_remaining` is how many scheduled runs are still to be made (None: no limit). `tzdata` is the version of the
-    time zone data by which `next_due` was reckoned, empty where nobody knows. `days_off` are the days of the named
-    calendars that the schedule leaves out, as JSON.
+    time zone data by which `next_due` was computed; empty: unknown. `days_off` are the days of the named calendars that
+    the schedule leaves out, as JSON.
     """
 
     id: JobId
@@ -233,9 +233,9 @@ def most_active(definition: Definition) -> int | None:
 
 
 def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
-    """Return whether the node ends the job's processes before others may take them over.
+    """Return if the node ends the job's processes before others may take its runs over.
 
-    So where a limit, a semaphore or a concurrency key is stated, or the run has brought a key (`keyed`).
+    It does so with a limit, a semaphore or a concurrency key, also one of the run itself (`keyed`).
     """
     match definition.on_lost_lease:
         case None:
@@ -248,7 +248,7 @@ def kills_on_lost_lease(definition: Definition, *, keyed: bool = False) -> bool:
 
 
 def units_here(definition: Definition) -> tuple[tuple[str, int], ...]:
-    """(name, weight) of each semaphore of the definition that is in the store of the job."""
+    """Return (name, weight) of each semaphore of the definition that is in the store of the job."""
     return () if definition.apart else wanted(definition.semaphores)
 
 

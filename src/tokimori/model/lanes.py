@@ -1,4 +1,4 @@
-"""Lanes: where ready runs wait, which nodes serve them, and in which order."""
+"""Lanes: the queues of ready runs by handler and labels, the nodes that serve them, and their order."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,7 +11,7 @@ from tokimori.model.job import Definition
 from tokimori.model.semaphores import wanted
 
 EVERYTHING = "*"
-"""In place of a queue: all of them. No queue has this name."""
+"""In place of a queue: all queues. No queue has this name."""
 
 
 class Pause(Struct, frozen=True, kw_only=True):

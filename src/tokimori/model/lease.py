@@ -1,7 +1,7 @@
-"""The one set of times by which nodes believe in each other, in seconds, and a node in itself. Pure.
+"""Leases: the times, in seconds, after which a node stops work and others declare it dead. Pure.
 
-A node's lease counts from when the last beat that the store answered was sent. Its work is over before anybody may
-declare it dead: LEASE < LEASE_KILL < DEAD_AFTER (DESIGN §3).
+A node's lease counts from the sending of the last beat that the store answered. Its work has ended before another node
+may declare it dead: LEASE < LEASE_KILL < DEAD_AFTER (DESIGN §3).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ TICK_IDLE = 2.0
 TICK_BUSY = 0.5
 """Between ticks: sooner while anything runs, because orders to cancel come with them."""
 LEASE = 5.0
-"""After so long without a renewal a node starts nothing, and tells what must not be taken over alive to end (TERM)."""
+"""After so long without a renewal a node starts nothing, and sends TERM to lease-bound processes."""
 LEASE_KILL = 6.5
-"""And now it kills that (KILL)."""
+"""After so long it sends them KILL."""
 DEAD_AFTER = 7.0
 """Without a beat for so long, as an observer counts it, a node is dead."""
 
 
 class Lease(Struct, frozen=True):
-    """`sent`: when (monotonic seconds) the last beat that the store answered was sent."""
+    """Lease of a node. `sent`: when (monotonic seconds) the last beat that the store answered was sent."""
 
     sent: float
 
@@ -32,17 +32,17 @@ class Lease(Struct, frozen=True):
         return at - self.sent < LEASE
 
     def left(self, at: float) -> float:
-        """For how many seconds from this moment on work may begin."""
+        """Return for how many seconds from this moment on work may begin."""
         return max(0.0, self.sent + LEASE - at)
 
 
 DISAGREEMENT = 5 * SECOND
 AGREEING_TICKS = 3
-"""After a jump of the store's clock nothing fires until so many ticks in a row agree."""
+"""Ticks in a row that have to agree after a jump of the store's clock before anything fires."""
 
 
 class Timeline(Struct, frozen=True):
-    """The store's time `base` at the monotonic second `at`; `doubtful` ticks are still to agree.
+    """The store's time `base` at the monotonic second `at`; `doubtful` is how many ticks have still to agree.
 
     `since`: the monotonic second of the last disagreement.
     """
@@ -83,7 +83,7 @@ LATE_TICK = 1.0
 
 
 class PeerSeen(Struct, frozen=True):
-    """A counter, and since when (the observer's monotonic seconds) it has been seen unchanged."""
+    """Counter of a peer, and the observer's monotonic second since which it is unchanged."""
 
     beat: int
     since: float

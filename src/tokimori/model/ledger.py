@@ -1,7 +1,7 @@
-"""The ledger of a job: what became of each occurrence that its schedule names, and what of that does not fit. Pure.
+"""Ledger of a job: the fate of each occurrence of its schedule, with faults. Pure.
 
-schedule = runs ∪ skips ∪ what was pruned. Only the newest definition of a job is known: what its schedule named before
-the job was changed last can't be told, and is no fault.
+schedule = runs ∪ skips ∪ what was pruned. Only the newest definition of a job is known: occurrences before the last
+change can't be checked, and are no faults.
 """
 
 from bisect import bisect_left
@@ -26,16 +26,16 @@ class Fate(StrEnum):
     RUN = "run"
     """It is a run, of its own or of a backfill."""
     SKIPPED = "skipped"
-    """It was skipped, for the reason that is told."""
+    """It was skipped, for the given reason."""
     BEFORE = "before"
     """It was before the job was added."""
     PRUNED = "pruned"
-    """It is older than runs and skips of the job are kept: what is left of it is in the job's counts."""
+    """It is older than the kept runs and skips of the job: only the job's counts have it."""
     OPEN = "open"
     """It has not been decided yet."""
     UNKNOWN = "unknown"
-    """It has neither run nor skip, and the job was changed after it: perhaps its schedule did not name it then. Or the
-    job has so many newer ones that they were not read as far back."""
+    """It has neither run nor skip, and the job was changed after it: perhaps its schedule did not name it then. Or it
+    lies before the rows that were read."""
     MISSING = "missing"
     """It has neither run nor skip: a fault."""
     UNSCHEDULED = "unscheduled"
@@ -62,7 +62,7 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
 
 
 class KeptRun(Struct, frozen=True, gc=False):
-    """Facts of a run that the ledger shows, without payload and result, of which thousands would fill the memory."""
+    """Facts of a run that the ledger shows; thousands of payloads and results would fill the memory."""
 
     id: RunId
     state: RunState
@@ -73,7 +73,7 @@ class KeptRun(Struct, frozen=True, gc=False):
 class KeptRecords(Struct, frozen=True, kw_only=True):
     """Records of a job's occurrences: runs by moment, and skips in their order.
 
-    `twice`: of moments with several scheduled runs, another one. `known_from`: older runs, or skips, were not read.
+    `twice`: a second run of moments with several scheduled runs. `known_from`: older runs, or skips, were not read.
     """
 
     fired: Mapping[Moment, KeptRun]
@@ -84,7 +84,7 @@ class KeptRecords(Struct, frozen=True, kw_only=True):
 
 
 def kept_run(run: Run) -> KeptRun:
-    """Return what a ledger tells of the run."""
+    """Return the facts of the run for a ledger."""
     return KeptRun(run.id, run.state, run.origin, run.created)
 
 
@@ -100,9 +100,7 @@ def ledger(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) 
 
 
 def without_runs(job: Job, moments: Sequence[Moment], kept: KeptRecords, now: Moment) -> Iterator[LedgerLine]:
-    """Yield the same, but for occurrences that have a scheduled run: they are most, and there is no more to say of
-    them.
-    """
+    """Yield the same without occurrences that have a scheduled run, which are the most and need no more words."""
     left = [moment for moment in moments if moment not in kept.fired]
     yield from _together(_each(job, sorted([*left, *_others(job, moments, kept)]), frozenset(left), kept, now))
     yield from _twice(kept)
@@ -113,14 +111,12 @@ def _twice(kept: KeptRecords) -> Iterator[LedgerLine]:
 
 
 def _others(job: Job, moments: Sequence[Moment], kept: KeptRecords) -> Sequence[Moment]:
-    """Return the moments of scheduled runs that are none of these; those of before the last change had another
-    schedule.
-    """
+    """Return the moments of other scheduled runs; those before the last change had another schedule."""
     return [moment for moment in kept.fired.keys() - set(moments) if kept.fired[moment].created > job.updated]
 
 
 def known_since(job: Job, now: Moment) -> Moment:
-    """From when the store may keep what became of occurrences: since it was added, and as long as rows are kept."""
+    """Return since when the store may have runs and skips of the job: since its addition, within the retention."""
     return Moment(max(job.created + 1, now - retention_of(job.definition.retention)))
 
 
@@ -141,7 +137,7 @@ def _each(
 
 
 def _was_before(job: Job, moment: Moment) -> bool:
-    """Return whether the schedule has counted anew since, from a last run of which only the newest is known."""
+    """Return if the schedule counts from the last run: only the newest of these is known."""
     return job.definition.anchored_on is AnchoredOn.LAST_RUN and moment <= job.anchor
 
 

@@ -1,4 +1,4 @@
-"""Messages: what programs tell each other by channels. A message is an entry of a stream."""
+"""Messages that programs send each other by channels. A message is an entry of a stream."""
 
 from typing import Any, Final
 
@@ -13,13 +13,13 @@ from tokimori.model.words import check_text
 
 KIND: Final = "message"
 LARGEST: Final = 2**16
-"""Bytes of a message as JSON. What is larger is kept elsewhere, and the message says where."""
+"""Bytes of a message as JSON. Keep larger data elsewhere, and say in the message where."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """A message: `number` grows in its topic. `key` is that of no other one, unless its publisher gave it twice.
+    """A message: `number` grows in its topic. `key` is unique, unless its publisher gave it twice.
 
-    `at` is when it was published, by the store's time; `by` who did so (None: nobody knows); `data` what JSON can hold.
+    `at` is when it was published, by the store's time; `by` is the publisher (None: unknown); `data` is a JSON value.
     """
 
     topic: str
@@ -59,7 +59,7 @@ SUBSCRIBER_KIND = "subscriber"
 
 
 class Subscriber(Struct, frozen=True, kw_only=True):
-    """The number of the last message that it has acknowledged, and when it did so."""
+    """Subscriber of a topic: the number of the last message that it acknowledged, and when it did so."""
 
     number: int
     at: Moment

@@ -1,7 +1,7 @@
 """Notes of an attempt while it runs: progress, checkpoint and payload. Pure.
 
-The store keeps the notes of a run's newest attempt among its outputs, under a number that no attempt has. When the
-attempt has ended they are details of the run; its next attempt gets the checkpoint.
+The store keeps the notes of a run's newest attempt among its outputs, under a number that no attempt has. After the
+attempt they become details of the run; its next attempt gets the checkpoint.
 """
 
 import json
@@ -22,11 +22,11 @@ MOST_PAYLOAD = 64 * 1024
 """Bytes of a job's payload, in UTF-8: a claim brings it with each run. A request may bring more."""
 
 MOST_INHERITED = 1_000 * MOST_PAYLOAD
-"""And of the payloads that all children of a run get together: they are written in one transaction."""
+"""Bytes of the payloads of all children of a run together: they are written in one transaction."""
 
 
 def check_payload(payload: str | None) -> None:
-    """Refuse a payload that a job can't have. Raises `InvalidInput`."""
+    """Check the payload of a job. Raises `InvalidInput`."""
     if payload is None:
         return
     if (size := len(payload.encode())) > MOST_PAYLOAD:
@@ -36,7 +36,7 @@ def check_payload(payload: str | None) -> None:
 
 
 def check_json(payload: str) -> None:
-    """Refuse a text that is no JSON, or of which a part would vanish. Raises `InvalidInput`."""
+    """Refuse a text that is no JSON, or that would lose a part when it is read. Raises `InvalidInput`."""
     check_text("payload", payload)
     try:
         msgspec.json.decode(payload)
@@ -57,31 +57,30 @@ def _check_keys(members: list[tuple[str, object]]) -> None:
 def payload_for(run: Run, definition: Definition | None) -> str | None:
     """Return the payload for an attempt of the run that starts now.
 
-    What the run was asked for with, or got from its parent; else what an attempt of it has got before; else what its
-    job says now.
+    It is the payload of its request or its parent; else that of an earlier attempt; else that of its job now.
     """
     said = given_to(run)
     return said if said is not None or definition is None else definition.payload
 
 
 def given_to(run: Run) -> str | None:
-    """Return the payload that the run has got: its job's payload only from the end of its first attempt on."""
+    """Return the payload of the run; that of its job counts only from the end of the first attempt on."""
     return run.details.payload if run.payload is None else run.payload
 
 
 def is_inherited(run: Run) -> bool:
-    """Return whether the payload of the run is what a parent left, to itself or to the run that it repeats."""
+    """Return if the payload came from a parent, of this run or of the run that it repeats."""
     return run.details.inherited or (run.payload is not None and asked_by(run.origin) == "parent")
 
 
 NUMBER = 0
-"""In place of an attempt's number."""
+"""Number of the notes, in place of an attempt's."""
 
 
 class Notes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Notes of the attempt with this number. `progress` is from 0 to 1, with a text for people; `checkpoint` is JSON.
 
-    `payload` is there where the attempt got that of its job.
+    `payload` is set if the attempt got that of its job.
     """
 
     attempt: int
@@ -92,7 +91,7 @@ class Notes(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def notes_row(run_id: RunId, notes: Notes) -> Output:
-    """As the store keeps them. Of two outputs the larger one stays: those of an earlier attempt never come back."""
+    """Return the row of the notes. Of two outputs the larger one stays: those of an earlier attempt never come back."""
     return Output(run_id=run_id, attempt=NUMBER, size=notes.attempt, head=msgspec.json.encode(notes))
 
 
@@ -107,10 +106,9 @@ def notes_in(row: Output | None, run: Run) -> Notes | None:
 
 
 def details_after(run: Run, definition: Definition | None, notes: Notes | None, state: RunState) -> Details | None:
-    """Return the facts of a run after an attempt that had begun, where they change; `state` is that of the run from now
-    on.
+    """Return the new facts of a run after an attempt that had begun; `state` is that of the run from now on.
 
-    What it got from its job stays its payload, however the job is edited meanwhile. A checkpoint lasts until the end.
+    A payload from its job stays, however the job is edited meanwhile. A checkpoint lasts until the end.
     """
     before = run.details
     has_own = run.payload is not None or definition is None or definition.payload is None
@@ -133,14 +131,12 @@ def details_after(run: Run, definition: Definition | None, notes: Notes | None, 
 
 
 def unbegun_once_more(run: Run) -> Details | None:
-    """Return the facts of a run after an attempt that nobody began, where they can be told."""
+    """Return the facts of a run after an attempt that never began, if they can be read."""
     return None if run.details.as_kept is not None else replace(run.details, unbegun=run.details.unbegun + 1)
 
 
 def shown_of(run: Run, notes: Notes | None) -> Details:
-    """Return the facts of a run as they are now: what is noted of its attempt while it runs, else what was noted
-    last.
-    """
+    """Return the current facts of a run: the notes of its running attempt, else those noted last."""
     if run.state is not RunState.RUNNING:
         return run.details
     current = Notes(attempt=run.attempt) if notes is None else notes

@@ -1,4 +1,4 @@
-"""Notifications: what notifiers tell. What happened is gathered by its cause, and becomes one of them. Pure."""
+"""Notifications: events of one cause are gathered into one message of a notifier. Pure."""
 
 import hashlib
 import re
@@ -14,19 +14,19 @@ from tokimori.model.notifier import DEFAULT_SUBJECT, DEFAULT_TEXT, Notifier, Not
 from tokimori.model.templates import rendered
 
 MOST_SHOWN = 5
-"""So many of what a notification tells of are named in it; the others are counted."""
+"""Occasions that a notification names; the others are counted."""
 LONGEST_ERROR = 300
 """Characters of an error that a notification quotes."""
 LONGEST_SUBJECT = 200
 LONGEST_TEXT = 20_000
-"""Characters, also where a template names its details hundreds of times: a command gets it in its environment."""
+"""Characters of a notification, whatever its template names: a command gets it in its environment."""
 OTHERS = "…"
-"""The cause of what found no room among other causes."""
+"""The cause of occasions that found no room of their own."""
 _VARYING = re.compile(r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|\d+")
 
 
 class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened to a job. `what` tells it from all else that happens, `at` is when it happened."""
+    """Occasion: something that happened to a job at `at`. `what` identifies it."""
 
     event: NotifyOn
     job_id: JobId
@@ -36,12 +36,12 @@ class Occasion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def what(self) -> str:
-        """Another text for each occasion."""
+        """Return a unique text of the occasion."""
         return f"{self.event} {self.run_id or self.job_id} {self.at}"
 
 
 class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Occasions of one cause that one notification will report, some of them `shown`, when it is `due`."""
+    """Occasions of one cause for one notification, which is `due` later; some of them are `shown`."""
 
     notifier: str
     event: NotifyOn
@@ -52,7 +52,7 @@ class Gathered(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last: Moment
     shown: tuple[Occasion, ...]
     job_id: JobId | None = None
-    """The job, where it is always the same."""
+    """The job, if it is always the same."""
 
 
 class NotifiedOccasion(Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class Payload(Struct, frozen=True, kw_only=True):
 
 
 def cause_of(occasion: Occasion, *, bundled: bool) -> str:
-    """Return the same text for occasions that belong into one notification; numbers and ids in errors do not count."""
+    """Return the cause of the occasion, the same for all of one notification, without numbers and ids."""
     if not bundled:
         return occasion.what
     said = occasion.job_id if occasion.error is None else _VARYING.sub("#", occasion.error)
@@ -105,7 +105,7 @@ def begun(notifier: str, occasion: Occasion, cause: str, due: Moment) -> Gathere
 
 
 def joined(gathered: Gathered, occasion: Occasion) -> Gathered:
-    """With one more occasion."""
+    """Return the gathering with one more occasion."""
     return replace(
         gathered,
         count=gathered.count + 1,
@@ -138,7 +138,7 @@ def _merged(one: Gathered, other: Gathered) -> Gathered:
 
 
 def shortened(error: str | None, longest: int = LONGEST_ERROR) -> str | None:
-    """As much of an error as a notification quotes."""
+    """Return the part of an error that a notification quotes."""
     return error if error is None or len(error) <= longest else f"{error[: longest - 1]}…"
 
 

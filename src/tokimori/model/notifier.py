@@ -1,7 +1,7 @@
-"""Notifiers: jobs whose runs tell people of what happens to other jobs. Pure.
+"""Notifiers: jobs whose runs notify people of events of other jobs, and their quiet hours. Pure.
 
-A notifier is a job like any other, with what it tells of beside its target. So a notification is a run, and all that
-holds for runs holds for it: attempts, retries, leases, the ledger.
+A notifier is a job like any other, with terms of notifications beside its target. So a notification is a run, with
+attempts, retries, leases and the ledger.
 """
 
 import re
@@ -21,7 +21,7 @@ from tokimori.model.words import check_word
 from tokimori.schedules.zones import zone_info
 
 MOST = 20
-"""So many stretches of quiet hours a notifier may have."""
+"""Stretches of quiet hours that a notifier may have."""
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MINUTES = 24 * 60
 _WEEK = 7 * _MINUTES
@@ -42,7 +42,7 @@ def check_quiet(quiet: Sequence[str]) -> None:
 def quiet_until(quiet: Sequence[str], zone: str, now: Moment) -> Moment | None:
     """Return the end of the quiet hours that contain this moment, on the clocks of the zone; None if none do.
 
-    Raises `InvalidInput` for what another version has taken, and this one can't read.
+    Raises `InvalidInput` if another version wrote hours that this one can't read.
     """
     if not quiet:
         return None
@@ -101,17 +101,17 @@ def _no_hours(text: str) -> InvalidInput:
 
 
 PREFIX = "notifier:"
-"""So begin the ids of notifiers: they are found among any number of jobs."""
+"""Prefix of the ids of notifiers, by which they are found among any number of jobs."""
 MOST_NOTIFIERS = 10
-"""So many notifiers one event of a job may have."""
+"""Notifiers that one event of a job may have."""
 LONGEST_BUNDLE = 86_400
 """Seconds."""
 RETRY = Retry(attempts=6, delay=10, backoff=3, cap=600)
-"""A receiver that is away for a quarter of an hour gets its notifications all the same."""
+"""Default retries: a receiver that is away for a quarter of an hour still gets its notifications."""
 MOST_TEXT = 4_000
 """Characters of a template."""
 FACTS = ("event", "summary", "job_id", "run_id", "error", "count", "first", "last", "details", "notifier")
-"""What the templates of notifications may name."""
+"""Facts that templates of notifications may name."""
 DEFAULT_SUBJECT = "{{ summary }}"
 DEFAULT_TEXT = "{{ summary }}\n\n{{ details }}\n"
 
@@ -122,28 +122,28 @@ class NotifyOn(StrEnum):
     FAILURE = "failure"
     """A run has failed, with all its retries."""
     RECOVERY = "recovery"
-    """After trouble that was told of, a run has succeeded, or what was overdue has come."""
+    """After a notified trouble a run has succeeded, or an overdue one has come."""
     OVERDUE = "overdue"
-    """What was expected has not come."""
+    """An expected end has not come."""
     PARKED = "parked"
-    """The job was parked by a failure: nothing of it runs until somebody resolves it."""
+    """The job was parked by a failure: it does not run until a person resolves it."""
     HELD = "held"
-    """A run is held, and waits for somebody."""
+    """A run is held, and waits for a person."""
     SUCCESS = "success"
     """A run has succeeded."""
 
 
 TROUBLES = (NotifyOn.FAILURE, NotifyOn.RECOVERY, NotifyOn.OVERDUE, NotifyOn.PARKED, NotifyOn.HELD)
-"""What is meant where no event is named: all but each success."""
+"""Events that are meant if none is named: all but each success."""
 Notify = Mapping[NotifyOn, tuple[str, ...]]
 
 
 class Notifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Terms that make a job a notifier.
 
-    `subject` and `text` are templates of what it tells (`FACTS`). For `bundle` seconds after something has happened all
-    of the same cause joins the one notification. In `quiet` hours they wait, by the time zone of the job. With
-    `elsewhere` it also tells of what runs elsewhere and does not report (`tokimori.model.expectation`).
+    `subject` and `text` are templates of its notifications (`FACTS`). For `bundle` seconds after an event, events of
+    the same cause join its notification. In `quiet` hours notifications wait, by the time zone of the job. With
+    `elsewhere` it also notifies of expected reports from elsewhere that did not come (`tokimori.model.expectation`).
     """
 
     subject: str | None = None
@@ -169,7 +169,7 @@ def is_notifier(job_id: str) -> bool:
 
 
 def check_notifier(job_id: str, notifier: Notifier | None, notify: Notify) -> None:
-    """Check that a job with this id may be, or not be, a notifier. Raises `InvalidInput`."""
+    """Check that the id of a job fits its being, or not being, a notifier. Raises `InvalidInput`."""
     if is_notifier(job_id) != (notifier is not None):
         raise InvalidInput(
             f"notifier: the ids of notifiers, and of no other jobs, begin with {PREFIX!r}, and this one is {job_id!r}",
@@ -185,7 +185,7 @@ def check_notifier(job_id: str, notifier: Notifier | None, notify: Notify) -> No
 
 
 def check_terms(notifier: Notifier) -> None:
-    """Check what a notifier says. Raises `InvalidInput`."""
+    """Check the terms of a notifier. Raises `InvalidInput`."""
     for field in ("subject", "text"):
         text = getattr(notifier, field) or ""
         name = f"notifier.{field}"
@@ -205,7 +205,7 @@ def check_terms(notifier: Notifier) -> None:
 
 
 def check_notify(notify: Notify) -> None:
-    """Check whom a job tells. Raises `InvalidInput`."""
+    """Check the notifiers that a job names. Raises `InvalidInput`."""
     for event, names in notify.items():
         if not 1 <= len(names) <= MOST_NOTIFIERS:
             raise InvalidInput(

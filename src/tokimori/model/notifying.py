@@ -1,7 +1,7 @@
 """Progress of notifying: one value, kept as one document. Pure.
 
-What was read of the history, what is gathered, and which notifications are to be sent change together, in one write. So
-whoever takes over goes on exactly where the last one was, and a notification that was sent twice is the same run.
+The position in the history, the gathered events and the notifications to send change together, in one write. So the
+next node goes on exactly where the last one was, and a notification that is sent twice is the same run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ from tokimori.model.notifier import Notifier, NotifyOn, quiet_until
 from tokimori.model.transitions import RunState
 
 KIND = "notifying"
-"""Of the document."""
+"""Kind of the document."""
 NAME = "state"
 SUCCESSES = "successes"
-"""The name of the document that is there once a job tells of its successes: only then all of them are looked at."""
+"""Name of the document that exists once a job notifies of its successes: only then all of them are read."""
 MOST_GATHERED = 200
-"""So many notifications are gathered at a time, each for a cause of its own. What is more joins one for each event."""
+"""Gatherings at a time, each for a cause of its own. Further causes join one gathering for each event."""
 MOST_TROUBLES = 1_000
-"""So many jobs in trouble are known. Of those that were told of before them no recovery is told."""
+"""Jobs in trouble that are remembered. Older ones get no notification of recovery."""
 _MOST_SENT = 32 * 1024
 """Bytes of notifications that are sent together: they have to fit into the document."""
 MOST_IDS = 40 * 1024
@@ -50,8 +50,8 @@ _LESS = (
     (100, 1, 40, 300),
     (0, 1, 40, 0),
 )
-"""What the document holds of what is gathered: how many, what is shown of each, characters of an error; and how many
-troubles. The first of these that fits."""
+"""Sizes of the document, of which the first that fits is taken: gatherings, occasions shown of each, characters of an
+error, and troubles."""
 
 
 class Notification(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class Trouble(Struct, frozen=True, omit_defaults=True):
-    """The last trouble of a job that somebody was told of: when, which, and whether it was told that it is parked."""
+    """The last notified trouble of a job: when, which, and if its parking was notified."""
 
     at: Moment
     event: NotifyOn = NotifyOn.FAILURE
@@ -80,9 +80,9 @@ class Teller(Struct, frozen=True, kw_only=True):
 class Notifying(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Progress of notifying.
 
-    All ends that were written before `written` (`tie`: among those of that moment) were looked at, and of the later
-    ones those in `told`. `overdue` and `held` are what was told of and still lasts. `owner` is the node that does it,
-    and did so last at `beat`: who is late only does in vain what another one does.
+    All ends that were written before `written` (`tie`: among those of that moment) were read, and of later ones those
+    in `told`. `overdue` and `held` were notified and still last. `owner` is the node that notifies, last at `beat`: a
+    late node only repeats the work of another one.
     """
 
     written: Moment
@@ -102,7 +102,7 @@ _decoder = msgspec.json.Decoder(Notifying)
 
 
 def encode_notifying(state: Notifying) -> str:
-    """Return the text of the document. Where it would be too large who takes over knows less of what is gathered."""
+    """Return the text of the document. If it would be too large, it holds less of what is gathered."""
     for gathered, shown, longest, troubles in _LESS:
         less = replace(
             state,
@@ -147,7 +147,7 @@ def events_at_end(job: Job, state: RunState, at: Moment, trouble: Trouble | None
 def gathered_with(
     state: Notifying, happened: Iterable[tuple[Occasion, Sequence[str]]], tellers: Tellers, now: Moment
 ) -> Notifying:
-    """With these occasions, each for notifiers of these names; those that are gone are left out."""
+    """Return the progress with these occasions, each for its notifiers; notifiers that no longer exist are left out."""
     gathered = {(each.notifier, each.event, each.cause): each for each in state.gathered}
     for occasion, names in happened:
         for name in dict.fromkeys(names):
@@ -171,13 +171,13 @@ def _join(
 
 
 def _latest(teller: Teller, now: Moment) -> Moment:
-    """Return when a gathering of now is due. Only a clock that was ahead has put one off for longer."""
+    """Return the latest time at which a gathering of now is due. A later one comes from a clock that was ahead."""
     quiet = quiet_until(teller.notifier.quiet, teller.time_zone, now)
     return max(Moment(now + round(teller.notifier.bundle * SECOND)), quiet or now)
 
 
 def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
-    """Note that somebody is told of trouble, or of its end."""
+    """Note a notification of trouble, or of its end."""
     known = troubles.pop(occasion.job_id, None)
     match occasion.event:
         case NotifyOn.SUCCESS | NotifyOn.HELD if known is not None:
@@ -191,12 +191,12 @@ def note_trouble(troubles: dict[JobId, Trouble], occasion: Occasion) -> None:
 
 
 def not_after(trouble: Trouble, now: Moment) -> Trouble:
-    """Return the trouble: by a clock that was ahead it seems to be yet to come, and nothing would end it."""
+    """Return the trouble, at `now` at the latest: one in the future, from a clock ahead, would never end."""
     return trouble if trouble.at <= now else replace(trouble, at=now)
 
 
 def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
-    """As many of those that were told of last as there is room for."""
+    """Return as many of the newest notified ones as there is room for."""
     size = sum(map(len, troubles))
     while len(troubles) > MOST_TROUBLES or size > MOST_IDS:
         oldest = next(iter(troubles))
@@ -206,7 +206,7 @@ def newest_of(troubles: dict[JobId, Trouble]) -> dict[JobId, Trouble]:
 
 
 def sending_what_is_due(state: Notifying, tellers: Tellers, now: Moment, new_id: Callable[[], str]) -> Notifying:
-    """With notifications made of what is due, as many as are sent together. In quiet hours it waits for their end."""
+    """Return the progress with notifications for due gatherings, up to one sending. Quiet hours put them off."""
     sending, left, size = list(state.sending), [], sum(len(each.payload.encode()) for each in state.sending)
     for each in state.gathered:
         teller = tellers.get(each.notifier)

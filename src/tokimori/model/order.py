@@ -1,4 +1,4 @@
-"""Orders: what people tell nodes to do, which no row of the store says. Each is an entry of one stream."""
+"""Orders of people to nodes that are no rows of the store. Each is an entry of one stream."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -16,22 +16,22 @@ TOPIC: Final = "nodes"
 LARGEST_DATA: Final = 2**16
 """Bytes of the data of a signal, as JSON."""
 MOST_SIGNALS: Final = 100
-"""So many signals are kept for an attempt that does not hear them yet; of more the newest."""
+"""Signals kept for an attempt that does not receive them yet: the newest ones."""
 MOST_SIGNAL_DATA: Final = 2**20
-"""So many characters of data they have together; of more the newest."""
+"""Characters of their data together."""
 
 _Signal = TypeVar("_Signal", bound=tuple[str, str | None])
 
 
 class RestartRun(Struct, frozen=True, kw_only=True, tag="restart"):
-    """End this attempt, and begin the run anew. `token` is that of the attempt: another one is not meant."""
+    """Order to end this attempt, and begin the run anew. `token` is that of the attempt; no other one is ended."""
 
     run_id: RunId
     token: Token
 
 
 class SignalRun(Struct, frozen=True, kw_only=True, tag="signal"):
-    """Tell the function of this attempt a word, with data as JSON."""
+    """Order to send the function of this attempt a signal, with data as JSON."""
 
     run_id: RunId
     token: Token
@@ -40,19 +40,19 @@ class SignalRun(Struct, frozen=True, kw_only=True, tag="signal"):
 
 
 class DrainNode(Struct, frozen=True, kw_only=True, tag="drain"):
-    """Take no new runs until told to resume. `node_id` None: all nodes that live now, here and below."""
+    """Order to take no new runs until a resume. `node_id` None: all nodes that live now, here and below."""
 
     node_id: NodeId | None
 
 
 class ResumeNode(Struct, frozen=True, kw_only=True, tag="resume"):
-    """Take runs again."""
+    """Order to take runs again."""
 
     node_id: NodeId | None
 
 
 class StopNode(Struct, frozen=True, kw_only=True, tag="stop"):
-    """Shut down: let runs finish for the grace of the node; `now`: end them and hand them back."""
+    """Order to shut down: runs finish within the grace of the node; `now`: they are ended and released."""
 
     node_id: NodeId | None
     now: bool = False

@@ -6,7 +6,7 @@ from tokimori.clock import Moment
 
 
 class Succeeded(Struct, frozen=True):
-    """Success. `result` is given to the run's children."""
+    """Success. `result` goes to the run's children."""
 
     exit_code: int | None = None
     result: str | None = None
@@ -40,9 +40,9 @@ class Hold(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """Its node gave it back, or (`asked`) it did so itself; it counts for nothing, unless none may be lost.
+    """Release by its node, or (`asked`) by itself. It uses up no budget, unless no attempt may be lost.
 
-    `short`: it did not begin, as the machine lacked processes, threads, files or memory.
+    `short`: it did not begin, because the machine lacked processes, threads, files or memory.
     """
 
     reason: str
@@ -53,7 +53,7 @@ class Released(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Somebody ended it."""
+    """End by order."""
 
     reason: str
     exit_code: int | None = None
@@ -69,9 +69,9 @@ class TimedOut(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """Its node died or fell silent, or its keeper was killed.
+    """Loss: its node died or fell silent, or its keeper was killed.
 
-    `counts`: how many of the attempts that it may lose this takes. None, where somebody else may be at fault: see
+    `counts`: the attempts that this takes from its budget; none if another job may be at fault, see
     `tokimori.model.suspicion`.
     """
 

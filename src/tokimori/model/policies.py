@@ -16,11 +16,11 @@ LONGEST = 3_155_760_000
 Infinity has no form in JSON: a stored one could not be read back."""
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST)]
 Within = Annotated[float, Meta(ge=1, le=LONGEST)]
-"""Seconds within which something is expected: nobody looks more often than every few seconds."""
+"""Seconds within which something is expected: nodes look only every few seconds."""
 DEFAULT_RETENTION = "P30D"
 DEFAULT_KEPT_RUNS = 1_000
 MOST_KEPT_RUNS = 100_000
-"""The most that `keep_runs` may be: pruning passes over so many index entries to find the oldest one that stays."""
+"""The most that `keep_runs` may be: pruning walks over so many index entries to find the oldest run to keep."""
 
 
 class Misfire(StrEnum):
@@ -66,7 +66,7 @@ class OnExhausted(StrEnum):
     FAIL = "fail"
     """The run failed, and the job goes on."""
     PARK = "park"
-    """The job stops, too, until somebody resolves it."""
+    """The job stops, too, until a person resolves it."""
 
 
 class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -74,12 +74,11 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     The nth retry waits `delay × backoff^(n-1)` seconds, at most `cap`, plus up to `jitter` of itself; none comes later
     than nominal time + `epsilon`. `attempts` counts the first try; lost attempts have a budget of their own, which may
-    be `"unlimited"`. A run that asks to be tried again waits `asked_delay` seconds at least, and may do so
-    `asked_retries` times. `wait` is how many seconds it waits where it names none; so does one that its function
-    releases.
+    be `"unlimited"`. A run that requests a retry waits `asked_delay` seconds at least, and may do so `asked_retries`
+    times. `wait` is how many seconds it waits if it names none; so does one that its function releases.
 
-    With `lost_attempts` = 0 nothing from outside begins a run again that was begun once: no lost node, process or
-    lease, no node that stops and no neighbour. Its own failures, and its own wishes, are tried again as ever.
+    With `lost_attempts` = 0 nothing from outside begins a run a second time: no lost node, process or lease, no
+    stopping node and no neighbour. Its own failures and requests are retried as ever.
     """
 
     attempts: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
@@ -95,7 +94,7 @@ class Retry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     @property
     def once_begun(self) -> bool:
-        """Return whether nothing from outside may begin a run again that was begun."""
+        """Return if nothing from outside may begin a run a second time."""
         return self.lost_attempts == 0
 
     def may_lose(self, lost: int) -> bool:

@@ -20,7 +20,7 @@ class Rate(NamedTuple):
 
     @property
     def interval(self) -> int:
-        """Nanoseconds in which one token comes."""
+        """Return the nanoseconds in which one token comes."""
         return self.period // self.limit
 
 
@@ -34,12 +34,12 @@ def parse_rate(text: str, *, field: str) -> Rate:
 
 
 class Bucket(NamedTuple):
-    """The tokens of one client, told by one number: the moment at which the bucket is full, in nanoseconds."""
+    """Tokens of one client, as one number: the moment at which the bucket is full, in nanoseconds."""
 
     full_at: int = 0
 
     def take(self, rate: Rate, now: int) -> tuple["Bucket", int]:
-        """Return the bucket without one token, and 0; where it has none: the same bucket, and how long that lasts."""
+        """Return the bucket without one token, and 0; if it is empty, the same bucket, and the time until a token."""
         full_at = max(self.full_at, now) + rate.interval
         wait = full_at - now - rate.period
         return (self, wait) if wait > 0 else (Bucket(full_at), 0)

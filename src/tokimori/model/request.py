@@ -1,4 +1,4 @@
-"""Requests: how a run is asked for, and what becomes of it where another run of its key is there already. Pure."""
+"""Requests for runs, and their keys: a request may get, or replace, another run of its key. Pure."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ from tokimori.model.transitions import RunMove, move, sources
 
 KIND: Final = "keyed"
 KEPT: Final = DAY
-"""For so long a key is known."""
+"""Time for which a key is remembered."""
 
 
 class Keyed(Struct, frozen=True, kw_only=True):
@@ -39,19 +39,19 @@ def decode_keyed(text: str) -> Keyed:
 
 
 REMEMBERED = HOUR
-"""How long it is known which run took over what a request asked for, for whoever lost the reply and asks again."""
+"""Time for which the run that took over a request is remembered, for a repeat after a lost reply."""
 AHEAD = MINUTE
-"""A run that was made so long after now, or longer, was made by a clock that was ahead."""
+"""Lead from which a run counts as made by a clock ahead."""
 ID_LENGTH = 36
-"""Of a UUID, with which the origins of runs that share a key end."""
+"""Length of a UUID, with which the origins of runs that share a key end."""
 
 
 class Manner(Struct, frozen=True, kw_only=True):
     """Manner of a request.
 
-    `forced`: also where its job is paused or parked. Of the runs that share its key the newest one is looked at, as of
-    now (`spans_of_key`): `replaces`: if it has never started it takes what is asked for, instead of a new run; `since`:
-    if it was made after that moment it answers the request.
+    `forced`: even if its job is paused or parked. The rest concerns the newest run with the same key, as of now
+    (`spans_of_key`). `replaces`: if it has never started, it takes over the request, instead of a new run. `since`: if
+    it was made after that moment, it answers the request.
     """
 
     forced: bool = False
@@ -73,14 +73,14 @@ def shared_origin(key: str, run_id: RunId) -> str:
 
 
 def shared_prefix(run: Run) -> str:
-    """With what the origins of all runs begin that share a key with this one: in the order of their ids."""
+    """Return the prefix of the origins of all runs that share a key with this one, in the order of their ids."""
     return run.origin[:-ID_LENGTH]
 
 
 def spans_of_key(run: Run) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return from where to where all origins of the key are, and those before runs that a clock ahead has made.
+    """Return the span of all origins of the key, and the span before runs that a clock ahead has made.
 
-    Where the newest run is one of these, and is not replaced, the newest before them counts. Ids are hexadecimal: `g`
+    If the newest run is one of these, and is not replaced, the newest before them counts. Ids are hexadecimal: `g`
     comes after all of them.
     """
     prefix = shared_prefix(run)
@@ -98,16 +98,16 @@ def answers(newest: Run, asked: Run, manner: Manner) -> bool:
 
 
 def never_started(run: Run) -> bool:
-    """Return whether nothing of the run has been executed, and nobody holds it."""
+    """Return if no part of the run has been executed, and it is not held."""
     return not run.attempt and run.state in sources(RunMove.PUT_OFF)
 
 
 PUT_OFF = ("state", "nominal", "due", "priority", "rank", "payload", "lane", "blocked_on")
-"""What a run gets from a later request of its key."""
+"""Fields that a run gets from a later request of its key."""
 
 
 def put_off(run: Run, asked: Run, lane: Lane) -> Run:
-    """Return a run that has never started, with what a later request of its key asks for. It waits for its moment
+    """Return a run that has never started, with the content of a later request of its key. It waits for its moment
     anew.
     """
     return replace(

@@ -14,18 +14,18 @@ from tokimori.model.target import Unreadable
 from tokimori.model.transitions import ENDS
 
 MOST_COUNTED = 50_000
-"""How many kept runs of a job, and how many of its skips, are counted: those of a month where it runs each minute."""
+"""Kept runs of a job, and skips, that are counted: those of a month with a run each minute."""
 KEYS_KEPT = 30 * DAY
-"""How long at least the origins of requests, backfills and children are known after the end of their run. DESIGN §3."""
+"""Least time that origins of requests, backfills and children are remembered after their run. DESIGN §3."""
 ASKED_AGAIN = HOUR
-"""And of jobs that keep nothing: longer than anybody whose answer was lost asks again."""
+"""The same for jobs that keep nothing: longer than a caller repeats a request after a lost reply."""
 NODES_KEPT = 30 * DAY
-"""How long a node that went is known: the attempts of its runs name it, and by it their host."""
+"""Time for which a node that has left is remembered: attempts of its runs name it, and so their host."""
 
 FIRST_ID, LAST_ID = RunId("00000000-0000-0000-0000-000000000000"), RunId("ffffffff-ffff-ffff-ffff-ffffffffffff")
 """Between them are all ids of runs."""
 PASSED = 10
-"""So many index entries may be passed over instead of one row that is looked at: it takes as long."""
+"""Index entries that take as long to pass as one row takes to look at."""
 
 
 class Expiry(Struct, frozen=True, kw_only=True):
@@ -33,10 +33,10 @@ class Expiry(Struct, frozen=True, kw_only=True):
 
     Scheduled runs that ended before `before`, other runs that ended before `keyed_before`, which is never later, and
     skips of `incarnation` whose last moment is before `before`. The newest skip stays: an open range may still grow.
-    `deleted`: the job is gone. Where another one has its id, only the skips are concerned.
+    `deleted`: the job is gone. If another one has its id, only skips are pruned.
 
-    A store goes on where it stopped: `keep_runs` are still to be passed over, from the run `kept` downwards; then the
-    runs that were made after `after` and before both `kept` and `made_before` are looked at, upwards.
+    A store goes on where it stopped: first it passes `keep_runs` runs, from the run `kept` downwards. Then it looks,
+    upwards, at the runs made after `after` and before both `kept` and `made_before`.
     """
 
     job_id: JobId
@@ -50,11 +50,11 @@ class Expiry(Struct, frozen=True, kw_only=True):
     deleted: bool = False
 
     def has_expired(self, origin: str, ended: Moment) -> bool:
-        """Return whether a finished run may go that was made before `kept`."""
+        """Return if a finished run made before `kept` may go."""
         return ended < (self.before if origin.startswith("s:") else self.keyed_before)
 
     def passed(self, wanted: int, seen: int, oldest: RunId | None) -> "Expiry":
-        """After so many of the wanted newest runs were passed over. Where there are fewer, none is left to look at."""
+        """Return the expiry after so many of the newest runs were passed. If there are fewer, none is left."""
         if oldest is None or seen < wanted:
             return replace(self, keep_runs=0, kept=FIRST_ID)
         return replace(self, keep_runs=self.keep_runs - seen, kept=oldest)
@@ -68,10 +68,10 @@ def rest_of(expiries: Sequence[Expiry], at: int | None, keep_runs: int, kept: Ru
 
 
 class DailyCount(Struct, frozen=True, kw_only=True):
-    """Number of a job's runs that ended so on one day, or of occurrences skipped for that reason.
+    """Number of a job's runs with one outcome on one day, or of occurrences skipped for one reason.
 
     `day` is midnight UTC: of a run's end, of a skip's last moment. `pruned` of the `count` have no row any more.
-    `more`: the job has over `MOST_COUNTED` rows of that kind, the newest were counted, there may be more.
+    `more`: there may be more, as only the newest `MOST_COUNTED` rows were counted.
     """
 
     day: Moment
@@ -82,7 +82,7 @@ class DailyCount(Struct, frozen=True, kw_only=True):
 
 
 def daily_counts(rows: Iterable[tuple[Moment, str, int, int, int]]) -> list[DailyCount]:
-    """Day, outcome, kept, pruned, and how many rows were looked at for it, from several sources, together."""
+    """Return counts from rows of several sources: day, outcome, kept, pruned, and how many rows were looked at."""
     kept: Counter[tuple[Moment, str]] = Counter()
     pruned: Counter[tuple[Moment, str]] = Counter()
     looked: Counter[bool] = Counter()
@@ -103,10 +103,10 @@ def daily_counts(rows: Iterable[tuple[Moment, str, int, int, int]]) -> list[Dail
 
 
 def expiry_of(job: Job, now: Moment) -> Expiry | None:
-    """Return the expiry of the job; None if its definition can't be read, for nobody here knows how long it stays.
+    """Return the expiry of the job; None if its definition can't be read, as then its retention is unknown.
 
-    Of a job without a schedule every run is a request or a child. Of one whose retention is zero nothing is kept but
-    counts, unless it says `keep_runs` itself.
+    Without a schedule every run is a request or a child. With a retention of zero only counts are kept, unless the job
+    sets `keep_runs`.
     """
     definition = job.definition
     if isinstance(definition.target, Unreadable):
@@ -142,13 +142,13 @@ def expiry_of_deleted(job_id: JobId, incarnation: Incarnation, now: Moment) -> E
 
 
 def day_of(moment: Moment) -> Moment:
-    """Midnight UTC before it."""
+    """Return midnight UTC before it."""
     return Moment(moment - moment % DAY)
 
 
 def first_id_at(moment: Moment) -> RunId:
-    """No run made at this moment or later has a smaller id: by it an index finds old runs.
+    """Return the smallest id of a run made at this moment: by it an index finds older runs.
 
-    The smallest of its millisecond: ids that databases make for runs of children are ordered no finer.
+    It is the smallest of its millisecond: ids that databases make for runs of children are ordered no finer.
     """
     return RunId(uuid7(Moment(max(moment - moment % MILLISECOND, 0)), bytes))

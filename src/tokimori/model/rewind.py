@@ -1,7 +1,7 @@
-"""Rewind: a cursor that a clock which was ahead has put ahead of now goes back to now, and no moment comes twice. Pure.
+"""Rewind: a cursor that a clock ahead has moved past now goes back to now, and no moment comes twice. Pure.
 
-The moments behind the new cursor that have a run already are left out of the schedule from then on
-(`Definition.fired_ahead`): nothing but a job's cursor says which scheduled runs there were.
+Moments behind the new cursor that already have a run are left out of the schedule from then on
+(`Definition.fired_ahead`), as otherwise only the cursor says which scheduled runs exist.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,15 +18,15 @@ from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
 MARGIN = MINUTE
-"""By so much, and by its period, a cursor must be ahead."""
+"""Lead, besides its period, from which a cursor counts as ahead."""
 MOST_FIRED = 10_000
-"""So many moments that have a run are remembered at most."""
+"""Most moments with a run that are remembered."""
 
 
 class Ahead(Struct, frozen=True, kw_only=True):
     """Records of a job after now: the nominal times of scheduled runs, and the skips that end there.
 
-    `lost`: why that is not all; None: it is. `pruned`: some of it was of a day to come.
+    `lost`: why the records are incomplete; None: they are complete. `pruned`: some were of a day to come.
     """
 
     fired: Sequence[Moment] = ()
@@ -44,8 +44,8 @@ def is_ahead(job: Job, schedule: Schedule, now: Moment) -> bool:
 def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Job, list[Skip]] | None:
     """Return the job with its cursor at now, and the skips that are cut there.
 
-    A grid that nobody has changed since then begins right before what was decided first: who added it wanted it so.
-    None: nothing was decided.
+    If its grid was not changed since then, it begins right before the first decided moment, as its author wanted. None:
+    nothing was decided.
     """
     through = decidable(job.definition, now)
     starts = [*ahead.fired, *(skip.first for skip in ahead.skips)]
@@ -77,9 +77,9 @@ def rewound(job: Job, schedule: Schedule, ahead: Ahead, now: Moment) -> tuple[Jo
 
 
 def hastened(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
-    """Return when a run that waits is due, and its nominal time, if a clock that was ahead has put it off.
+    """Return the due and the nominal time of a waiting run that a clock ahead has put off.
 
-    A retry is due now. A request that said how long it has to wait waits so long from now; one for a moment keeps it.
+    A retry is due now. A request with a delay waits so long from now; one for a moment keeps it.
     """
     if run.started is not None:
         return (now, run.nominal) if run.started > now + MARGIN and run.due > now else None
@@ -90,7 +90,7 @@ def hastened(run: Run, now: Moment) -> tuple[Moment, Moment] | None:
 
 
 def without_passed(job: Job) -> Job | None:
-    """Return the job without what the cursor has passed of `fired_ahead`; None where that is nothing."""
+    """Return the job without the moments of `fired_ahead` that the cursor has passed; None if there are none."""
     rows = job.definition.fired_ahead
     if not rows or max(first + step * (count - 1) for first, step, count in rows) > job.fired_through:
         return None
@@ -98,7 +98,7 @@ def without_passed(job: Job) -> Job | None:
 
 
 def rows_of(moments: Iterable[Moment]) -> Iterator[tuple[Moment, int, int]]:
-    """Moments in their order as rows of equal distances, as `moments_in` reads them."""
+    """Return ordered moments as rows of equal distances, as `moments_in` reads them."""
     first, step, count = Moment(0), 0, 0
     for moment in moments:
         if count == 1 or (count and moment == first + step * count):
@@ -118,7 +118,7 @@ def _period(schedule: Schedule, now: Moment) -> int:
 
 
 def _anchor(job: Job, schedule: Schedule, now: Moment) -> Moment:
-    """Return the anchor: that of a grid stays on the grid, and the last run was not after now."""
+    """Return the anchor, which stays on its grid, and is not after now."""
     if job.anchor <= now:
         return job.anchor
     period = 0 if job.definition.anchored_on is AnchoredOn.LAST_RUN else _period(schedule, job.anchor)

@@ -1,4 +1,4 @@
-"""Runs, their attempts and output, and the occurrences that became no run."""
+"""Runs, their attempts and output, and skips: occurrences without a run."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -15,7 +15,7 @@ from tokimori.model.ids import Incarnation, JobId, Lane, NodeId, RunId, Token
 from tokimori.model.transitions import ENDS, RunState
 
 FIRST_TOKEN = Token(0)
-"""Of a run that nobody has claimed yet."""
+"""Token of a run that was never claimed."""
 
 
 def scheduled_origin(nominal: Moment) -> str:
@@ -34,7 +34,7 @@ def child_origin(key: str) -> str:
 
 
 def manual_origin(key: str) -> str:
-    """Return the origin of a run that somebody asked for, under a key of theirs or an id made for the request."""
+    """Return the origin of a requested run, from its key or an id made for the request."""
     return f"m:{key}"
 
 
@@ -47,23 +47,22 @@ def asked_by(origin: str) -> str:
 
 
 def asked_in_words(run: "Run") -> str:
-    """Return who asked for a run: `schedule`, `backfill`, `parent`, or `requested by NAME` where a name is known."""
+    """Return who requested a run: `schedule`, `backfill`, `parent`, or `requested by NAME` if the name is known."""
     by = run.details.requested_by
     return asked_by(run.origin) if by is None else f"requested by {by}"
 
 
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts of a run that no store looks at: they are kept as one text, so that a new fact costs no store anything.
+    """Facts of a run that no statement uses: they are stored as one text, so that a new fact changes no store.
 
     `tzdata` is the version of the time zone data by which an occurrence got its moment, None for a request. `payload`
-    is what its first attempt got where that was its job's. `worker` is who had the newest attempt in hand, where that
-    was a worker outside of nodes. `progress` (0 to 1) and its text are what the newest attempt told last, `checkpoint`
-    (JSON) is what the next one gets (`tokimori.model.notes`). `retry_of` is the run that this one repeats, `inherited`
-    whether what it got was left by a parent.
-    `traceparent` is where whoever asked for it stood in a trace (`tokimori.model.trace`), `requested_by` who that was.
-    `delay` is how many microseconds after it was asked for last it is due, if a request said no moment but that.
-    `unbegun` is how many of its attempts never began: their node gave them back. `as_kept` is the text itself where a
-    program of another version wrote more, or something else, than this one can read.
+    is that of its first attempt, if it was the job's. `worker` is the worker outside of nodes that had the newest
+    attempt. `progress` (0 to 1) and its text were reported last by the newest attempt, `checkpoint` (JSON) goes to the
+    next one (`tokimori.model.notes`). `retry_of` is the run that this one repeats, `inherited` says if its payload came
+    from a parent. `traceparent` is the place of the requester in a trace (`tokimori.model.trace`), `requested_by` the
+    requester. `delay` is the microseconds from the last request to its due time, if the request named a delay.
+    `unbegun` counts attempts that never began: their node released them. `as_kept` is the stored text, if another
+    version wrote more than this one can read.
     """
 
     tzdata: str | None = None
@@ -86,7 +85,7 @@ NO_DETAILS = Details()
 
 @lru_cache(maxsize=64)  # most runs have the same few facts
 def encode_details(details: Details | None) -> str | None:
-    """Return the text that stores keep; None where there is nothing to tell."""
+    """Return the text that stores keep; None if all facts are defaults."""
     if details is None or details == NO_DETAILS:
         return None
     return msgspec.json.encode(details).decode() if details.as_kept is None else details.as_kept
@@ -94,7 +93,7 @@ def encode_details(details: Details | None) -> str | None:
 
 @lru_cache(maxsize=64)
 def decode_details(text: str | None) -> Details:
-    """Return the facts in a text of `encode_details`. Of what this program can't read the text is kept as it is."""
+    """Return the facts in a text of `encode_details`. An unreadable text is kept as it is."""
     if text is None:
         return NO_DETAILS
     try:
@@ -108,11 +107,11 @@ class Run(Struct, frozen=True, gc=False):
     """One occurrence or one request, and its state.
 
     `attempt` counts claims, begun or not; `failures` and `lost` are what the retry budgets have used. `node_id`, `pid`,
-    `started`, `exit_code`, `signal` and `error` tell of the newest attempt. `cancel` holds the reason of an order to
+    `started`, `exit_code`, `signal` and `error` are those of the newest attempt. `cancel` is the reason of an order to
     end that its node has still to carry out. `lane` is None while the job is paused. `parent_id` is the run whose end,
-    or whose code, asked for this one, and `root` where that chain began (`tokimori.model.dependents`). `result` is what
-    the run passes to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is
-    the line in which a blocked run stands (`tokimori.model.semaphores`): None is that of its job's `max_running`.
+    or whose code, requested this one, and `root` the first run of that chain (`tokimori.model.dependents`). `result`
+    goes to its children as their payload. `concurrency_key` is fixed when the run is made. `blocked_on` is the line in
+    which a blocked run waits (`tokimori.model.semaphores`): None is that of its job's `max_running`.
     """
 
     id: RunId
@@ -148,7 +147,7 @@ class Run(Struct, frozen=True, gc=False):
 
 
 LONG = "(long)"
-"""Stands in a list of runs for a text that is longer than its reader wants."""
+"""Mark in a list of runs for a text that is longer than its reader wants."""
 
 
 LONGEST_ERROR = 4 * 64 * 1024
@@ -156,7 +155,7 @@ LONGEST_ERROR = 4 * 64 * 1024
 
 
 def brief(run: Run, longest: int | None) -> Run:
-    """Return the run without its texts of more bytes than so; 0 or below: without any; None: as it is."""
+    """Return the run without texts longer than so many bytes; 0 or below: without any; None: as it is."""
     if longest is None:
         return run
     texts = {"payload": run.payload, "error": run.error, "details": encode_details(run.details), "result": run.result}
@@ -168,7 +167,7 @@ def brief(run: Run, longest: int | None) -> Run:
 
 
 def is_brief(run: Run) -> bool:
-    """Return whether a text of the run was left out, or reads like one that was."""
+    """Return if a text of the run was left out, or equals the mark for that."""
     return LONG in (run.payload, run.error, run.result, run.details.as_kept)
 
 
@@ -197,8 +196,8 @@ _LAST_MOMENT = 253_402_300_799_999_999
 class Output(Struct, frozen=True, kw_only=True):
     """Output of an attempt: its first and last bytes (each at most 64 KiB), and the number of all.
 
-    While the attempt runs `head` is empty and `tail` is what came last. Where all fits into `head`, `tail` is empty.
-    `times` tells when its bytes came, as `times_since` makes it; empty: nobody knows.
+    While the attempt runs, `head` is empty and `tail` is the newest output. If all fits into `head`, `tail` is empty.
+    `times` says when its bytes came, as `times_since` makes it; empty: unknown.
     """
 
     run_id: RunId
@@ -210,7 +209,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 def times_since(zero: Moment, marks: bytes) -> bytes:
-    """Return the times of an output: marks as a keeper tells them, whose milliseconds count from that moment."""
+    """Return the times of an output from a keeper's marks, whose milliseconds count from that moment."""
     return zero.to_bytes(8, "big", signed=True) + marks if marks else b""
 
 
@@ -220,9 +219,9 @@ def shifted_times(times: bytes, shift: int) -> bytes:
 
 
 def marks_in(times: bytes) -> Iterator[tuple[int, Moment]]:
-    """Yield the place of each byte before which time went on, and the moment at which it came.
+    """Yield the place and the moment of each byte that came later than the one before it.
 
-    The marks may have come from a program of somebody else: at the first one that is none they end.
+    The marks may come from a foreign program: the first invalid one ends them.
     """
     zero = int.from_bytes(times[:8], "big", signed=True)
     place = milliseconds = number = bits = 0
@@ -271,7 +270,7 @@ class Skip(Struct, frozen=True, kw_only=True):
 
 
 def may_hold(run: Run) -> bool:
-    """Return whether to hold the run; a held one stays. Raises `Refused` for one that runs or has ended."""
+    """Return if the run can be held; a held one stays. Raises `Refused` for one that runs or has ended."""
     if run.state in {RunState.RUNNING, *ENDS}:
         allowed = "a run that has not started"
         raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed=allowed)
@@ -279,7 +278,7 @@ def may_hold(run: Run) -> bool:
 
 
 def may_resume(run: Run) -> bool:
-    """Return whether the run is held; others that live stay as they are. Raises `Refused` for one that has ended."""
+    """Return if the run is held; other live ones stay as they are. Raises `Refused` for one that has ended."""
     if run.state in ENDS:
         raise Refused(f"run {run.id} is {run.state}", field="state", value=run.state, allowed="a held run")
     return run.state is RunState.HELD

@@ -12,11 +12,11 @@ from tokimori.model.templates import SECRETS_NAME
 from tokimori.model.words import check_text
 
 SHORTEST: Final = 6
-"""Characters. What is shorter stands in any output by chance, and would show itself by what is hidden there."""
+"""Characters. A shorter value is in any output by chance, and the hidden places would reveal it."""
 LARGEST: Final = 16 * 1024
 """Bytes in UTF-8."""
 MOST_LINES: Final = 256
-"""Each line is hidden by itself: of thousands a keeper would look for each in all that a run writes."""
+"""Lines of a value. Each line is hidden by itself: a keeper searches all that a run writes for each of them."""
 NAME_ALLOWED: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or a digit"
 VALUE_ALLOWED: Final = (
     f"a text of at least {SHORTEST} characters, at most {LARGEST} bytes and {MOST_LINES} lines, without NUL"
@@ -35,7 +35,7 @@ class Secret(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SecretContent(Struct, frozen=True, array_like=True):
-    """Encrypted content. Name and jobs are encrypted with the value, so that whoever writes the store can't move it."""
+    """Encrypted content. Name and jobs are encrypted with the value, so that a writer of the store can't move it."""
 
     name: str
     jobs: tuple[str, ...]
@@ -62,9 +62,7 @@ def encode_content(content: SecretContent) -> bytes:
 
 
 def value_in(secret: Secret, opened: bytes) -> str | None:
-    """Return the value in the bytes of `encode_content`; None where they are none, or of another secret or other
-    jobs.
-    """
+    """Return the value in the bytes of `encode_content`; None if invalid, or of another secret or other jobs."""
     try:
         content = _contents.decode(opened)
     except msgspec.MsgspecError:
@@ -73,14 +71,14 @@ def value_in(secret: Secret, opened: bytes) -> str | None:
 
 
 def check_secret_name(name: object) -> str:
-    """Refuse what can't be the name of a secret. Raises `InvalidInput`."""
+    """Check the name of a secret. Raises `InvalidInput`."""
     if isinstance(name, str) and _NAME.match(name):
         return name
     raise InvalidInput(f"name: {name!r} is not the name of a secret", field="name", value=name, allowed=NAME_ALLOWED)
 
 
 def check_value(value: object) -> str:
-    """Refuse what can't be the value of a secret; the error does not show it. Raises `InvalidInput`."""
+    """Check the value of a secret; the error does not show it. Raises `InvalidInput`."""
     try:
         check_text("value", value)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""Semaphores and concurrency keys of a job, and the names of the lines in which its runs wait."""
+"""Semaphores and concurrency keys of a job, and names of the lines in which its runs wait."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ MOST_UNITS = 1_000_000
 """The most units that a semaphore may have, a run may want, or a key may have running."""
 LONGEST_KEY = 255
 DEFAULT_LIMIT = 1
-"""Of a semaphore that nobody made: a mutex."""
+"""Limit of a semaphore that was not made by a person: a mutex."""
 
 LIMIT_LINE = ""
 """The line of the job's `max_running`; with a run it is kept as None."""
@@ -28,13 +28,13 @@ def line_of(semaphore: str) -> str:
 
 
 def semaphore_of(blocked_on: str | None) -> str | None:
-    """Return the semaphore in whose line a run stands; None in any other line."""
+    """Return the semaphore in whose line a run waits; None in any other line."""
     text = blocked_on or LIMIT_LINE
     return text.removeprefix(_SEMAPHORE_LINE) if text.startswith(_SEMAPHORE_LINE) else None
 
 
 def wanted(semaphores: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """(name, weight) of each that the definition names, by name: the order in which they are locked and judged.
+    """Return (name, weight) of each that the definition names, by name: the order in which they are locked and judged.
 
     Raises `InvalidInput`.
     """
@@ -60,7 +60,7 @@ def permits_text(held: Iterable[tuple[str, int, int]]) -> str:
 
 
 def permits_in(text: str) -> dict[str, tuple[int, int]]:
-    """(weight, token) by name, as `permits_text` has written them; anything else is passed over."""
+    """Return (weight, token) by name, as `permits_text` has written them; anything else is skipped."""
     parts = [part.split(":") for part in text.split()]
     return {part[0]: (int(part[1]), int(part[2])) for part in parts if _is_permit(part)}
 

@@ -26,11 +26,11 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunMove, RunState, move
 
 LONGEST_DELAY = 3650 * 86400.0
-"""Ten years, in seconds: an unbounded backoff must not leave what a moment can hold."""
+"""Ten years, in seconds: an unbounded backoff must stay within the range of moments."""
 
 
 def retry_delay(retry: Retry, failures: int, chance: float) -> int:
-    """Microseconds to wait after the nth failure (n ≥ 1); `chance` in [0, 1) picks the jitter."""
+    """Return the microseconds to wait after the nth failure (n ≥ 1); `chance` in [0, 1) picks the jitter."""
     cap = LONGEST_DELAY if retry.cap is None else min(retry.cap, LONGEST_DELAY)
     try:
         delay = min(retry.delay * float(retry.backoff) ** (failures - 1), cap)
@@ -50,16 +50,15 @@ def next_try(retry: Retry, *, nominal: Moment, failures: int, now: Moment, chanc
 
 
 def after_wait(outcome: RetryIn | Released, retry: Retry, now: Moment) -> Moment:
-    """Return the end of the wait for which an attempt that ended now asks, or which its job says."""
+    """Return the end of the wait of an attempt that ended now: the one that it requests, or that of its job."""
     said = outcome.seconds if isinstance(outcome, RetryIn) else None
     return Moment(now + round((retry.wait if said is None else said) * SECOND))
 
 
 def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcome:
-    """Return the outcome of a run's wish to be tried again: later if too soon, a failure if its budget is used up.
+    """Return the outcome of a run's request for a retry: later if too soon, a failure if its budget is used up.
 
-    What counts is every attempt that neither failed nor was lost, without those of which the details say that nobody
-    began them.
+    Every attempt counts that neither failed nor was lost, except those that never began.
     """
     match outcome:
         case RetryAt(moment):
@@ -74,8 +73,8 @@ def asked_retry(run: Run, outcome: Outcome, retry: Retry, now: Moment) -> Outcom
 
 
 def after_asking(outcome: Outcome, retry: Retry) -> Retry:
-    """Return the policy for a run that asks to be tried again: what then counts as a failure waits no less than its
-    wish.
+    """Return the policy for a run that requests a retry: if it then counts as a failure, it waits no less than
+    requested.
     """
     if not isinstance(outcome, RetryAt | RetryIn):
         return retry
@@ -100,7 +99,7 @@ WORDS: Mapping[type[Outcome], str] = MappingProxyType(
 )
 """The words for outcomes in the rows of attempts."""
 PARKED_BY = "tokimori"
-"""Who parks a job whose run has used up its retries, or whose schedule can't be decided."""
+"""Author of the parking of a job whose run has used up its retries, or whose schedule can't be decided."""
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -123,11 +122,11 @@ class Settlement(Struct, frozen=True, gc=False):
 def settle(run: Run, outcome: Outcome, retry: Retry, now: Moment, chance: float, *, begun: bool = True) -> Settlement:
     """Return the settlement of a running run. `chance` in [0, 1) picks the jitter of a retry.
 
-    `begun` is false only where its living node knows that nobody began this attempt. One that may have begun, and whose
-    job allows no lost attempt, is never given to anybody again against its own word: taken from it, it is lost.
+    `begun` is false only if its living node knows that this attempt never began. If it may have begun, and its job
+    allows no lost attempt, it is lost when it is taken from its node: it never begins again.
 
-    An order to cancel wins over everything but success: the run was not to go on. A release or a loss of a run that is
-    to be cancelled cancels it too. The reason that is kept is the one of whoever gave the order.
+    An order to cancel wins over everything but success: the run was not to go on. So a release or a loss then cancels
+    it too, with the reason of the order.
     """
     match outcome:
         case Succeeded():
@@ -190,9 +189,9 @@ def _failed(run: Run, outcome: Failed | TimedOut, retry: Retry, now: Moment, cha
 
 
 def _lost(run: Run, outcome: Lost, retry: Retry) -> Settlement:
-    """Return a lost attempt lowers the priority by one, so that a run that kills its nodes does not stay first in line.
+    """Return the settlement of a loss. It lowers the priority by one: a run that kills its nodes falls back.
 
-    Where none may be lost, the run is not begun again, whoever is at fault.
+    If no attempt may be lost, the run is not begun again, whatever the cause.
     """
     lost = run.lost + outcome.counts
     event = RunMove.REQUEUE if retry.may_lose(lost) else RunMove.FAIL
@@ -229,5 +228,5 @@ def _settlement(
 
 
 def parked(job: Job, reason: str | None) -> Job:
-    """Return the job as a failure stops it. That is no edit: its version stays."""
+    """Return the job as parked by a failure. That is no edit: its version stays."""
     return replace(job, state=JobState.PARKED, reason=reason, by=PARKED_BY, next_due=None)

@@ -1,7 +1,7 @@
 """Bounds of the texts that people and programs give of jobs and reasons.
 
-It is looked at where something is said, never where it is read: what is kept stays readable, and an edit of a job has
-no fault with what the job says already.
+Texts are checked when they are written, never when they are read: stored ones stay readable, and an edit may keep what
+the job says already.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ from tokimori.model.job import Definition
 from tokimori.model.words import check_text, texts_in
 
 MOST_DEPTH: Final = 100
-"""So many lists and objects may be within each other. Ten times as many would use up the stack of whoever works with
-them, far from where they came in.
+"""Lists and objects within each other. Ten times as many would exhaust the stack of later code, far from where they
+came in.
 """
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS: Final = tuple((byte in b"[{") - (byte in b"]}") for byte in range(256))
 
 
 def check_depth(text: bytes) -> None:
-    """Refuse JSON that is nested too deeply; what is no JSON may pass. Raises `InvalidInput`."""
+    """Refuse JSON that is nested too deeply; other texts pass. Raises `InvalidInput`."""
     if text.count(b"[") + text.count(b"{") > MOST_DEPTH and _is_too_deep(text):
         allowed = f"at most {MOST_DEPTH} lists and objects within each other"
         raise InvalidInput("the JSON is nested too deeply", allowed=allowed)
@@ -40,9 +40,9 @@ _LINE, _TEXT, _CONTENT = 1024, 16 * 1024, 64 * 1024
 MOST_REASON = 4 * 1024
 """Bytes of a reason, in UTF-8: lists show it with each job, queue or run."""
 MOST_AUTHOR = _LINE
-"""Bytes of the name of who orders."""
+"""Bytes of the name of an author."""
 MOST_DEFINITION = 512 * 1024
-"""Bytes of all that a job says, as JSON: a claim brings it with the runs."""
+"""Bytes of a definition, as JSON: a claim brings it with the runs."""
 MOST_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
         "name": _LINE,
@@ -64,7 +64,7 @@ MOST_OF: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Bytes of the fields of a job, in UTF-8; of lists and mappings all texts together.
 
-What is made of ids and words, and what is read as a schedule, a payload or a time, has its bound where it is read.
+Ids, words, schedules, payloads and times are bounded by their own checks.
 """
 _CALLED = {"argv": "command", "shell": "command", "text": "mail_text"}
 
@@ -75,13 +75,13 @@ def check_size(field: str, text: str, most: int) -> None:
 
 
 def check_reason(field: str, reason: object) -> None:
-    """Refuse what is no reason. Raises `InvalidInput`."""
+    """Check a reason. Raises `InvalidInput`."""
     check_text(field, reason)
     check_size(field, str(reason), MOST_REASON)
 
 
 def check_sizes(definition: Definition, known: Definition | None = None) -> None:
-    """Refuse what a job can't say, unless it says so already (`known`). Raises `InvalidInput`."""
+    """Check the sizes of a job's texts, unless it has them already (`known`). Raises `InvalidInput`."""
     said, before = _said(definition), {} if known is None else _said(known)
     for field, most in MOST_OF.items():
         value = said.get(field)

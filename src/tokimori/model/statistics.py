@@ -16,12 +16,12 @@ from tokimori.model.run import Run
 from tokimori.model.transitions import RunState
 
 DAYS = 30
-"""Of so many days each is told."""
+"""Days that are listed one by one."""
 _OUTCOMES = (RunState.SUCCEEDED, RunState.FAILED)
 
 
 class Quantiles(Struct, frozen=True, kw_only=True):
-    """Seconds that half, 95 and 99 of a hundred of some runs did not exceed (by the nearest rank), and the most."""
+    """Seconds of some runs: the 50th, 95th and 99th percentile (by the nearest rank), and the most."""
 
     p50: float
     p95: float
@@ -43,9 +43,9 @@ class Statistics(Struct, frozen=True, kw_only=True):
     """Statistics of a job.
 
     `outcomes` counts ends of runs and reasons of skips over all days; `more`: the job has more rows than are counted.
-    `success_rate` (0 to 1) is that of the runs that succeeded or failed. `measured` is how many of the newest ended
-    runs `duration` (seconds of the last attempt), `lateness` (first start minus due) and `by_hour` (how many started in
-    each hour on the clocks of the job's zone) are of. `by_day`: the newest days on which anything happened.
+    `success_rate` (0 to 1) is that of the runs that succeeded or failed. `duration` (seconds of the last attempt),
+    `lateness` (first start minus due) and `by_hour` (starts in each hour, in the job's zone) are of the newest
+    `measured` ended runs. `by_day`: the newest days with any event.
     """
 
     job_id: str
@@ -113,7 +113,7 @@ def _day(day: Moment, of: Counter[str]) -> Day:
 
 
 def last_days(statistics: Statistics, now: Moment) -> Sequence[Day]:
-    """Return the `DAYS` days up to now, also those on which nothing happened."""
+    """Return the `DAYS` days up to now, those without events included."""
     known = {day.day: day for day in statistics.by_day}
     today = now - now % DAY
     wanted = [Moment(today - n * DAY) for n in range(DAYS - 1, -1, -1)]

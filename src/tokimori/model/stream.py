@@ -1,7 +1,7 @@
-"""Streams: what happened in order. Entries of a topic are documents, whose names say topic and number.
+"""Streams: ordered entries of topics. An entry is a document, named by its topic and number.
 
-Numbers of a topic are consecutive. Entry 0 opens it: it says behind which number the first one comes that is kept. A
-topic that was forgotten, with its entry 0, begins anew with greater numbers.
+Numbers of a topic are consecutive. Entry 0 opens it: it says behind which number the first kept one comes. A topic that
+was forgotten with its entry 0 begins anew with greater numbers.
 """
 
 import re
@@ -15,7 +15,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.words import DOTS
 
 OPENING = 0
-"""The number of what opens a topic."""
+"""Number of the entry that opens a topic."""
 LARGEST_NUMBER = 10**16 - 1
 TOPIC_ALLOWED = "1 to 100 of A-Z a-z 0-9 . _ : @ + -, not starting with -, neither . nor .."
 _TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}\Z", re.ASCII)
@@ -24,7 +24,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._:@+][A-Za-z0-9._:@+-]{0,99}\Z", re.ASCII)
 class Entry(Struct, frozen=True, kw_only=True):
     """Entry of a topic: its time (of the store), author (None: unknown) and JSON.
 
-    `key` is that of no other entry, unless whoever appended it has given it twice.
+    `key` is unique, unless its author gave it twice.
     """
 
     at: Moment
@@ -81,7 +81,7 @@ def check_topic(field: str, text: object) -> str:
 
 
 def prefix_of(topic: str) -> str:
-    """With what the names of its entries begin, and no others."""
+    """Return the prefix of the names of its entries, and no others."""
     return f"{topic}/"
 
 
@@ -102,5 +102,5 @@ def behind_topic(topic: str) -> str:
 
 
 def start_at(now: Moment) -> int:
-    """Behind which number a topic begins that is opened now: greater than any of its past, of which nobody knows."""
+    """Return the number behind which a topic begins that is opened now: greater than any number of a forgotten past."""
     return now // MILLISECOND

@@ -1,8 +1,8 @@
-"""Suspects of keepers' deaths: jobs that ran at three deaths run apart until one is left. Pure rules.
+"""Suspects of keepers' deaths: jobs that ran at three deaths run apart, until one is left. Pure.
 
-A keeper that dies takes all its attempts along, and nobody can say whose command did it. So a death that several jobs
-share counts against none of them yet; where commands of one job alone ran, that job has to answer for it, and for
-those that it shared before. The others have lost attempts by then, but nothing of their budget.
+A keeper that dies takes all its attempts along, whichever command killed it. So a death that several jobs share counts
+against none of them yet. If only commands of one job ran, that death counts against it, and so do those that it shared
+before. The others have lost attempts by then, but nothing of their budget.
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,9 @@ _V = TypeVar("_V")
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """Record of a job that ran at the death of a keeper. `ends`: how often it ended by itself since the last one.
+    """Record of a job that ran at the death of a keeper. `ends`: its own ends since the last death.
 
-    `cell` is where it runs. `proved`: the keeper of its own was killed.
+    `cell` is where it runs. `proved`: its own keeper was killed.
     """
 
     deaths: int = 0
@@ -61,7 +61,7 @@ class Suspicion(Struct, frozen=True, kw_only=True):
         return COMMON if record is None else record.cell
 
     def pause_of(self, job: JobId) -> float:
-        """Seconds before a keeper for the cell of this job starts: none where it has ended well since."""
+        """Return the seconds before a keeper for the cell of this job starts: none if it has ended well since."""
         record = self.jobs.get(job)
         return 0.0 if record is None or record.ends else pause_after(record.deaths)
 
@@ -81,7 +81,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 def after_death(known: Suspicion, present: Mapping[RunId, JobId]) -> Judgement:
     """Judge the death of a keeper that had attempts of these runs.
 
-    A culprit in a keeper of its own is proof: whoever was suspect beside it is not any more.
+    A culprit in a keeper of its own is proof: it clears those suspected with it.
     """
     names = sorted(set(present.values()))
     culprit = names[0] if len(names) == 1 else None
@@ -105,7 +105,7 @@ def after_death(known: Suspicion, present: Mapping[RunId, JobId]) -> Judgement:
 
 
 def after_end(known: Suspicion, job: JobId, run: RunId) -> Suspicion:
-    """Return an attempt ended otherwise than by a keeper's death."""
+    """Return the suspicion after an attempt that ended in another way than by a keeper's death."""
     if job not in known.jobs and run not in known.shared:
         return known
     jobs, shared = dict(known.jobs), dict(known.shared)
@@ -119,7 +119,7 @@ def after_end(known: Suspicion, job: JobId, run: RunId) -> Suspicion:
 
 
 def pause_after(deaths: int) -> float:
-    """Seconds before another keeper, or node of a program, starts where so many died in a row."""
+    """Return the seconds before another keeper, or node of a program, starts after so many deaths in a row."""
     return 0.0 if deaths < 2 else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(deaths - 2, 10))
 
 

@@ -1,4 +1,4 @@
-"""Targets: what a run does. A new kind is one struct here, one executor, and one line in `executors_of`."""
+"""Targets: the work of a run, by kind. A new kind is one struct here, one executor, and one line in `executors_of`."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tasks: jobs whose code is kept here, build by build. What the store keeps of one beside its job and its builds."""
+"""Tasks: jobs whose code the store keeps, build by build. Records and log of a task, beside its job and builds."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Templates: texts with names between double braces, in whose places facts of the run are put. They hold no code.
+"""Templates: texts with names in double braces, which are replaced by facts of the run. They hold no code.
 
-A request's and an e-mail's texts are templates: they name facts of the run, parts of its payload, and secrets. Of a
-command only secrets are looked for: all else between braces is the command's own.
+A request's and an e-mail's texts are templates: they name facts of the run, parts of its payload, and secrets. In a
+command only secrets are replaced: all else in braces is the command's own.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The states of a run, and every way from one to another: the one table."""
+"""States of a run, and the one table of all transitions between them."""
 
 from collections.abc import Mapping
 from enum import StrEnum

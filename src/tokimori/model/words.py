@@ -1,4 +1,4 @@
-"""Bounds of texts: words, and all that every database and every program can hold."""
+"""Bounds of texts: words, and texts that every database and every program can hold."""
 
 import re
 from collections.abc import Iterator
