@@ -343,7 +343,7 @@ OTHERS_GUARDS = (
     Guard(
         MESSAGES,
         "a message is done with when the next one is asked for",
-        "service/channels/channels.py",
+        "service/channels.py",
         "                    yield message\n                    done = message.number\n",
         "                    done = message.number\n                    yield message\n",
         "tests/unit/service/test_channels.py::test_a_subscription_acknowledges_what_it_was_asked_beyond",

@@ -11,7 +11,7 @@ from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer
 from tokimori.api.operation import Operation
 from tokimori.model.stream import LARGEST_NUMBER
-from tokimori.service.channels.channels import LONGEST_WAIT, MOST_READ
+from tokimori.service.channels import LONGEST_WAIT, MOST_READ
 from tokimori.service.views.channels import MessagesView, MessageView, SubscriberView, message_view, messages_view
 
 Number = Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]

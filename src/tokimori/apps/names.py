@@ -63,7 +63,7 @@ from tokimori.service.arguments import (
     RequestArguments,
     SemaphoreArguments,
 )
-from tokimori.service.channels.channels import FoundMessages
+from tokimori.service.channels import FoundMessages
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.copying import KindCopied
 from tokimori.service.deleting import DeletedJobs

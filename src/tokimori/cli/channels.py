@@ -11,7 +11,7 @@ from tokimori.cli.session import in_service
 
 if TYPE_CHECKING:
     from tokimori.model.message import Message
-    from tokimori.service.channels.channels import FoundMessages
+    from tokimori.service.channels import FoundMessages
     from tokimori.service.service import Service
 
 
@@ -89,7 +89,7 @@ def subscribe(topic: str, *, name: str | None, after: int | None, follow: bool) 
 
 
 async def _tell(service: "Service", topic: str, name: str | None, after: int | None, *, follow: bool) -> None:
-    from tokimori.service.channels.channels import FOLLOW_WAIT
+    from tokimori.service.channels import FOLLOW_WAIT
 
     wait = FOLLOW_WAIT if follow else 0.0
     found = await service.channels.read(topic, after, name)

@@ -32,7 +32,7 @@ from tokimori.ownership import PRIVATE, keep_private
 from tokimori.ports.nodes import NodeState
 from tokimori.service.builds import BUILDS, PIECES, UPLOADS
 from tokimori.service.calendars import CALENDARS
-from tokimori.service.channels.channels import SUBSCRIBERS
+from tokimori.service.channels import SUBSCRIBERS
 from tokimori.service.declarations import DECLARATIONS
 from tokimori.service.declaring import APPS
 from tokimori.service.documents import DocumentKind

@@ -19,8 +19,8 @@ from tokimori.errors import StoreError
 from tokimori.node.node import Node
 from tokimori.ports.store import Store
 from tokimori.service.doctor.rules import LATE
-from tokimori.service.doctor.scanner import Scanner, scanner_of
 from tokimori.service.service import Service
+from tokimori.service.store_care import Scanner, scanner_of
 from tokimori.stores.open import file_of
 
 log = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ def vitals_of(node: Node, doors: Store, service: Service, settings: Settings, cl
     folders, url = {settings.state_dir}, settings.job_store
     if url.lower().startswith("sqlite:"):
         folders.add(Path(file_of(url)).parent)
-    return Vitals(node, doors.now, folders, scanner_of(service, late), clock)
+    return Vitals(node, doors.now, folders, scanner_of(service._ground, late), clock)
 
 
 def _stands_still(seconds: float) -> UnreadyCause:

@@ -35,8 +35,7 @@ from tokimori.ports.work_source import WorkSource
 from tokimori.ports.working import Change, Claim, Claimed, Verdict, is_cut
 from tokimori.service.asking import retried
 from tokimori.service.claimed import ClaimedRun, Heard, view_of
-from tokimori.service.in_hand import Hands, InHand, Key, Over, claim_lost
-from tokimori.service.open_lanes import OpenLanes
+from tokimori.service.in_hand import Hands, InHand, Key, OpenLanes, Over, claim_lost
 from tokimori.service.timekeeping import Timekeeper
 from tokimori.service.wishes import WorkerWish, output_of
 

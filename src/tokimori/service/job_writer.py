@@ -31,10 +31,9 @@ from tokimori.service.ground import Caller, Ground
 from tokimori.service.imports import PAIRS, Imported, Start, checked_limits, checked_pair, checked_starts, started
 from tokimori.service.notified import check_untold
 from tokimori.service.operation import Async
-from tokimori.service.semaphores import placed
+from tokimori.service.semaphores import Weights, placed
 from tokimori.service.sight import Beside, Judge
 from tokimori.service.store_time import Now
-from tokimori.service.weights import Weights
 
 Wanted = tuple[Definition, Mapping[str, object]]
 """A definition, and the fields by which it was said."""

@@ -30,8 +30,7 @@ from tokimori.service.resource_kinds import (
     State,
     shown_state,
 )
-from tokimori.service.semaphores import Semaphores
-from tokimori.service.weights import Weights
+from tokimori.service.semaphores import Semaphores, Weights
 
 
 class ResourceWork(Struct, frozen=True, kw_only=True):

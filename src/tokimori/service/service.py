@@ -15,7 +15,7 @@ from tokimori.schedules.zones import check_zone
 from tokimori.service.asking import Bounds
 from tokimori.service.audit import Audit
 from tokimori.service.calendars import Calendars
-from tokimori.service.channels.channels import Channels
+from tokimori.service.channels import Channels
 from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claims import Claims
 from tokimori.service.events.events import Events

@@ -1,14 +1,16 @@
 """The store, as it is looked after: its time, its schema and its health."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from tokimori.clock import Moment
 from tokimori.model.access_token import Role
 from tokimori.ports.store import SchemaStatus
-from tokimori.service.doctor.finding import Diagnosis, diagnosis
+from tokimori.service.doctor.finding import Diagnosis, Finding, Level, diagnosis
 from tokimori.service.doctor.reader import DoctorReader
-from tokimori.service.doctor.rules import findings
+from tokimori.service.doctor.reading import DoctorReading, confirmed
+from tokimori.service.doctor.rules import CHECKS, INVARIANTS, LATE, findings
 from tokimori.service.expectations import Expectations
 from tokimori.service.given import flag_of
 from tokimori.service.ground import Ground
@@ -75,3 +77,40 @@ def doctors_reader(ground: Ground) -> DoctorReader:
         apart=ground.apart,
         rest=asyncio.sleep,
     )
+
+
+class Scanner:
+    """Compares each reading with the one before: what is wrong in one of them alone was under way.
+
+    `late`: microseconds after which a job that is due counts as not fired.
+    """
+
+    def __init__(self, reader: DoctorReader, late: int = LATE) -> None:
+        self._reader = reader
+        self._late = late
+        self._last: DoctorReading | None = None
+        self.findings: tuple[Finding, ...] = ()
+
+    async def look(self) -> None:
+        """Read once more. Raises `StoreError`."""
+        before, self._last = self._last, await self._reader.invariants(self._late)
+        if before is not None:
+            both = confirmed(before, self._last, 0.0)
+            rules = [rule for check, _, rule in CHECKS if check in INVARIANTS]
+            self.findings = tuple(found for rule in rules for found in rule(both))
+
+    @property
+    def broken(self) -> Mapping[str, int]:
+        """Return the number of findings of each check, zero included."""
+        found = Counter(each.check for each in self.findings)
+        return {check: found[check] for check in sorted(INVARIANTS)}
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        """Return what does not work. What somebody should look at is left to the doctor."""
+        return tuple(each for each in self.findings if each.level is Level.FAIL)
+
+
+def scanner_of(ground: Ground, late: int = LATE) -> Scanner:
+    """Return a scanner of this store."""
+    return Scanner(doctors_reader(ground), late)

@@ -17,7 +17,7 @@ from tokimori.node.node import Node
 from tokimori.node.vitals import BROKEN, EVERY, SILENT, Question, Vitals, write_probe
 from tokimori.service.doctor.finding import Finding, failure
 from tokimori.service.doctor.rules import INVARIANTS
-from tokimori.service.doctor.scanner import Scanner
+from tokimori.service.store_care import Scanner
 from tokimori.testing.manual import VirtualClock
 
 

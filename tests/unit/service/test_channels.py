@@ -142,7 +142,7 @@ async def test_a_subscription_acknowledges_what_it_was_asked_beyond(service: Ser
 
 async def test_whoever_waits_is_told_soon(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many wait for a topic, the store is looked at once for all of them."""
-    monkeypatch.setattr("tokimori.service.channels.topics.EVERY", 0)
+    monkeypatch.setattr("tokimori.service.channels.EVERY", 0)
     waiting = [asyncio.create_task(service.channels.read("news", wait=20)) for _ in range(50)]
     looks = service.channels._topics._looks
     for _ in range(100):
@@ -160,7 +160,7 @@ async def test_who_waits_behind_a_number_that_was_never_given_hinders_nobody(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others who wait for the topic are not told of a message before there is one."""
-    monkeypatch.setattr("tokimori.service.channels.topics.EVERY", 0)
+    monkeypatch.setattr("tokimori.service.channels.EVERY", 0)
     first = await service.channels.publish("news", "first")
     far, near = (
         asyncio.create_task(service.channels.read("news", after=after, wait=20)) for after in (10**15, first.number)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from tokimori.model.ids import ClaimId, Lane
 from tokimori.model.lanes import handler_of, queue_of, serves
-from tokimori.service import open_lanes
-from tokimori.service.open_lanes import OpenLanes
+from tokimori.service import in_hand
+from tokimori.service.in_hand import OpenLanes
 from tokimori.service.wishes import WorkerWish
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -59,7 +59,7 @@ def test_the_lanes_of_one_survey_are_sorted_once(monkeypatch: pytest.MonkeyPatch
         return handler_of(lane)
 
     found, lanes = OpenLanes(), tuple(Lane(f"q|f{n}|") for n in range(100))
-    monkeypatch.setattr(open_lanes, "handler_of", counted)
+    monkeypatch.setattr(in_hand, "handler_of", counted)
     for n in range(100):
         wish = WorkerWish(
             id=ClaimId("c"), types=(f"f{n}",), queue=None, limit=1, wait=0, alive_time=60, worker="w", labels={}

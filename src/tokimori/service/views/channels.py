@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tokimori.clock import format_moment
 from tokimori.model.message import Message
-from tokimori.service.channels.channels import FoundMessages
+from tokimori.service.channels import FoundMessages
 
 
 class MessageView(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Channels as programs and people use them: they publish messages to a topic, and subscribe to it."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
@@ -9,10 +10,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tokimori.engine.streams import Streams
 from tokimori.errors import AlreadyExists, InvalidInput, NotFound
 from tokimori.model.access_token import Role
 from tokimori.model.ids import RandomBytes, uuid7
 from tokimori.model.message import (
+    KIND,
     SUBSCRIBER_KIND,
     Message,
     Subscriber,
@@ -26,12 +29,50 @@ from tokimori.model.stream import LARGEST_NUMBER, Entry, Numbered, check_topic
 from tokimori.model.words import check_text, check_word
 from tokimori.ports.documents import Documents as DocumentStore
 from tokimori.service.asking import checked
-from tokimori.service.channels.topics import Topics
 from tokimori.service.documents import DocumentKind, Documents
 from tokimori.service.given import Span, json_of, seconds_of
 from tokimori.service.operation import M, Part, operation, stream
 from tokimori.service.sight import WHOLE
 from tokimori.service.store_time import Now
+
+EVERY = 0.25
+"""Seconds between two looks for the message for which somebody waits."""
+
+
+class Topics:
+    """State that all users of channels in this process share."""
+
+    def __init__(self, store: DocumentStore, random: RandomBytes) -> None:
+        self.streams = Streams(store, KIND, random)
+        self._looks: dict[tuple[str, int], asyncio.Task[bool]] = {}
+        """By topic and number: who waits behind a number that was never given hinders nobody."""
+
+    async def wait(self, topic: str, after: int, seconds: float) -> None:
+        """Return once there is a message behind that number, or after so many seconds. May raise `StoreError`."""
+        clock = asyncio.get_running_loop().time
+        ends = clock() + seconds
+        while (left := ends - clock()) > 0:
+            look = self._looks.get((topic, after))
+            if look is None:
+                look = self._looks[topic, after] = asyncio.create_task(self._look(topic, after))
+                look.add_done_callback(_heard_of)
+            await asyncio.wait([look], timeout=left)
+            if look.done() and (look.cancelled() or look.result()):
+                return
+
+    async def _look(self, topic: str, after: int) -> bool:
+        try:
+            await asyncio.sleep(EVERY)
+            return bool(await self.streams.read(topic, after, 1))
+        finally:
+            del self._looks[topic, after]
+
+
+def _heard_of(look: asyncio.Task[bool]) -> None:
+    """Whoever still waits is told of its error; where nobody does, it is no matter."""
+    if not look.cancelled():
+        look.exception()
+
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,0 @@
-"""Channels: messages of programs to programs."""
