@@ -19,6 +19,7 @@ from tokimori.model.target import Command, Noop
 from tokimori.model.transitions import ENDS, RunState
 from tokimori.ports.nodes import NodeState
 from tokimori.ports.store import RunFilter, Store
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import next_moments
 from tokimori.service.service import service_on
@@ -116,8 +117,8 @@ async def _ledger(store: Store, job: Job, finish: Finish) -> Ledger:
     asked, acknowledged = finish.asked[job.id], finish.acknowledged[job.id]
     return Ledger(
         job_id=job.id,
-        expected=next_moments(schedule, job.created, schedule.count(job.created, asked)),
-        tolerated=next_moments(schedule, asked, schedule.count(asked, acknowledged)),
+        expected=next_moments(schedule, job.created, count_until(schedule, job.created, asked)[0]),
+        tolerated=next_moments(schedule, asked, count_until(schedule, asked, acknowledged)[0]),
         runs=await all_runs(store, job.id),
         skips=await store.skips(job.id),
         writes_lines=isinstance(job.definition.target, Command),

@@ -1,7 +1,9 @@
 """Jobs, runs and schedules to test with."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -17,6 +19,19 @@ from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
 NEW_YEAR = parse_moment("2030-01-01T00:00:00Z")
+
+
+_T = TypeVar("_T")
+
+
+def at_once(steps: Generator[object, None, _T]) -> _T:
+    """What is computed in steps, without a pause between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: _T = end.value
+            return found
 
 
 def seconds(n: float) -> Moment:
@@ -118,10 +133,6 @@ class Moments:
         found = bisect_left(self.moments, moment)
         return self.moments[found - 1] if found else None
 
-    def count(self, after: Moment, through: Moment) -> int:
-        """See `Schedule`."""
-        return max(0, bisect_right(self.moments, through) - bisect_right(self.moments, after))
-
 
 @dataclass(frozen=True, slots=True)
 class Every:
@@ -136,10 +147,6 @@ class Every:
     def last_before(self, moment: Moment) -> Moment | None:
         """See `Schedule`."""
         return Moment(moment - 1 - (moment - 1 - NEW_YEAR) % self.period)
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """See `Schedule`."""
-        return max(0, (through - NEW_YEAR) // self.period - (after - NEW_YEAR) // self.period)
 
 
 class Counting:
@@ -158,8 +165,3 @@ class Counting:
         """See `Schedule`."""
         self.asked += 1
         return self.schedule.last_before(moment)
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """See `Schedule`."""
-        self.asked += 1
-        return self.schedule.count(after, through)

@@ -18,6 +18,7 @@ from tokimori.errors import InvalidInput
 from tokimori.model.job import Job
 from tokimori.model.run import Run, backfill_origin, scheduled_origin
 from tokimori.model.transitions import ACTIVE, RunState
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.schedule import Schedule, each_moment
 
 MOST_BACKFILLED = 1_000_000
@@ -110,10 +111,13 @@ def occurrences(schedule: Schedule, first: Moment, last: Moment, most: int = MOS
             value=format_moment(last),
             allowed="the moment of `from`, or later",
         )
-    before = Moment(first - 1)
-    number = schedule.count(before, last)
+    before = at = Moment(first - 1)
+    number = 0
+    while at < last and number <= most:
+        counted, at = count_until(schedule, at, last, lambda: True)
+        number += counted
     if number > most:
-        message = f"to: there are {number} occurrences from `from` to here"
+        message = f"to: there are {'over ' if at < last else ''}{number} occurrences from `from` to here"
         allowed = f"a range of at most {most}; ask for the next ones then"
         raise InvalidInput(message, field="to", value=format_moment(last), allowed=allowed)
     return each_moment(schedule, before, last)

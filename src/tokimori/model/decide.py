@@ -1,19 +1,19 @@
 """Decision about a job's occurrences up to now: runs and skips, as one plan. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import blake2b
 from typing import assert_never
 
 from msgspec import Struct, field
 
-from tokimori.clock import DAY, SECOND, Moment
+from tokimori.clock import SECOND, Moment
 from tokimori.model.ids import Incarnation, JobId, Lane
 from tokimori.model.job import Definition, Job, JobState, limit_of, most_active, schedule_of
 from tokimori.model.lanes import lane_of, rank_of
 from tokimori.model.policies import AnchoredOn, Misfire, Overlap
 from tokimori.model.run import Details, Skip, SkipReason, scheduled_origin
-from tokimori.schedules.bounded import Bounded
-from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.counting import count_until
+from tokimori.schedules.schedule import Bounded, OnDemand, Schedule
 from tokimori.schedules.zones import tzdata_version
 
 
@@ -48,8 +48,6 @@ MOST_OCCURRENCES = 10_000
 """How many occurrences one call decides; the next call goes on."""
 MOST_CATCHING_UP = 1_000
 """How many runs of one job may be active while missed occurrences are caught up with."""
-MOST_COUNTED = 100 * DAY
-"""Length of skips that one call counts: a long absence is counted in several calls."""
 PACE = SECOND
 """When a job whose catch-up is full is looked at again."""
 REPLACED = "replaced by a newer run"
@@ -177,27 +175,22 @@ class _Draft(Struct):
         self.tail = Skip(first=first, last=last, count=count, reason=reason)
         self.skips.append(self.tail)
 
-    def skip_through(self, last: Moment | None, reason: SkipReason) -> None:
-        """Note every occurrence after the cursor up to and including `last`, which is one, without walking."""
-        first = self.upcoming
-        if first is not None and last is not None and first <= last:
-            self.skip(first, last, self.asked.count(Moment(first - 1), last), reason)
-
     def skip_some(self, last: Moment | None, reason: SkipReason) -> None:
-        """Skip as `skip_through` does, but no farther than is counted in one call."""
+        """Skip the occurrences after the cursor up to and including `last`, which is one, until it is late."""
         first = self.upcoming
-        if first is not None and last is not None and last - first > MOST_COUNTED:
-            last = self.asked.last_before(Moment(first + MOST_COUNTED))
-            self.left_off = True
-        self.skip_through(last, reason)
+        if first is None or last is None or first > last:
+            return
+        number, at = count_until(self.asked, Moment(first - 1), last, self.is_late)
+        self.left_off = at < last
+        self.skip(first, (self.asked.last_before(Moment(at + 1)) or first) if self.left_off else last, number, reason)
 
 
 def decide(due: Due, schedule: Schedule, now: Moment, is_late: Callable[[], bool] = lambda: False) -> Plan:
     """Decide every occurrence after `fired_through` whose delay is over: DESIGN §4 (misfire) and §5 (overlap).
 
-    Walks at most `MOST_OCCURRENCES`, and no more once `is_late` says so; rows of skips are counted up to
-    `MOST_COUNTED`. If more are left, or catch-up is full, `next_due` says when to call again. The job is finished when
-    its schedule names no more, and when `runs_remaining` runs have been made.
+    Walks at most `MOST_OCCURRENCES`, and neither walks nor counts more once `is_late` says so. If more are left, or
+    catch-up is full, `next_due` says when to call again. The job is finished when its schedule names no more, and when
+    `runs_remaining` runs have been made.
     """
     draft = _draft(due, schedule, now)
     draft.is_late = is_late
@@ -207,10 +200,20 @@ def decide(due: Due, schedule: Schedule, now: Moment, is_late: Callable[[], bool
     return _plan(draft, schedule, due.job.state, again=Moment(now + PACE) if draft.full else None)
 
 
-def skip_all(due: Due, schedule: Schedule, now: Moment, reason: SkipReason) -> Plan:
-    """Skip every occurrence whose delay is over: a job does not catch up what it missed while paused or parked."""
+def skip_all(
+    due: Due, schedule: Schedule, now: Moment, reason: SkipReason, is_late: Callable[[], bool] = lambda: False
+) -> Generator[Skip, None, Plan]:
+    """Skip every occurrence whose delay is over: what a job missed while it was paused or parked is not caught up.
+
+    Yield the row of skips as far as it is counted whenever it is late, and go on from there.
+    """
     draft = _draft(due, schedule, now)
-    draft.skip_through(draft.asked.last_before(Moment(draft.until + 1)), reason)
+    draft.is_late = is_late
+    last = draft.asked.last_before(Moment(draft.until + 1))
+    draft.skip_some(last, reason)
+    while draft.left_off:
+        yield draft.skips[-1]
+        draft.skip_some(last, reason)
     return _plan(draft, schedule, JobState.ENABLED)
 
 

@@ -28,10 +28,9 @@ from tokimori.model.policies import (
 )
 from tokimori.model.semaphores import MOST_UNITS, wanted
 from tokimori.model.target import Target, Unreadable
-from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import Shift, on_business_days
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule
+from tokimori.schedules.schedule import Bounded, Fold, Gap, OnDemand, Schedule
 from tokimori.schedules.stamp import parse_stamp
 
 

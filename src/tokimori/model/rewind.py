@@ -14,6 +14,7 @@ from tokimori.model.decide import decidable, has_ended, next_look
 from tokimori.model.job import Job, JobState, moments_in, schedule_of
 from tokimori.model.policies import AnchoredOn
 from tokimori.model.run import Run, Skip
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.schedule import Schedule
 from tokimori.schedules.zones import tzdata_version
 
@@ -126,6 +127,6 @@ def _anchor(job: Job, schedule: Schedule, now: Moment) -> Moment:
 
 
 def _cut(skip: Skip, schedule: Schedule, through: Moment) -> Skip:
-    count = schedule.count(Moment(skip.first - 1), through)
+    count, _ = count_until(schedule, Moment(skip.first - 1), through)
     last = schedule.last_before(Moment(through + 1))
     return replace(skip, last=max(skip.first, last or skip.first), count=max(1, min(skip.count, count)))

@@ -1,33 +1,30 @@
 """A schedule that avoids days off: its moments on these are left out, or moved to a business day."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from typing import NamedTuple
 
-from tokimori.clock import DAY, Moment
+from msgspec import Struct
+
+from tokimori.clock import DAY, MINUTE, Moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.combined import terms_of
-from tokimori.schedules.counted import LONG, Count, narrowed
-from tokimori.schedules.days import FIRST_DAY, LAST_DAY
+from tokimori.schedules.combined import MOST_EXCLUDED, Except, members_of, names
+from tokimori.schedules.days import FIRST_DAY, LAST_DAY, date_of, lowest
 from tokimori.schedules.days_off import DaysOff
-from tokimori.schedules.frames import Frame, plain_days
-from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT
-from tokimori.schedules.kept import BEYOND, Kept, LocalDays, kept_of
-from tokimori.schedules.left_out import check_left_out
-from tokimori.schedules.moved_count import CountedDays, MovedRows
-from tokimori.schedules.off_times import OffTimes, off_times
-from tokimori.schedules.remembered import Remembered, remembered
-from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
-from tokimori.schedules.second_masks import Term, all_fractions, is_fine, mask_of_terms, unit_of
-from tokimori.schedules.terms import zones_of
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid, MixedSteps, moment_of
+from tokimori.schedules.minutes import Minutes, Times, add, is_countable, plain_days, terms_of
+from tokimori.schedules.schedule import OnDemand, Remembered, Schedule
+from tokimori.schedules.zones import OVERLAP, stretch_at, stretches_between
 
-_NEAR = 60 * DAY
-"""What is moved is looked for so far before it is asked what stays, which may be nothing for ever."""
-_LONG_ROW, _MOST_ROWS = 16, 8
-"""The times of more days off in a row are looked at all at once; of so many such rows they are kept."""
-_FEW = 16
-"""So many moments are always walked."""
+_BEYOND = 7
+"""So many days behind the calendar's end, and before its start, what is moved may go: a week has a business day."""
+MOST_MOVED = 62
+"""So many days off in a row may be moved to one business day."""
+_ALL_KINDS_OF_YEARS = range(2001, 2029)
+_MOST_ROWS = 8
+"""The times of so many rows of days off are kept."""
+_ENDLESS = 1 << 62
 
 
 class Shift(StrEnum):
@@ -37,7 +34,122 @@ class Shift(StrEnum):
     PREVIOUS = "previous"
 
 
-_TOWARDS = {None: 0, Shift.NEXT: 1, Shift.PREVIOUS: -1}
+class LocalDays(Struct, frozen=True):
+    """Business days of a zone. A day that the zone's clocks skip as a whole (Apia's 2011-12-30) is not one."""
+
+    days_off: DaysOff
+    zone: str
+
+    def is_off(self, day: int) -> bool:
+        """Return whether the day is not a business day."""
+        return self.days_off.last_in_row(day) is not None or self._is_skipped(day)
+
+    def next_business(self, day: int) -> int:
+        """Return the first business day at or after the day."""
+        while day <= LAST_DAY + _BEYOND:
+            if (last := self.days_off.last_in_row(day)) is not None:
+                day = last + 1
+            elif self._is_skipped(day):
+                day += 1
+            else:
+                break
+        return day
+
+    def previous_business(self, day: int) -> int:
+        """Return the last business day at or before the day."""
+        while day >= FIRST_DAY - _BEYOND:
+            if (first := self.days_off.first_in_row(day)) is not None:
+                day = first - 1
+            elif self._is_skipped(day):
+                day -= 1
+            else:
+                break
+        return day
+
+    def _is_skipped(self, day: int) -> bool:
+        _, _, offset, before = stretch = stretch_at(self.zone, (day + 1) * DAY)  # within `OVERLAP` after any such skip
+        start = stretch.start
+        return offset - before >= DAY and start + before <= day * DAY and (day + 1) * DAY <= start + offset
+
+    def day_of(self, moment: int) -> int:
+        """Return the date that the zone's clocks show, as a number."""
+        return (moment + stretch_at(self.zone, moment).offset) // DAY
+
+    def start(self, day: int) -> int:
+        """Return the first moment of the day; where its zone skips the day, that of the next one."""
+        found = next((first for first, _, _ in self.stretches(day)), None)
+        return self.start(day + 1) if found is None else found
+
+    def end(self, day: int) -> int:
+        """Return the moment after the last one of the day."""
+        found = max((last for _, last, _ in self.stretches(day)), default=None)
+        return self.end(day - 1) if found is None else found
+
+    def moment(self, day: int, time: int) -> Moment:
+        """Return the first moment at which clocks show that time on the day, or the end of the gap that swallows it."""
+        for first, last, offset in self.stretches(day):
+            if first <= (at := day * DAY + time - offset) < last:
+                return Moment(at)
+        return Moment(moment_of(day * DAY + time, self.zone))
+
+    def passed(self, day: int, moment: int) -> int:
+        """Return the time since midnight, in microseconds, before which clocks have shown all of the day at the
+        moment.
+        """
+        start, end, offset, _ = stretch_at(self.zone, moment)
+        midnight = day * DAY - offset
+        shown = moment - midnight + 1
+        if start + OVERLAP < midnight and midnight + DAY + OVERLAP < end:
+            return max(0, shown)
+        ends = (last + offset - day * DAY for _, last, offset in self.stretches(day) if last <= moment + 1)
+        return max(0, shown, *ends)
+
+    def shown_until(self, day: int, moment: int) -> int:
+        """Return how much of the day clocks have shown before the moment, in microseconds since midnight; 0: nothing.
+
+        A day that is over has shown all of it, also what its clocks skip at its end: such a time is the end of the gap.
+        """
+        if moment > self.end(day):
+            return DAY
+        times = [
+            min(last, moment) + offset - day * DAY for first, last, offset in self.stretches(day) if first < moment
+        ]
+        return max(times, default=0)
+
+    def stretches(self, day: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the parts of the day, each as (first moment, end, offset); usually one."""
+        for start, end, offset, _ in stretches_between(self.zone, (day - 1) * DAY, (day + 2) * DAY):
+            first, last = max(start, day * DAY - offset), min(end, (day + 1) * DAY - offset)
+            if first < last:
+                yield first, last, offset
+
+
+class OffTimes(NamedTuple):
+    """The times of a row of days off: bits for the minutes of the day, by fraction.
+
+    The `rest` are days near a change of the clocks, which are looked at one by one.
+    """
+
+    minutes: Times
+    rest: list[int]
+
+    def first(self, low: int) -> int | None:
+        """Return the first time of the day, in microseconds, that is `low` or later; without those of the rest."""
+        found = []
+        for fraction, bits in self.minutes.items():
+            least = max(-((fraction - low) // MINUTE), 0)
+            if later := bits >> least:
+                found.append((least + lowest(later)) * MINUTE + fraction)
+        return min(found, default=None)
+
+    def last(self, high: int) -> int | None:
+        """Return the last time of the day, in microseconds, before `high`; without those of the rest."""
+        found = []
+        for fraction, bits in self.minutes.items():
+            stop = max(-((fraction - high) // MINUTE), 0)
+            if earlier := bits & (1 << stop) - 1:
+                found.append((earlier.bit_length() - 1) * MINUTE + fraction)
+        return max(found, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,185 +164,142 @@ class BusinessDays:
     days_off: DaysOff
     shift: Shift | None
     zone: str
-    _kept: Kept = field(repr=False, compare=False)
+    _near: Remembered = field(repr=False, compare=False)
     _rows: dict[range, OffTimes] = field(default_factory=dict, repr=False, compare=False)
-    _near: Remembered | None = field(default=None, repr=False, compare=False)
 
     @property
-    def _asked(self) -> Remembered:
-        """Return the base, for the time of one question."""
-        return remembered(self.base) if self._near is None else self._near
-
-    @property
-    def _days(self) -> LocalDays:
+    def days(self) -> LocalDays:
+        """Return the days of the zone."""
         return LocalDays(self.days_off, self.zone)
 
     def next_after(self, moment: Moment) -> Moment | None:
         """Return the first moment strictly after the given one."""
-        if self.shift is None:
-            return self._kept.next_after(moment)
-        return replace(self, _near=remembered(self.base))._next_moved(moment)
-
-    def _next_moved(self, moment: Moment) -> Moment | None:
-        first = self._asked.next_after(moment)
-        if first is not None and not self.is_off(first):
-            return next(self._moved_after(moment, first), first)
-        moved = next(self._moved_after(moment, Moment(min((first or moment) + _NEAR, LAST_MOMENT))), None)
-        kept = None if first is None else self._kept.next_after(Moment(first - 1), moved)
-        if moved is None:
-            return next(self._moved_after(moment, kept), kept)
-        return moved if kept is None else kept
+        return self._next_kept(moment) if self.shift is None else self._next_moved(moment)
 
     def last_before(self, moment: Moment) -> Moment | None:
         """Return the last moment strictly before the given one."""
-        if self.shift is None:
-            return self._kept.last_before(moment)
-        return replace(self, _near=remembered(self.base))._last_moved(moment)
-
-    def _last_moved(self, moment: Moment) -> Moment | None:
-        last = self._asked.last_before(moment)
-        if last is not None and not self.is_off(last):
-            moved = self._moved_before(moment, last)
-            return last if moved is None else moved
-        moved = self._moved_before(moment, Moment(max((last or moment) - _NEAR, FIRST_MOMENT)))
-        kept = None if last is None else self._kept.last_before(Moment(last + 1), moved)
-        if moved is None:
-            moved = self._moved_before(moment, kept)
-            return kept if moved is None else moved
-        return moved if kept is None else kept
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through, without walking them."""
-        after, through = narrowed(self, after, through)
-        if through - after > LONG:
-            walked = sum(moment <= through for moment in next_moments(self, after, _FEW))
-            if walked < _FEW:
-                return walked
-        terms = terms_of(self.base)
-        if self.shift is None and len(terms) == 1 and terms[0].is_simple():
-            return self._kept.count(after, through)
-        counted, at, total = self._day_by_day(terms, after, through), after, 0
-        for first, stop, offset in plain_days(self.zone, after, through) if zones_of(terms) <= {self.zone} else ():
-            rows = MovedRows(Frame(terms, self.zone, offset), self.days_off, _TOWARDS[self.shift])
-            first, stop = rows.bounds(first, stop)  # noqa: PLW2901
-            if first < stop:
-                total += counted(at, Moment(first * DAY - offset - 1)) + rows.count(first, stop)
-                at = Moment(stop * DAY - offset - 1)
-        return total + counted(at, through) + self._kept.count_drifting(terms, after, through)
-
-    def _day_by_day(self, terms: Sequence[Term], after: Moment, through: Moment) -> Count:
-        """Return a counter of moments that do not drift, day by day."""
-        is_off, near = cache(self._days.is_off), -_TOWARDS[self.shift]
-
-        def sources(business: int) -> range:
-            return self._sources(business) if near and is_off(business + near) else range(0)
-
-        unit = unit_of(terms, after, through, self.zone)
-        counted = CountedDays(self.zone, unit, is_off, sources)
-        masks = [(mask_of_terms(terms, unit, fraction), fraction) for fraction in all_fractions(terms, unit)]
-
-        def count(low: Moment, high: Moment) -> int:
-            return sum(counted.count(mask, fraction, low, high) for mask, fraction in masks) if low < high else 0
-
-        return count
+        return self._last_kept(moment) if self.shift is None else self._last_moved(moment)
 
     def is_off(self, moment: Moment) -> bool:
         """Return whether clocks show a day off at that moment."""
-        return self._days.is_off(self._days.day_of(moment))
+        return self.days.is_off(self.days.day_of(moment))
+
+    def check(self) -> None:
+        """Raise `InvalidSchedule` where a search takes too long from either end of the calendar."""
+        if self.shift is None:
+            self._next_kept(Moment(FIRST_MOMENT), MOST_EXCLUDED + 1)
+            self._last_kept(Moment(LAST_MOMENT), MOST_EXCLUDED + 1)
 
     def __str__(self) -> str:
         if self.shift is None:
             return f"{self.base}, not on days off"
         return f"{self.base}, on days off: the {self.shift} business day"
 
+    # What is left out
+
+    def _next_kept(self, moment: Moment, looks: int = _ENDLESS) -> Moment | None:
+        for _ in range(looks):
+            found = self.base.next_after(moment)
+            if found is None:
+                return None
+            stretch = stretch_at(self.zone, found)
+            day = (found + stretch.offset) // DAY
+            if (business := self.days.next_business(day)) == day:
+                return found
+            moment = Moment(max(found, min(business * DAY - stretch.offset, stretch.end) - 1))
+        raise self._too_long(moment)
+
+    def _last_kept(self, moment: Moment, looks: int = _ENDLESS) -> Moment | None:
+        for _ in range(looks):
+            found = self.base.last_before(moment)
+            if found is None:
+                return None
+            stretch = stretch_at(self.zone, found)
+            day = (found + stretch.offset) // DAY
+            if (business := self.days.previous_business(day)) == day:
+                return found
+            moment = Moment(min(found, max((business + 1) * DAY - stretch.offset, stretch.start)))
+        raise self._too_long(moment)
+
+    def _too_long(self, moment: Moment) -> InvalidSchedule:
+        last = self.base.last_before(Moment(moment + 1)) or moment
+        base = self.base.base if isinstance(self.base, Except) else self.base
+        by = next((each for each in members_of(base) if names(each, last)), base)
+        message = f"schedule: over {MOST_EXCLUDED} moments or days of {by} in a row are on days off, and no other comes"
+        allowed = "moments on business days between them; `shift`, which moves them; or no calendar"
+        return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
+
     # What is moved
 
+    def _next_moved(self, moment: Moment) -> Moment | None:
+        """Return the first moment after the given one, on its business day, or on the next one that has any.
+
+        What clocks skip at the end of a day comes on the next one, so that the business day before is looked at, too.
+        """
+        days = self.days
+        today = days.day_of(moment)
+        business = days.next_business(today)
+        near = days.previous_business(today - 1), business
+        if found := [at for each in near if (at := self._first_on(each, moment)) is not None]:
+            return min(found)
+        whole = self._whole(business)
+        following = self._near.next_after(Moment(days.start(whole.stop) - 1))
+        if following is not None and days.day_of(following) in whole:  # clocks show its end again
+            following = self._near.next_after(Moment(days.end(whole[-1]) - 1))
+        return None if following is None else self._first_on(self._target(days.day_of(following)), moment)
+
+    def _last_moved(self, moment: Moment) -> Moment | None:
+        """Return the last moment before the given one, on its business day, or on one before."""
+        days = self.days
+        business = days.previous_business(days.day_of(moment))
+        while (found := self._last_on(business, moment)) is None:
+            whole = self._whole(business)
+            before = self._near.last_before(Moment(days.end(whole[0] - 1)))
+            if before is not None and days.day_of(before) in whole:  # clocks show its start twice
+                before = self._near.last_before(Moment(days.start(whole[0])))
+            if before is None:
+                return None
+            business = self._target(days.day_of(before))
+        return found
+
     def _target(self, day: int) -> int:
-        """Return the business day to which a day off's moments go."""
-        days = self._days
-        return days.next_business(day) if self.shift is Shift.NEXT else days.previous_business(day)
+        """Return the business day to which a day's moments go: itself, if it is one."""
+        return self.days.next_business(day) if self.shift is Shift.NEXT else self.days.previous_business(day)
+
+    def _whole(self, business: int) -> range:
+        """Return the business day and the days off whose moments come to it."""
+        if self.shift is Shift.NEXT:
+            return range(self.days.previous_business(business - 1) + 1, business + 1)
+        return range(business, self.days.next_business(business + 1))
 
     def _sources(self, business: int) -> range:
         """Return the days off whose moments come to the business day."""
-        days = self._days
-        if self.shift is Shift.NEXT:
-            return range(days.previous_business(business - 1) + 1, business)
-        return range(business + 1, days.next_business(business + 1))
+        whole = self._whole(business)
+        return whole[:-1] if self.shift is Shift.NEXT else whole[1:]
 
-    def _moved_after(self, moment: Moment, limit: Moment | None) -> Iterator[Moment]:
-        """Yield the moments after the given one to which others are moved, in order, up to the limit."""
-        days = self._days
-        today = days.day_of(moment)
-        until = LAST_DAY + BEYOND if limit is None else days.day_of(limit) + 1
-        through = until if self.shift is Shift.NEXT else days.next_business(min(until + 1, LAST_DAY + BEYOND))
-        day = today + 1 if self.shift is Shift.PREVIOUS else days.previous_business(today - 1) + 1
-        while True:
-            found = self._day_off_from(day, through)
-            if found is None or (business := self._target(found)) > until:
-                return
-            while business >= today and (image := self._first_image(business, moment)) is not None:
-                if limit is not None and image > limit:
-                    return
-                yield image
-                moment = image
-            day = max(found, business) + 1 if self.shift is Shift.NEXT else self._sources(business).stop
-
-    def _moved_before(self, moment: Moment, limit: Moment | None) -> Moment | None:
-        """Return the last moment before the given one to which another is moved; None where it would be before the
-        limit.
-        """
-        days = self._days
-        today = days.day_of(moment)
-        until = FIRST_DAY - BEYOND if limit is None else days.day_of(limit) - 1
-        since = until if self.shift is Shift.PREVIOUS else days.previous_business(max(until - 1, FIRST_DAY - BEYOND))
-        day = today if self.shift is Shift.NEXT else days.next_business(today + 1) - 1
-        while True:
-            found = self._day_off_until(day, since)
-            if found is None or (business := self._target(found)) < until:
-                return None
-            if business <= today and (image := self._last_image(business, moment)) is not None:
-                return image if limit is None or image >= limit else None
-            day = min(found, business) - 1 if self.shift is Shift.PREVIOUS else self._sources(business).start - 1
-
-    def _day_off_from(self, day: int, through: int) -> int | None:
-        """Return the first day off d with day <= d <= through on which the base has a moment."""
-        days = self._days
-        while True:
-            off = self.days_off.next_off(day, through)
-            if off is None or self._shown_after(off, 0) is not None:
-                return off
-            found = self._asked.next_after(Moment(days.end(off) - 1))
-            if found is None:
-                return None
-            day = max(off + 1, days.day_of(found))
-
-    def _day_off_until(self, day: int, first: int) -> int | None:
-        """Return the last day off d with first <= d <= day on which the base has a moment."""
-        days = self._days
-        while True:
-            off = self.days_off.last_off(day, first)
-            if off is None or self._shown_before(off, DAY) is not None:
-                return off
-            found = self._asked.last_before(Moment(days.start(off)))
-            if found is None:
-                return None
-            day = min(off - 1, days.day_of(found))
-
-    def _first_image(self, business: int, after: Moment) -> Moment | None:
-        """Return the first moment on the business day, after the given one, to which one of a day off is moved."""
-        days, sources = self._days, self._sources(business)
+    def _first_on(self, business: int, after: Moment) -> Moment | None:
+        """Return the first moment of a business day after the given one: its own, or one to which another is moved."""
+        days, sources, found = self.days, self._sources(business), list[Moment]()
+        for first, last, _ in days.stretches(business):
+            own = self._near.next_after(Moment(max(first - 1, after)))
+            if own is not None and own < last:
+                found.append(own)
         time = self._off_from(sources, days.passed(business, after)) if sources else None
         while time is not None and (image := days.moment(business, time)) <= after:
             time = self._off_from(sources, time + 1)
-        return None if time is None else image
+        return min(found, default=None) if time is None else min([*found, image])
 
-    def _last_image(self, business: int, before: Moment) -> Moment | None:
-        """Return the last moment on the business day, before the given one, to which one of a day off is moved."""
-        days, sources = self._days, self._sources(business)
+    def _last_on(self, business: int, before: Moment) -> Moment | None:
+        """Return the last moment of a business day before the given one: its own, or one to which another is moved."""
+        days, sources, found = self.days, self._sources(business), list[Moment]()
+        for first, last, _ in days.stretches(business):
+            own = self._near.last_before(Moment(min(last, before)))
+            if own is not None and own >= first:
+                found.append(own)
         time = self._off_until(sources, days.shown_until(business, before)) if sources else None
         while time is not None and (image := days.moment(business, time)) >= before:
             time = self._off_until(sources, time)
-        return None if time is None else image
+        return max(found, default=None) if time is None else max([*found, image])
 
     def _off_from(self, sources: range, low: int) -> int | None:
         """Return the first time of a day, `low` or later, that clocks show at a moment of any of these days."""
@@ -244,21 +313,39 @@ class BusinessDays:
         times = [time for day in row.rest if (time := self._shown_before(day, high)) is not None]
         return max(times if (time := row.last(high)) is None else [*times, time], default=None)
 
+    def moved_to(self, day: int, own: Times) -> Times | None:
+        """Return the times of a plain day that stay or come; None where clocks change near a day from which they do."""
+        if self.days.is_off(day):
+            return {}
+        sources = range(0) if self.shift is None else self._sources(day)
+        row = self._row(sources) if sources else OffTimes({}, [])
+        add(own, row.minutes)
+        return None if row.rest else own
+
     def _row(self, sources: range) -> OffTimes:
-        """Return the times of these days, those of a long row all at once."""
-        if len(sources) <= _LONG_ROW:
-            return OffTimes((), sources)
+        """Return the times of these days off, all at once."""
         if sources not in self._rows:
             if len(self._rows) >= _MOST_ROWS:
                 self._rows.clear()
-            self._rows[sources] = off_times(terms_of(self._kept.base), self._days, sources)
+            self._rows[sources] = self._times_of(sources)
         return self._rows[sources]
+
+    def _times_of(self, sources: range) -> OffTimes:
+        days, found, plain = self.days, Times(), set[int]()
+        terms = terms_of(self.base)
+        minutes = Minutes(terms, self.zone)
+        span = days.start(sources[0]) - 1, days.end(sources[-1]) - 1
+        for day, first, stop, offset in plain_days(self.zone, *span) if is_countable(terms, self.zone) else ():
+            if first == 0 and stop == DAY and day in sources:
+                plain.add(day)
+                add(found, minutes.of(day, offset))
+        return OffTimes(found, [day for day in sources if day not in plain])
 
     def _shown_after(self, day: int, low: int) -> int | None:
         """Return the first time of the day, `low` or later, that clocks show at a moment of the base."""
         times = []
-        for first, last, offset in self._days.stretches(day):
-            found = self._asked.next_after(Moment(max(first, day * DAY + low - offset) - 1), Moment(last))
+        for first, last, offset in self.days.stretches(day):
+            found = self._near.next_after(Moment(max(first, day * DAY + low - offset) - 1))
             if found is not None and found < last:
                 times.append(found + offset - day * DAY)
         return min(times, default=None)
@@ -266,8 +353,8 @@ class BusinessDays:
     def _shown_before(self, day: int, high: int) -> int | None:
         """Return the last time of the day, before `high`, that clocks show at a moment of the base."""
         times = []
-        for first, last, offset in self._days.stretches(day):
-            found = self._asked.last_before(Moment(min(last, day * DAY + high - offset)), Moment(first - 1))
+        for first, last, offset in self.days.stretches(day):
+            found = self._near.last_before(Moment(min(last, day * DAY + high - offset)))
             if found is not None and found >= first:
                 times.append(found + offset - day * DAY)
         return max(times, default=None)
@@ -276,14 +363,37 @@ class BusinessDays:
 def on_business_days(base: Schedule, days_off: DaysOff, shift: Shift | None, zone: str) -> Schedule:
     """Return the schedule with these days off; one without moments is returned as it is.
 
-    Raises `InvalidSchedule` for an interval that is not of whole minutes, of which nothing is moved.
+    Raises `InvalidSchedule` for an interval that is not of whole minutes, of which nothing is moved, and for more days
+    off in a row than are moved to one business day.
     """
     if isinstance(base, OnDemand):
         return base
-    if shift is not None and any(map(is_fine, terms_of(base))):
+    if shift is not None and any(_is_fine(part.times) for term in terms_of(base) for part in term.parts):
         message = f"shift: {base} has an interval that is not of whole minutes"
         allowed = "intervals of whole minutes; cron expressions; or no shift, which leaves out what is on days off"
         raise InvalidSchedule(message, field="shift", value=str(shift), allowed=allowed)
-    kept = kept_of(base, LocalDays(days_off, zone))
-    check_left_out(kept)
-    return BusinessDays(base, days_off, shift, zone, kept)
+    if shift is not None and len(row := _longest_row(days_off)) > MOST_MOVED:
+        message = f"shift: {len(row)} days in a row, from {date_of(row[0])} to {date_of(row[-1])}, are off"
+        allowed = f"at most {MOST_MOVED} days off in a row; or no shift, which leaves out what is on days off"
+        raise InvalidSchedule(message, field="shift", value=str(shift), allowed=allowed)
+    schedule = BusinessDays(base, days_off, shift, zone, Remembered(base))
+    schedule.check()
+    return schedule
+
+
+def _longest_row(days_off: DaysOff) -> range:
+    """Return the longest row of days off; of short ones another may be longer."""
+    by_weekday = (MOST_MOVED + 1) // 7 * days_off.weekdays.bit_count()
+    is_short = len(days_off.yearly) + by_weekday <= MOST_MOVED
+    return days_off.longest_row(() if is_short else _ALL_KINDS_OF_YEARS)
+
+
+def _is_fine(times: object) -> bool:
+    """Return whether they are those of an interval that is not of whole minutes."""
+    match times:
+        case Grid(steps=ExactSteps(period=period), first=first, last=last):
+            return period % MINUTE != 0 and not first == last is not None
+        case Grid(steps=MixedSteps(exact=exact)):
+            return exact % MINUTE != 0
+        case _:
+            return False

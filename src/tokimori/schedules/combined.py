@@ -2,38 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import reduce
+from math import gcd
+from operator import or_
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from tokimori.clock import DAY, MINUTE, SECOND, Moment
-from tokimori.errors import Bug, InvalidSchedule
-from tokimori.schedules.counted import LONG, narrowed
-from tokimori.schedules.covering import Covering, covering
-from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, ExactSteps, Grid
+from tokimori.clock import MINUTE, SECOND, Moment, format_moment
+from tokimori.errors import InvalidSchedule
+from tokimori.schedules.grid import FIRST_MOMENT, LAST_MOMENT, CalendarSteps, ExactSteps, Grid
 from tokimori.schedules.schedule import Schedule
-from tokimori.schedules.second_masks import Term, check_effort
-from tokimori.schedules.terms import Terms
-from tokimori.schedules.wall_sets import EVERY_SECOND, Pieces, minus, times_of
-from tokimori.schedules.wallclock import WallClock
+from tokimori.schedules.wallclock import EVERY_SECOND, MOST_PIECES, WallClock, any_of, joined, minus
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import stretch_at, stretches_between
 
-MOST_LOOKS = 1_000
-"""Within so many looks, each at a moment or a day, one must be found that is not excluded when a text is read: from the
-ends of the calendar, and of each excluded interval.
-"""
-_WALKED = 12
-"""So many excluded moments in a row are looked at by themselves; each further look is at a span of time."""
-_LEAST_LOOKS = 100
-"""A look at a span of time counts as so many at least, for it takes as long."""
-_FIRST_SPAN = 30 * DAY
-"""How long that span is at first; at most it is `LONG`, which is counted without a search."""
-ENDLESS = 1 << 62
-"""Looks that are not counted."""
-_ALL = Moment(FIRST_MOMENT), Moment(LAST_MOMENT)
-_FEW = 100
-"""So many moments are always walked."""
+MOST_EXCLUDED = 400
+"""So many moments in a row may be excluded, each looked at by itself; a row that clocks exclude is one look."""
+_ENDLESS = 1 << 62
+_ALL_SECONDS = EVERY_SECOND.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +33,7 @@ class Union:
         """Return the first moment strictly after the given one."""
         found: Moment | None = None
         for part in self._parts:
-            at = part.look_after(moment, ENDLESS, found)[0] if isinstance(part, Difference) else part.next_after(moment)
+            at = part.next_after(moment, found) if isinstance(part, Difference) else part.next_after(moment)
             found = at if found is None or (at is not None and at < found) else found
         return found
 
@@ -55,35 +41,9 @@ class Union:
         """Return the last moment strictly before the given one."""
         found: Moment | None = None
         for part in self._parts:
-            at = (
-                part.look_before(moment, ENDLESS, found)[0]
-                if isinstance(part, Difference)
-                else part.last_before(moment)
-            )
+            at = part.last_before(moment, found) if isinstance(part, Difference) else part.last_before(moment)
             found = at if found is None or (at is not None and at > found) else found
         return found
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through.
-
-        Wall-clock times of one kind are counted by arithmetic. Where kinds meet (an interval and a cron expression,
-        fixed times and others), the moments of the rarer ones are walked; many are compared as the seconds of each day.
-        """
-        if len(self._parts) == 1:
-            return self._parts[0].count(after, through)
-        after, through = narrowed(self, after, through)
-        few = _few(after, through)
-        if any(isinstance(part, Difference) for part in self._parts):
-            return Terms(terms_of(self)).count(after, through)
-        counts = list[tuple[int, int]]()
-        for n in reversed(range(len(self._parts))):  # intervals first, which are counted at once
-            counts.append((self._parts[n].count(after, through), n))
-            if sum(number for number, _ in counts) - max(counts)[0] > few:
-                return Terms(terms_of(self)).count(after, through)
-        total, parts = 0, [(number, self._parts[n]) for number, n in sorted(counts, reverse=True) if number]
-        for n, (number, part) in enumerate(parts):
-            total += number - common(part, Union((), tuple(each for _, each in parts[:n])), after, through)
-        return total
 
     def __str__(self) -> str:
         return "; ".join(str(member) for member in self.members)
@@ -108,169 +68,88 @@ class Except:
         """Return the last moment strictly before the given one."""
         return self._kept.last_before(moment)
 
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through."""
-        return self._kept.count(after, through)
-
     def __str__(self) -> str:
         return f"{self.base} except {self.excluded}"
 
 
 class Difference(Struct, frozen=True):
-    """The moments of `base`, an interval or a single moment, that are not in `excluded`, compared one by one.
+    """The moments of `base` that are not in `excluded`, compared one by one.
 
     `free` holds the seconds that no excluded wall-clock time covers, as far as the base may name them on a clock whose
-    offset is whole minutes. `folds`: of what clocks show twice, some exclude the first time only. After a few excluded
-    moments in a row a search jumps to where the row ends, as far as that is known; after more of them it looks for the
-    span of time that has any, and halves it.
+    offset is whole minutes: behind the second excluded moment in a row a search goes on there. `folds`: of what clocks
+    show twice, some exclude the first time only.
     """
 
     base: Schedule
     excluded: Schedule
-    free: Zoned
+    free: Zoned | None
     folds: bool
-    covering: Covering | None
 
-    def next_after(self, moment: Moment) -> Moment | None:
-        """Return the first moment strictly after the given one."""
-        return self.look_after(moment, ENDLESS)[0]
-
-    def last_before(self, moment: Moment) -> Moment | None:
-        """Return the last moment strictly before the given one."""
-        return self.look_before(moment, ENDLESS)[0]
-
-    def look_after(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
-        """Return the first moment strictly after the given one; it is not looked for behind the limit.
-
-        And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
-        """
-        walked, span = 0, _FIRST_SPAN
-        while looks > 0:
+    def next_after(self, moment: Moment, limit: Moment | None = None, looks: int = _ENDLESS) -> Moment | None:
+        """Return the first moment strictly after the given one; it is not looked for behind the limit."""
+        for look in range(looks):
             if limit is not None and moment >= limit:
-                return None, looks
+                return None
             found = self.base.next_after(moment)
             if found is None or not names(self.excluded, found):
-                return found, looks
-            moment = self._last_excluded(found) if walked else found
-            walked, looks = walked + 1, looks - 1
-            if walked >= _WALKED:
-                stop = Moment(moment + span)
-                if (at := self._end(moment, stop, last=False)) is not None:
-                    return at, looks
-                looks -= max(min(self.base.count(moment, stop), span // DAY), _LEAST_LOOKS)
-                moment, span = stop, min(2 * span, LONG)
-        raise _too_long()
+                return found
+            free = self._if_whole(self.free.next_after(found), found) if look and self.free is not None else None
+            moment = found if free is None else Moment(max(found, free - 1))
+        raise self._too_long(moment)
 
-    def look_before(self, moment: Moment, looks: int, limit: Moment | None = None) -> tuple[Moment | None, int]:
-        """Return the last moment strictly before the given one; it is not looked for before the limit.
-
-        And how many of the looks are left. Raises `InvalidSchedule` where they don't find it.
-        """
-        walked, span = 0, _FIRST_SPAN
-        while looks > 0:
+    def last_before(self, moment: Moment, limit: Moment | None = None, looks: int = _ENDLESS) -> Moment | None:
+        """Return the last moment strictly before the given one; it is not looked for before the limit."""
+        for look in range(looks):
             if limit is not None and moment <= limit:
-                return None, looks
+                return None
             found = self.base.last_before(moment)
             if found is None or not names(self.excluded, found):
-                return found, looks
-            moment = self._first_excluded(found) if walked else found
-            walked, looks = walked + 1, looks - 1
-            if walked >= _WALKED:
-                start = Moment(moment - span)
-                if (at := self._end(Moment(start - 1), Moment(moment - 1), last=True)) is not None:
-                    return at, looks
-                looks -= max(min(self.base.count(start, moment), span // DAY), _LEAST_LOOKS)
-                moment, span = start, min(2 * span, LONG)
-        raise _too_long()
-
-    def _end(self, after: Moment, through: Moment, *, last: bool) -> Moment | None:
-        """Return the first moment t with after < t <= through, or the last one."""
-        return Terms(terms_of(self)).end(after, through, last=last)
+                return found
+            free = self._if_whole(self.free.last_before(found), found) if look and self.free is not None else None
+            moment = found if free is None else Moment(min(found, free + 1))
+        raise self._too_long(moment)
 
     def check(self) -> None:
         """Raise `InvalidSchedule` where a search takes too long from an end of the calendar, or of an interval."""
-        for first, last in self.ends():
-            self.look_after(Moment(first - 1), MOST_LOOKS)
-            self.look_before(Moment(last + 1), MOST_LOOKS)
-
-    def ends(self) -> set[tuple[Moment, Moment]]:
-        """From where searches are tried: the ends of the calendar, and of each excluded interval."""
-        return {_ALL, *(_ends(leaf) for leaf in _leaves(self.excluded))}
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through; as in `Union.count`, many are not walked."""
-        after, through = narrowed(self, after, through)
-        total = self.base.count(after, through)
-        if total > _few(after, through):
-            return Terms(terms_of(self)).count(after, through)
-        return total - common(self.base, self.excluded, after, through)
-
-    def _last_excluded(self, moment: Moment) -> Moment:
-        """Return the last of an unbroken row of excluded moments that begins at the given one, as far as can be
-        told.
-        """
-        free = self._if_whole(self.free.next_after(moment), moment)
-        end = self.covering.last(moment) if self.covering else moment
-        return end if free is None else Moment(max(end, free - 1))
+        ends = [found for each in members_of(self.excluded) if (found := _ends_of(each))]
+        for first in {FIRST_MOMENT, max((first for first, _ in ends), default=FIRST_MOMENT)}:
+            self.next_after(Moment(first - 1), looks=MOST_EXCLUDED + 1)
+        for last in {LAST_MOMENT, *(last for _, last in ends)}:
+            self.last_before(Moment(last + 1), looks=MOST_EXCLUDED + 1)
 
     def _if_whole(self, free: Moment | None, moment: Moment) -> Moment | None:
         """Return the free moment, unless clocks here or there are apart from UTC by odd seconds, as before 1972, or
         what they show twice would be passed.
         """
-        if free is None or abs(free - moment) <= SECOND:
+        if free is None or self.free is None or abs(free - moment) <= SECOND:
             return free
-        if self.folds and self._repeats(Moment(min(free, moment)), max(free, moment)):
+        if self.folds and self._repeats(self.free.zone, Moment(min(free, moment)), max(free, moment)):
             return None
-        both = [stretch_at(self.free.zone, at).offset % MINUTE for at in (free, moment)]
-        return None if any(both) else free
+        return None if any(stretch_at(self.free.zone, at).offset % MINUTE for at in (free, moment)) else free
 
-    def _repeats(self, low: Moment, high: int) -> bool:
+    @staticmethod
+    def _repeats(zone: str, low: Moment, high: int) -> bool:
         """Return whether clocks show something for the second time between the moments."""
-        stretches = stretches_between(self.free.zone, low, high)
+        stretches = stretches_between(zone, low, high)
         return any(low < start + before - offset and start < high for start, _, offset, before in stretches)
 
-    def _first_excluded(self, moment: Moment) -> Moment:
-        """Return the first of an unbroken row of excluded moments that ends at the given one, as far as can be told."""
-        free = self._if_whole(self.free.last_before(moment), moment)
-        start = self.covering.first(moment) if self.covering else moment
-        return start if free is None else Moment(min(start, free + 1))
+    def _too_long(self, moment: Moment) -> InvalidSchedule:
+        found = self.base.next_after(Moment(moment - 1)) or moment
+        by = next((each for each in members_of(self.excluded) if names(each, found)), self.excluded)
+        message = (
+            f"schedule: more than {MOST_EXCLUDED} moments in a row are excluded, such as {format_moment(found)} by {by}"
+        )
+        allowed = f"at most {MOST_EXCLUDED} in a row that intervals or dates name one by one; or several jobs"
+        return InvalidSchedule(message, field="schedule", value=str(by), allowed=allowed)
 
 
-def _ends(schedule: Schedule) -> tuple[Moment, Moment]:
-    """Return the first and the last moment of an interval that has several; those of the calendar for others."""
+def _ends_of(schedule: Schedule) -> tuple[int, int] | None:
+    """Return the first and the last moment of an interval that has several."""
     grid = schedule.moments.times if isinstance(schedule, ZonedSchedule) else None
     if not isinstance(grid, Grid) or grid.first == grid.last is not None:
-        return _ALL
-    return schedule.next_after(_ALL[0]) or _ALL[0], schedule.last_before(_ALL[1]) or _ALL[1]
-
-
-def _too_long() -> InvalidSchedule:
-    message = f"schedule: it excludes more than {MOST_LOOKS} moments or days in a row, of which no formula is known"
-    allowed = "shorter exclusions; cron expressions rather than intervals of months; or several jobs"
-    return InvalidSchedule(message, field="schedule", allowed=allowed)
-
-
-def terms_of(schedule: Schedule) -> Sequence[Term]:
-    """Return the terms of which the schedule is the union, as it is counted by the seconds of days."""
-    match schedule:
-        case Union():
-            return [term for part in schedule._parts for term in terms_of(part)]
-        case Except():
-            return terms_of(schedule._kept)
-        case Difference():
-            without = tuple(term.part for term in terms_of(schedule.excluded))
-            return [Term(term.part, without) for term in terms_of(schedule.base)]
-        case ZonedSchedule():
-            return [Term(schedule.moments)]
-        case Zoned():
-            return [Term(schedule)]
-        case _:
-            raise Bug(f"a {type(schedule).__name__} is counted by nobody else")
-
-
-def _few(after: Moment, through: Moment) -> int:
-    """As many moments as can be walked in the time in which the days between are compared."""
-    return max(_FEW, (through - after) // DAY // 2)
+        return None
+    first, last = schedule.next_after(Moment(FIRST_MOMENT)), schedule.last_before(Moment(LAST_MOMENT))
+    return None if first is None or last is None else (first, last)
 
 
 def names(schedule: Schedule, moment: Moment) -> bool:
@@ -286,92 +165,79 @@ def names(schedule: Schedule, moment: Moment) -> bool:
             return schedule.next_after(Moment(moment - 1)) == moment
 
 
-def common(one: Schedule, other: Schedule, after: Moment, through: Moment) -> int:
-    """Count the moments after < t <= through that both have, in about as many steps as the rarer one has moments."""
-    total = 0
-    while (first := one.next_after(after)) is not None and first <= through:
-        second = other.next_after(Moment(first - 1))
-        if second is None or second > through:
-            break
-        total += first == second
-        after = first if first == second else Moment(second - 1)
-    return total
-
-
 def union(members: Sequence[Schedule]) -> Schedule:
     """Return the union of the schedules; a single one is itself."""
     distinct = tuple(dict.fromkeys(members))
-    return distinct[0] if len(distinct) == 1 else _counted(Union(distinct, _merged(distinct)))
-
-
-_Made = TypeVar("_Made", Union, Except)
-
-
-def _counted(schedule: _Made) -> _Made:
-    """Return the schedule. Raises `InvalidSchedule` where counting its moments would take too long."""
-    terms = terms_of(schedule)
-    if len(terms) > 1 or any(term.without for term in terms):
-        check_effort(terms)
-    return schedule
+    return distinct[0] if len(distinct) == 1 else Union(distinct, _merged(distinct))
 
 
 def without(base: Schedule, excluded: Schedule, zone: str) -> Except:
     """Return the schedule without the moments of `excluded`; `zone` is the one in which both are meant."""
-    leaves = _leaves(excluded)
-    clocks = [clock for leaf in leaves if (clock := _clock_in(leaf, zone)) is not None]
-    others = [leaf for leaf in leaves if _clock_in(leaf, zone) is None]
-    free = minus((EVERY_SECOND,), clocks)
-    folds = any(isinstance(leaf, ZonedSchedule) and leaf.moments.once for leaf in leaves)
-    kept: list[Schedule] = []
-    for part in _merged(_leaves(base)):
-        if isinstance(part, Zoned) and isinstance(part.times, Pieces) and part.zone == zone:
-            all_free = Zoned(Pieces(free), zone, shift=False, once=False)
-            for pieces in _alike(minus(part.times.pieces, clocks), others):
-                rest = structs.replace(part, times=Pieces(pieces))
-                known = _covering(rest, others, zone)
-                kept.append(Difference(rest, union(others), all_free, False, known) if others else rest)
-        else:
-            kept.append(Difference(part, excluded, _free_for(part, free, zone), folds, _covering(part, leaves, zone)))
-    made = _counted(Except(base, excluded, Union((), tuple(kept))))
+    taken = joined(clock for each in members_of(excluded) if (clock := _clock_in(each, zone)) is not None)
+    others = [each for each in members_of(excluded) if _clock_in(each, zone) is None]
+    kept = list[Schedule](_clocks_left(base, taken, zone))
+    if others and kept:
+        kept = [Difference(Union((), tuple(kept)), union(others), None, folds=False)]
+    rest = [each for each in members_of(base) if _clock_in(each, zone) is None]
+    if rest:
+        folds = any(isinstance(each, ZonedSchedule) and each.moments.once for each in members_of(excluded))
+        kept.append(Difference(union(rest), excluded, _free(rest, taken, zone), folds))
     for part in kept:
         if isinstance(part, Difference):
             part.check()
-    return made
+    return Except(base, excluded, Union((), tuple(kept)))
 
 
-def _alike(pieces: tuple[WallClock, ...], excluded: Sequence[Schedule]) -> Iterator[tuple[WallClock, ...]]:
-    """Yield the pieces; beside intervals those of days of the week by themselves, as these may all be excluded."""
-    weekly = tuple(piece for piece in pieces if excluded and piece.days.weekdays)
-    rest = tuple(piece for piece in pieces if piece not in weekly)
-    if weekly:
-        yield weekly
-    if rest or not weekly:
-        yield rest
+def _clocks_left(base: Schedule, taken: Sequence[WallClock], zone: str) -> Iterator[Zoned]:
+    """Yield what is left of the wall-clock times, by the rules for gaps and folds."""
+    rules: dict[tuple[bool, bool, bool], dict[WallClock, Schedule]] = {}
+    for each in members_of(base):
+        if isinstance(each, ZonedSchedule) and (clock := _clock_in(each, zone)) is not None:
+            rule = (each.moments.shift, each.moments.once, each.moments.later)
+            rules.setdefault(rule, {})[clock] = each
+    for rule, known in rules.items():
+        pieces = list[WallClock]()
+        for clock in joined(known):
+            left = minus(clock, taken)
+            if left is None or len(pieces) + len(left) > MOST_PIECES:
+                raise _too_many(next(each for at, each in known.items() if at.days == clock.days))
+            pieces += left
+        if pieces:
+            yield Zoned(any_of(pieces), zone, *rule)
 
 
-def _free_for(base: Schedule, free: tuple[WallClock, ...], zone: str) -> Zoned:
-    """Return the free seconds; for an interval of whole minutes only those on its own second of the minute."""
-    steps = _exact_steps(base)
-    if steps is not None and steps.anchor % SECOND == steps.period % MINUTE == 0:
-        own = 1 << steps.anchor // SECOND % 60
-        free = tuple(structs.replace(piece, seconds=own) for piece in free if piece.seconds & own)
-    return Zoned(Pieces(free), zone, shift=False, once=False)
+def _too_many(member: Schedule) -> InvalidSchedule:
+    message = f"schedule: the exclusions leave over {MOST_PIECES} sets of days of {member} and what stands before it"
+    allowed = "fewer members with days or hours of their own; or several jobs"
+    return InvalidSchedule(message, field="schedule", value=str(member), allowed=allowed)
 
 
-def _covering(base: Schedule, excluded: Sequence[Schedule], zone: str) -> Covering | None:
-    """Return what is known of where the excluded schedules leave nothing of the base."""
-    parts = [leaf.moments for leaf in excluded if isinstance(leaf, ZonedSchedule)]
-    return covering(base, parts, zone) if isinstance(base, Zoned) else None
+def _free(base: Sequence[Schedule], taken: Sequence[WallClock], zone: str) -> Zoned | None:
+    """Return the seconds that none of the clocks covers, as far as the base may name them; None: nobody knows."""
+    seconds = reduce(or_, map(_seconds_of, base), 0)
+    if not taken or not seconds:
+        return None
+    free = minus(WallClock(EVERY_SECOND.days, EVERY_SECOND.minutes, seconds), taken)
+    return None if free is None else Zoned(any_of(free), zone, shift=False, once=False)
 
 
-def _exact_steps(schedule: Schedule) -> ExactSteps | None:
-    """Return the steps of an interval of exact time."""
-    moments = schedule.moments if isinstance(schedule, ZonedSchedule) else schedule
-    times = moments.times if isinstance(moments, Zoned) else None
-    return times.steps if isinstance(times, Grid) and isinstance(times.steps, ExactSteps) else None
+def _seconds_of(schedule: Schedule) -> int:
+    """Return the seconds of the minute that an interval names, as bits, on a clock whose offset is whole minutes."""
+    grid = schedule.moments.times if isinstance(schedule, ZonedSchedule) else None
+    match grid:
+        case Grid(steps=ExactSteps(anchor, period), first=int(first), last=last) if first == last:
+            anchor, step = anchor + first * period, 60
+        case Grid(steps=ExactSteps(anchor, period)) if period % SECOND == 0:
+            step = gcd(period // SECOND, 60)
+        case Grid(steps=CalendarSteps(anchor=anchor)):
+            step = 60
+        case _:
+            return _ALL_SECONDS
+    return 0 if anchor % SECOND else sum(1 << second for second in range(anchor // SECOND % step, 60, step))
 
 
-def _leaves(schedule: Schedule) -> tuple[Schedule, ...]:
+def members_of(schedule: Schedule) -> tuple[Schedule, ...]:
+    """Return the schedules that are united, or the one itself."""
     return schedule.members if isinstance(schedule, Union) else (schedule,)
 
 
@@ -393,5 +259,5 @@ def _merged(members: Sequence[Schedule]) -> tuple[Schedule, ...]:
             kinds.setdefault(kind, []).append(moments.times)
         else:
             parts.append(moments)
-    merged = [Zoned(times_of(clocks), *kind) for kind, clocks in kinds.items()]
+    merged = [Zoned(any_of(joined(clocks)), *kind) for kind, clocks in kinds.items()]
     return (*merged, *parts)

@@ -1,9 +1,9 @@
 """Sets of calendar days, searched month by month with bit sets."""
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from datetime import date
-from functools import lru_cache, reduce
-from operator import and_, or_, xor
+from functools import lru_cache
+from operator import and_, xor
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -228,29 +228,9 @@ def _masks_of_rule(in_month: MonthDays) -> tuple[int, ...]:
     return tuple([in_month.mask(length, first) for length, first in _KINDS])
 
 
-def days_of_week(weekdays: int) -> Days:
-    """Return all days that are one of these; bit 0 = Sunday."""
-    masks = tuple(weekdays * WEEKS >> first << 1 & (2 << length) - 2 for length, first in _KINDS)
-    return Days(Table(masks), ALL_MONTHS, years=-1, weekdays=weekdays)
-
-
-def weekdays_in(days: Days) -> int:
-    """Return the days of the week that the set may have, as bits; bit 0 = Sunday."""
-    found = 0
-    for (_, first), mask in zip(_KINDS, _masks(days.in_month), strict=True):
-        found |= mask >> 1 << first
-    return reduce(or_, (found >> 7 * week for week in range(6))) & ALL_WEEKDAYS
-
-
-def has_other_dates(days: Days, dates: Collection[tuple[int, int]]) -> bool:
-    """Return whether the set may have a day that is none of these dates, each a month and a day of it."""
-    masks = _masks(days.in_month)
-    for month in (month for month in range(1, 13) if days.months >> month & 1):
-        taken = sum(1 << day for at, day in dates if at == month)
-        kinds = zip(_KINDS, masks, strict=True)
-        if any(mask & ~taken for (length, _), mask in kinds if _MONTHS_OF[length] >> month & 1):
-            return True
-    return False
+def share_a_month(days: Days, others: Days) -> bool:
+    """Return whether both sets name a month of the same year: else they have no day in common."""
+    return days.months & others.months != 0 and days.years & others.years != 0
 
 
 def in_both(days: Days, others: Days) -> Days:

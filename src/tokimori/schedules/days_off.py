@@ -4,7 +4,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
-from itertools import pairwise
 
 from msgspec import Struct
 
@@ -54,16 +53,18 @@ class DaysOff(Struct, frozen=True):
             return found[0]
         return day if self._is_yearly(day) else None
 
-    def has_weekday(self, day: int) -> bool:
-        """Return whether the day's day of the week is off."""
-        return self.weekdays >> weekday_of(day) & 1 == 1
-
-    def longest_row(self) -> int:
-        """Return the length of the longest row in which ranges take part, in days."""
-        longest, start = 0, self.ranges[0][0] if self.ranges else 0
-        for (_, last), (following, _) in pairwise((*self.ranges, (LAST_DAY + 8, LAST_DAY + 8))):
-            if any(self.last_in_row(day) is None for day in range(last + 1, following)):
-                longest, start = max(longest, last - start + 1), following
+    def longest_row(self, years: Iterable[int] = ()) -> range:
+        """Return the longest row of days off in which ranges take part, or dates of every year in one of the years."""
+        leap = (2, 29)
+        yearly = (day_of(year, *at) for year in years for at in self.yearly if at != leap or year % 4 == 0)
+        longest, behind = range(0), FIRST_DAY
+        for day in sorted({*(first for first, _ in self.ranges), *yearly}):
+            first = stop = day
+            while day >= behind and (before := self.first_in_row(first - 1)) is not None:
+                first = before
+            while day >= behind and (last := self.last_in_row(stop)) is not None:
+                stop = last + 1
+            longest, behind = max(longest, range(first, stop), key=len), max(behind, stop)
         return longest
 
     def _range(self, day: int) -> Range | None:
@@ -133,7 +134,7 @@ def _checked(days_off: DaysOff) -> DaysOff:
     if (number := len(days_off.ranges)) > MOST_RANGES:
         message = f"dates: {number} of them do not touch each other"
         raise InvalidInput(message, field="dates", allowed=f"at most {MOST_RANGES} dates and ranges of one job")
-    if (days := days_off.longest_row()) > MOST_WITHOUT_BUSINESS:
+    if (days := len(days_off.longest_row())) > MOST_WITHOUT_BUSINESS:
         message = f"dates: {days} days in a row have no business day between them"
         raise InvalidInput(message, field="dates", allowed=f"at most {MOST_WITHOUT_BUSINESS} days in a row, ten years")
     return days_off

@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
-from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
@@ -22,9 +20,8 @@ from tokimori.schedules.grid import CalendarSteps, Grid, MonthEnd
 from tokimori.schedules.jumps import jumps
 from tokimori.schedules.once import Once
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.remembered import remembered
 from tokimori.schedules.repeating import Repeating
-from tokimori.schedules.schedule import Fold, Gap, OnDemand, Schedule, next_moments
+from tokimori.schedules.schedule import Bounded, Fold, Gap, OnDemand, Schedule, next_moments
 from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sentence
 from tokimori.schedules.special_days import NearestWorkday, NthWeekday
 from tokimori.schedules.zones import OVERLAP
@@ -70,7 +67,7 @@ def explain(
 
 def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int, of_job: bool = True) -> Explanation:
     """Explain a schedule that was read from `text`. `of_job`: as that of a job, with the job's anchor and its id."""
-    moments = next_moments(_remembered(schedule), after, n)
+    moments = next_moments(schedule, after, n)
     warnings = [
         *(warning for leaf in _leaves(schedule) for warning in _of_leaf(leaf, of_job=of_job)),
         *(
@@ -88,17 +85,6 @@ def explained(text: str, schedule: Schedule, *, zone: str, after: Moment, n: int
         moments=tuple(moments),
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def _remembered(schedule: Schedule) -> Schedule:
-    """Return the schedule, which looks for none of its rare moments twice."""
-    match schedule:
-        case Bounded():
-            return structs.replace(schedule, base=_remembered(schedule.base))
-        case BusinessDays():
-            return replace(schedule, base=_remembered(schedule.base))
-        case _:
-            return remembered(schedule)
 
 
 def _leaves(schedule: Schedule) -> Iterator[Schedule]:

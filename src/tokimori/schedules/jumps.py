@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tokimori.clock import DAY, Moment, format_moment
-from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron
-from tokimori.schedules.schedule import Schedule
+from tokimori.schedules.schedule import Bounded, Schedule
 from tokimori.schedules.sentence import clock_time, listed
 from tokimori.schedules.zoned import Zoned, ZonedSchedule
 from tokimori.schedules.zones import Stretch, stretches_between

@@ -20,8 +20,8 @@ from tokimori.schedules.schedule import Fold, Gap, OnDemand, Reboot, Schedule
 from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone
 
-MOST_CHARACTERS, MOST_MEMBERS = 16_384, 300
-"""So long may one text be, and so many schedules may be united in it: it is read in one step."""
+MOST_CHARACTERS, MOST_MEMBERS = 4_096, 64
+"""So long may one text be, and so many schedules may be united in it, and as many excluded."""
 _EPOCH = Moment(0)
 _BEFORE_ALL = Moment(FIRST_DAY * DAY)
 _SEPARATOR = re.compile(r"[;\n]")
@@ -91,24 +91,27 @@ def _parse(text: str | Sequence[str], reading: _Reading) -> Schedule:
             message = f"schedule: {line!r} stands in a list, and can't leave anything out of the others there"
             allowed = "`except` in one text: `A; B except C`"
             raise InvalidSchedule(message, field="schedule", value=line, allowed=allowed)
-        return _parse_union([part for line in text for part in _members(line)], reading)
+        return _parse_union(_bounded([part for line in text for part in _members(line)]), reading)
     parts = _EXCEPT.split(text) if "except" in text.lower() else [text]
     if len(parts) == 1:
-        return _parse_union(_members(text), reading)
+        return _parse_union(_bounded(_members(text)), reading)
     if len(parts) > 2:
         message = "schedule: it has more than one `except`"
         raise InvalidSchedule(message, field="schedule", value=text, allowed="one `except`")
-    base = _parse_union(_members(parts[0]), reading)
-    excluded = _parse_union(_members(parts[1]), reading._replace(last_run=False))
+    base = _parse_union(_bounded(_members(parts[0])), reading)
+    excluded = _parse_union(_bounded(_members(parts[1])), reading._replace(last_run=False))
     return _with_moments(text, without(base, excluded, reading.rules.zone))
 
 
 def _members(text: str) -> list[str]:
-    found = _SEPARATOR.split(text) if ";" in text or "\n" in text else [text]
-    if len(found) > MOST_MEMBERS:
-        message = f"schedule: it has {len(found)} members"
+    return _SEPARATOR.split(text) if ";" in text or "\n" in text else [text]
+
+
+def _bounded(members: list[str]) -> list[str]:
+    if (number := len(members)) > MOST_MEMBERS:
+        message = f"schedule: it has {number} members; {members[MOST_MEMBERS].strip()!r} is one too many"
         raise InvalidSchedule(message, field="schedule", allowed=f"at most {MOST_MEMBERS}; or several jobs")
-    return found
+    return members
 
 
 def _parse_union(texts: Sequence[str], reading: _Reading) -> Schedule:

@@ -1,5 +1,6 @@
 """Protocol of all schedules: values that answer "the next moment after t"."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
@@ -41,10 +42,6 @@ class Schedule(Protocol):
         """Return the last moment strictly before the given one; None when there is none."""
         ...
 
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through, without walking them."""
-        ...
-
 
 class OnDemand(Struct, frozen=True):
     """No moments: the job runs when somebody asks."""
@@ -57,10 +54,6 @@ class OnDemand(Struct, frozen=True):
         """Return always None."""
         return None
 
-    def count(self, after: Moment, through: Moment) -> int:
-        """Return always 0."""
-        return 0
-
     def __str__(self) -> str:
         return "on demand"
 
@@ -70,6 +63,65 @@ class Reboot(OnDemand, frozen=True):
 
     def __str__(self) -> str:
         return "@reboot"
+
+
+class Bounded(Struct, frozen=True):
+    """Moments of `base` that are neither before `first` nor after `last` (None: no bound), nor in `without`.
+
+    `without` are in order: few, as each that is met costs as much as a moment.
+    """
+
+    base: Schedule
+    first: Moment | None
+    last: Moment | None
+    without: tuple[Moment, ...] = ()
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """Return the first moment strictly after the given one."""
+        found = self.base.next_after(self._from(moment))
+        while found is not None and self._is_out(found):
+            found = self.base.next_after(found)
+        return None if found is None or (self.last is not None and found > self.last) else found
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """Return the last moment strictly before the given one."""
+        found = self.base.last_before(moment if self.last is None else Moment(min(moment, self.last + 1)))
+        while found is not None and self._is_out(found):
+            found = self.base.last_before(found)
+        return None if found is None or (self.first is not None and found < self.first) else found
+
+    def _is_out(self, moment: Moment) -> bool:
+        place = bisect_right(self.without, moment)
+        return place > 0 and self.without[place - 1] == moment
+
+    def _from(self, moment: Moment) -> Moment:
+        return moment if self.first is None else Moment(max(moment, self.first - 1))
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+class Remembered:
+    """A schedule that is asked about moments near each other: what it answered last is not looked for again."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._next: tuple[Moment, Moment | None] | None = None
+        self._last: tuple[Moment, Moment | None] | None = None
+
+    def next_after(self, moment: Moment) -> Moment | None:
+        """Return the first moment strictly after the given one."""
+        known = self._next
+        if known is None or moment < known[0] or (known[1] is not None and moment >= known[1]):
+            self._next = known = moment, self._schedule.next_after(moment)
+        return known[1]
+
+    def last_before(self, moment: Moment) -> Moment | None:
+        """Return the last moment strictly before the given one."""
+        known = self._last
+        if known is None or moment > known[0] or (known[1] is not None and moment <= known[1]):
+            self._last = known = moment, self._schedule.last_before(moment)
+        return known[1]
 
 
 def each_moment(schedule: Schedule, after: Moment, through: float = inf) -> Iterator[Moment]:

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, format_moment
 from tokimori.errors import Bug
-from tokimori.schedules.bounded import Bounded
 from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
 from tokimori.schedules.cron import Cron, CronFields
@@ -17,7 +16,7 @@ from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.once import Once
 from tokimori.schedules.repeating import Repeating
-from tokimori.schedules.schedule import OnDemand, Reboot, Schedule
+from tokimori.schedules.schedule import Bounded, OnDemand, Reboot, Schedule
 from tokimori.schedules.special_days import LastDay, LastWeekday, LastWorkday, NearestWorkday, NthWeekday, SpecialDay
 
 MONTHS = (

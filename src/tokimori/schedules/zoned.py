@@ -7,7 +7,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from tokimori.clock import DAY, Moment
-from tokimori.schedules.counted import narrowed
 from tokimori.schedules.days import LAST_YEAR, day_of
 from tokimori.schedules.schedule import Fold, Gap
 from tokimori.schedules.zones import FOREVER, OVERLAP, Stretch, rule_from, stretch_at, stretches_between
@@ -148,7 +147,6 @@ class Zoned(Struct, frozen=True):
 
     def count(self, after: Moment, through: Moment) -> int:
         """Count the moments t with after < t <= through."""
-        after, through = narrowed(self, after, through)
         first, stop = after + 1, through + 1
         if first >= stop:
             return 0
@@ -229,10 +227,6 @@ class ZonedSchedule:
     def last_before(self, moment: Moment) -> Moment | None:
         """Return the last moment strictly before the given one."""
         return self.moments.last_before(moment)
-
-    def count(self, after: Moment, through: Moment) -> int:
-        """Count the moments t with after < t <= through."""
-        return self.moments.count(after, through)
 
 
 class ZoneRules(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Edits of a job: add, edit, pause and resume, each as finished values for the store. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Generator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -93,12 +93,18 @@ def kept_since(job: Job, since: Moment, not_before: Moment | None = None) -> Job
 
 
 def edited(
-    due: Due, definition: Definition, now: Moment, runs_remaining: int | None, days_off: str | None = None
-) -> Edit:
+    due: Due,
+    definition: Definition,
+    now: Moment,
+    runs_remaining: int | None,
+    days_off: str | None = None,
+    *,
+    is_late: Callable[[], bool] = lambda: False,
+) -> Generator[Skip, None, Edit]:
     """Return the job with a new definition; its occurrences up to now that are not decided yet are skipped.
 
     If the schedule changes, `every …` counts from now on, there must be a moment left, and occurrences that only wait
-    for their delay are skipped too. Raises `InvalidInput`.
+    for their delay are skipped too. The skips are counted in steps, as in `skip_all`. Raises `InvalidInput`.
     """
     job = due.job
     moved = job.definition.moved if definition.queue == job.definition.queue else now
@@ -108,7 +114,8 @@ def edited(
     check_sizes(definition, job.definition)
     anew = _times(definition) != _times(job.definition)
     last = look_at(job.definition, now) if anew else now
-    left = skip_all(due, schedule_of(job.definition, job.anchor, job.id, job.days_off), last, _WHY_SKIPPED[job.state])
+    before = schedule_of(job.definition, job.anchor, job.id, job.days_off)
+    left = yield from skip_all(due, before, last, _WHY_SKIPPED[job.state], is_late)
     through = Moment(max(decidable(job.definition, last), job.fired_through))
     anchor = now if anew else left.anchor
     schedule = schedule_of(definition, anchor, job.id, days_off)
@@ -142,14 +149,19 @@ def is_due(job: Job, now: Moment) -> bool:
     return job.state is JobState.ENABLED and job.next_due is not None and job.next_due <= now
 
 
-def resumed(due: Due, now: Moment, *, late: bool = False) -> Edit:
+def resumed(
+    due: Due, now: Moment, *, late: bool = False, is_late: Callable[[], bool] = lambda: False
+) -> Generator[Skip, None, Edit]:
     """Return the job, enabled again; the occurrences that it missed become one range of skips and are not made up for.
 
-    `late`: they are still to be decided, by the job's misfire policy.
+    They are counted in steps, as in `skip_all`. `late`: they are still to be decided, by the job's misfire policy.
     """
     job = due.job
     schedule = schedule_of(job.definition, job.anchor, job.id, job.days_off)
-    plan = reckoned(job, schedule) if late else skip_all(due, schedule, now, _WHY_SKIPPED[job.state])
+    if late:
+        plan = reckoned(job, schedule)
+    else:
+        plan = yield from skip_all(due, schedule, now, _WHY_SKIPPED[job.state], is_late)
     after = replace(
         job,
         state=_state(schedule, plan.next_due),

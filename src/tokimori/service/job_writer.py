@@ -1,22 +1,26 @@
 """Writer of jobs: it checks definitions as jobs are added, edited and deleted, and writes them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tokimori.clock import Clock, Moment, format_moment
+from tokimori.engine.fire import LONGEST as STEP
 from tokimori.engine.fire import decide_and_apply
 from tokimori.errors import AlreadyExists, Conflict, FamilyChanged, InvalidInput, NotFound, Refused, StoreUnavailable
 from tokimori.model.calendar import Calendar
 from tokimori.model.decide import MOST_OCCURRENCES, Due
 from tokimori.model.ids import JobId, RandomBytes, check_job_id, check_new_job_id, new_incarnation, uuid7
 from tokimori.model.job import Definition, Job, JobState, schedule_of
+from tokimori.model.run import Skip
 from tokimori.model.sizes import check_reason
-from tokimori.ports.store import Store
+from tokimori.ports.store import Jobs, Store
 from tokimori.schedules.schedule import Schedule
 from tokimori.service.aside import Aside
 from tokimori.service.asking import MOST_TRIES, cancel_running, retried
@@ -209,13 +213,15 @@ class JobWriter(Struct, frozen=True, kw_only=True):
             await self.check_right(job_id, definition)
         await self.weights.check(definition)
 
-        def edit_of(due: Due) -> Edit:
-            return edited(due, definition, now, runs_remaining_in(changes, due.job.runs_remaining), days.text)
+        async def edit_of(due: Due) -> Edit:
+            remaining = runs_remaining_in(changes, due.job.runs_remaining)
+            steps = partial(edited, due, definition, now, remaining, days.text)
+            return await in_steps(self.store, due, steps, self.clock.monotonic)
 
-        edit = await reckoned(self.aside, due, now, edit_of)
+        edit = await edit_of(as_decided(due, now))
         decided = await caught_up(self.store, due, now, self.random, schedule_for, monotonic=self.clock.monotonic)
         if decided is not due:
-            edit = await reckoned(self.aside, decided, now, edit_of)
+            edit = await edit_of(decided)
         family = await checked_family(self.store, [edit.job])
         await self.expectations._of_job(job_id, definition)
         await self.store.replace_job(decided.job, edit.job, edit.skips, family)
@@ -294,7 +300,7 @@ class JobWriter(Struct, frozen=True, kw_only=True):
         check_readable(due.job.definition)
         now = await self.now()
         await self.expectations._of_job(job_id, due.job.definition, since=now)
-        edit = await self.aside.compute(lambda: resumed(due, now, late=late))
+        edit = await in_steps(self.store, due, partial(resumed, due, now, late=late), self.clock.monotonic)
         await self.store.replace_job(due.job, edit.job, edit.skips)
         return edit.job
 
@@ -307,10 +313,40 @@ LONGEST = 10.0
 """Seconds: who edits a job waits so long for what is to be decided before."""
 
 
-async def reckoned(aside: Aside, due: Due, now: Moment, edit_of: Callable[[Due], Edit]) -> Edit:
-    """Return the edit: beside the loop, where it skips what the job has not decided, which may be years."""
-    is_behind = due.job.state in (JobState.PAUSED, JobState.PARKED) or is_due(due.job, now)
-    return await aside.compute(lambda: edit_of(due)) if is_behind else edit_of(due)
+def as_decided(due: Due, now: Moment) -> Due:
+    """Return the job as if all that is due were decided, for a check of an edit before it is."""
+    through = max(due.job.fired_through, now)
+    return replace(due, job=replace(due.job, fired_through=through)) if is_due(due.job, now) else due
+
+
+class EditOf(Protocol):
+    """An edit whose skips are counted in steps: it yields what is counted so far whenever it is late."""
+
+    def __call__(self, *, is_late: Callable[[], bool]) -> Generator[Skip, None, Edit]:
+        """Make the edit."""
+        ...
+
+
+async def in_steps(store: Jobs | None, due: Due, edit_of: EditOf, monotonic: Callable[[], float]) -> Edit:
+    """Return the edit, and give way every few milliseconds while it counts what it skips, which may be years.
+
+    Raises `Refused` where that takes too long: what was counted is written to the store if there is one, and whoever
+    asks again goes on from there.
+    """
+    began = turn = monotonic()
+    steps = edit_of(is_late=lambda: monotonic() > turn + STEP)
+    while True:
+        try:
+            skip = next(steps)
+        except StopIteration as end:
+            edit: Edit = end.value
+            return edit
+        if store is not None and monotonic() > began + LONGEST:
+            job = replace(due.job, version=due.job.version + 1, fired_through=skip.last)
+            await store.replace_job(due.job, job, (skip,))
+            raise _too_slow(job)
+        await asyncio.sleep(0)
+        turn = monotonic()
 
 
 async def caught_up(

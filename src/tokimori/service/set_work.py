@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ from tokimori.service.edits import edited
 from tokimori.service.family import checked_family
 from tokimori.service.given import job_fields
 from tokimori.service.ground import Caller, Ground
-from tokimori.service.job_writer import writer_on
+from tokimori.service.job_writer import in_steps, writer_on
 from tokimori.service.notified import tells
 from tokimori.service.queues import Queues
 from tokimori.service.resource_kinds import PARTS, WORDS, Part, Resources
@@ -157,7 +158,8 @@ class SetWork(ResourceWork, frozen=True, kw_only=True):
         await self.writer.check_right(job_id, definition)
         await self.writer.weights.check(definition)
         days = await read_days_off(self.writer.calendars, definition.calendars)
-        return edited(due, definition, await self.ground.now(), due.job.runs_remaining, days.text).job
+        steps = partial(edited, due, definition, await self.ground.now(), due.job.runs_remaining, days.text)
+        return (await in_steps(None, due, steps, self.ground.clock.monotonic)).job
 
     async def carry_out(self, plan: SetPlan, wish: ApplyWish, on: Callable[[], Awaitable["SetWork"]]) -> None:
         """Do it, each change with the work that `on` gives for it."""

@@ -21,6 +21,7 @@ from tests.contract.stores.machine import (
     comparable,
     no_call,
 )
+from tests.unit.examples import at_once
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.decide import Plan, decide
@@ -112,7 +113,7 @@ class SameAnswers(Machine):
         definition = replace(due.job.definition, **terms | ({"parents": ()} if orphan else {}))
         if definition.on_overlap is Overlap.REPLACE:
             definition = replace(definition, max_waiting=None)
-        edit = edited(due, definition, self.now, due.job.runs_remaining)
+        edit = at_once(edited(due, definition, self.now, due.job.runs_remaining))
         family = self.ask(lambda store: store.family()).version
         return self.ask_repeatable(lambda store: store.replace_job(due.job, edit.job, edit.skips, family))
 
@@ -123,7 +124,7 @@ class SameAnswers(Machine):
         if due is None or how == "delete":
             self.ask(lambda store: store.delete_job(name, now))
             return no_call
-        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else resumed(due, now)
+        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else at_once(resumed(due, now))
         after = replace(edit.job, version=due.job.version + 1)
         return self.ask_repeatable(lambda store: store.replace_job(due.job, after, edit.skips))
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.contract.stores.actors import a_request
 from tests.contract.stores.conftest import STORES
 from tests.contract.stores.machine import ALL, NAMES, Call, Machine
+from tests.unit.examples import at_once
 from tokimori.clock import SECOND, Moment
 from tokimori.engine.settle import change_of
 from tokimori.model.ids import JobId, NodeId, PermitId
@@ -122,7 +123,7 @@ class SameLines(Machine):
         if due is None:
             self.add([name], terms)
             return
-        edit = edited(due, replace(due.job.definition, **terms), self.now, due.job.runs_remaining)
+        edit = at_once(edited(due, replace(due.job.definition, **terms), self.now, due.job.runs_remaining))
         self.ask(lambda store: store.replace_job(due.job, edit.job, edit.skips))
 
     @rule(name=names, how=st.sampled_from(["pause", "resume", "resume", "resume", "delete"]))
@@ -132,7 +133,7 @@ class SameLines(Machine):
         if due is None or how == "delete":
             self.ask(lambda store: store.delete_job(name, now))
             return
-        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else resumed(due, now)
+        edit = Edit(paused(due.job, now, "by hand", "me"), ()) if how == "pause" else at_once(resumed(due, now))
         after = replace(edit.job, version=due.job.version + 1)
         self.ask(lambda store: store.replace_job(due.job, after, edit.skips))
 

@@ -1,15 +1,15 @@
 """What becomes of a job's occurrences: every policy, case by case."""
 
+from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.unit.examples import NEW_YEAR, Counting, Every, Moments, a_definition, a_job, after, seconds
+from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, at_once, seconds
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.model.decide import (
     MOST_CATCHING_UP,
-    MOST_COUNTED,
     MOST_OCCURRENCES,
     PACE,
     Due,
@@ -23,7 +23,10 @@ from tokimori.model.ids import Lane
 from tokimori.model.job import JobState
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.model.run import Skip, SkipReason
-from tokimori.schedules.schedule import OnDemand, Reboot
+from tokimori.schedules.business_days import Shift, on_business_days
+from tokimori.schedules.days_off import parse_days_off
+from tokimori.schedules.parse import parse_schedule
+from tokimori.schedules.schedule import OnDemand, Reboot, each_moment
 from tokimori.schedules.zones import tzdata_version
 
 MINUTELY = Every(MINUTE)
@@ -271,30 +274,30 @@ def test_a_call_walks_so_far_and_goes_on_in_the_next() -> None:
 @pytest.mark.parametrize("misfire", [Misfire.LATEST, Misfire.SKIP])
 @pytest.mark.parametrize("grace", [None, 30 * DAY / SECOND])
 def test_a_year_of_missed_seconds_costs_nothing(misfire: Misfire, grace: float | None) -> None:
-    """A secondly job that was away for a year asks its schedule a few times, not 31 million times."""
-    schedule, now = Counting(Every()), Moment(NEW_YEAR + 365 * DAY)
+    """A secondly job that was away for a year is counted in a few pieces, not 31 million times."""
+    schedule, now, looks = parse_schedule("* * * * * *"), Moment(NEW_YEAR + 365 * DAY), count()
     job, runs, ledger = due(misfire=misfire, grace=grace, late_after=5), 0, dict[Moment, int]()
     while job.job.fired_through < now:
-        asked = schedule.asked
-        plan = decide(job, schedule, now)
-        assert schedule.asked - asked < 25
+        plan = decide(job, schedule, now, lambda: next(looks) < 0)
         runs, job = runs + len(plan.runs), after(job, plan)
         ledger |= {skip.first: skip.count for skip in plan.skips}
     assert runs + sum(ledger.values()) == 365 * 86_400
+    assert next(looks) < 60
 
 
 @pytest.mark.parametrize("grace", [None, 0])
 def test_a_long_absence_is_counted_in_pieces(grace: float | None) -> None:
-    """No call counts more than MOST_COUNTED; the job stays due meanwhile, and the pieces are one row of skips."""
-    job, now = due(misfire=Misfire.SKIP, grace=grace), Moment(NEW_YEAR + 2 * MOST_COUNTED + 10 * MINUTE)
+    """A call that is late leaves off; the job stays due meanwhile, and the pieces are one row of skips."""
+    schedule = on_business_days(parse_schedule("*/30 * * * *"), parse_days_off([], ["sat", "sun"]), Shift.NEXT, "UTC")
+    job, now = due(misfire=Misfire.SKIP, grace=grace), Moment(NEW_YEAR + 10 * DAY)
     pieces = list[Plan]()
-    while job.job.fired_through < now - 30 * SECOND:
-        pieces.append(decide(job, MINUTELY, now))
+    while job.job.fired_through < now - 30 * MINUTE:
+        pieces.append(decide(job, schedule, now, lambda: True))
         job = after(job, pieces[-1])
-    assert [plan.fired_through - NEW_YEAR for plan in pieces[:2]] == [MOST_COUNTED, 2 * MOST_COUNTED]
-    assert all(plan.next_due == plan.fired_through + MINUTE for plan in pieces)
-    (skip,) = pieces[1].skips
-    assert (skip.first, skip.count) == (seconds(60), 2 * MOST_COUNTED // MINUTE)
+    assert len(pieces) > 8
+    assert all(plan.next_due == schedule.next_after(plan.fired_through) for plan in pieces)
+    (skip,) = pieces[-2].skips
+    assert (skip.first, skip.count) == (seconds(1_800), len(list(each_moment(schedule, NEW_YEAR, skip.last))))
 
 
 @pytest.mark.parametrize("terms", [{"late_after": 600}, {"misfire": Misfire.ALL}, {"grace": 240, "late_after": 0}])
@@ -306,23 +309,23 @@ def test_a_call_that_takes_long_leaves_off(terms: dict[str, Any]) -> None:
         pieces.append(decide(job, MINUTELY, seconds(600), lambda: True))
         job = after(job, pieces[-1])
     assert [run for plan in pieces for run in plan.runs] == [*whole.runs]
-    assert [skip for plan in pieces for skip in plan.skips] == [*whole.skips]
+    assert list({skip.first: skip for plan in pieces for skip in plan.skips}.values()) == [*whole.skips]
     assert len(pieces) > 1
     assert all(plan.fired_through > plan.fired_from for plan in pieces)
 
 
 def test_a_year_of_missed_seconds_is_resumed_at_once() -> None:
     """A job that was paused for a year costs no more."""
-    schedule, now = Counting(Every()), Moment(NEW_YEAR + 365 * DAY)
-    plan = skip_all(due(), schedule, now, SkipReason.PAUSED)
-    assert schedule.asked < 10
+    schedule, now, looks = parse_schedule("* * * * * *"), Moment(NEW_YEAR + 365 * DAY), count()
+    plan = at_once(skip_all(due(), schedule, now, SkipReason.PAUSED, lambda: next(looks) < 0))
+    assert next(looks) < 60
     assert found(plan) == ([], [(1, 365 * 86_400, 365 * 86_400, "paused")])
 
 
 def test_skip_all_spares_nothing() -> None:
     """Whatever was due up to now, this very moment included, is skipped; the job is enabled, and goes on after it."""
     paused = msgspec.structs.replace(due().job, state=JobState.PAUSED)
-    plan = skip_all(Due(job=paused), MINUTELY, seconds(120), SkipReason.PAUSED)
+    plan = at_once(skip_all(Due(job=paused), MINUTELY, seconds(120), SkipReason.PAUSED))
     assert found(plan) == ([], [(60, 120, 2, "paused")])
     assert (plan.fired_through, plan.next_due, plan.state) == (seconds(120), seconds(180), JobState.ENABLED)
 
@@ -330,13 +333,16 @@ def test_skip_all_spares_nothing() -> None:
 def test_skip_all_extends_a_row() -> None:
     """A second pause right after the first extends its row."""
     tail = Skip(first=seconds(-60), last=NEW_YEAR, count=2, reason=SkipReason.PAUSED)
-    assert found(skip_all(due(tail=tail), MINUTELY, seconds(60), SkipReason.PAUSED)) == ([], [(-60, 60, 3, "paused")])
+    assert found(at_once(skip_all(due(tail=tail), MINUTELY, seconds(60), SkipReason.PAUSED))) == (
+        [],
+        [(-60, 60, 3, "paused")],
+    )
 
 
 @pytest.mark.parametrize("now", [-10, 0, 59])
 def test_skip_all_has_nothing_to_skip(now: float) -> None:
     """A short pause between two occurrences leaves no row."""
-    plan = skip_all(due(), MINUTELY, seconds(now), SkipReason.PAUSED)
+    plan = at_once(skip_all(due(), MINUTELY, seconds(now), SkipReason.PAUSED))
     assert (found(plan), plan.fired_through, plan.next_due) == (([], []), NEW_YEAR, seconds(60))
 
 
@@ -346,13 +352,16 @@ def test_the_last_occurrence_finishes_the_job() -> None:
     assert decide(due(), schedule, seconds(60)).state is JobState.ENABLED
     last = decide(due(), schedule, seconds(120))
     assert (last.state, last.next_due, last.fired_through) == (JobState.FINISHED, None, seconds(120))
-    assert skip_all(due(), schedule, seconds(500), SkipReason.PAUSED).state is JobState.FINISHED
+    assert at_once(skip_all(due(), schedule, seconds(500), SkipReason.PAUSED)).state is JobState.FINISHED
 
 
 @pytest.mark.parametrize("schedule", [OnDemand(), Reboot()])
 def test_a_job_on_demand_is_never_finished(schedule: OnDemand) -> None:
     """A job that never runs by itself stays enabled: it can be asked for at any time."""
-    for plan in (decide(due(), schedule, seconds(60)), skip_all(due(), schedule, seconds(60), SkipReason.PAUSED)):
+    for plan in (
+        decide(due(), schedule, seconds(60)),
+        at_once(skip_all(due(), schedule, seconds(60), SkipReason.PAUSED)),
+    ):
         assert (plan.state, plan.next_due, plan.fired_through) == (JobState.ENABLED, None, NEW_YEAR)
 
 

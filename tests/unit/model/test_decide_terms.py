@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.laws import examples
-from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, seconds
+from tests.unit.examples import NEW_YEAR, Every, Moments, a_definition, a_job, after, at_once, seconds
 from tests.unit.model.test_decide_laws import DEFINITIONS, SCHEDULES, decided
 from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.model.decide import Due, Plan, decide, due_of, reckoned, skip_all
@@ -106,7 +106,7 @@ def test_what_was_skipped_or_replaced_is_not_counted() -> None:
     replacing = a_due(runs_remaining=2, late_after=600, on_overlap=Overlap.REPLACE)
     plan = decide(replacing, MINUTELY, seconds(180))
     assert (nominals(plan), plan.runs_remaining) == ([180], 1)
-    paused = skip_all(a_due(runs_remaining=1), MINUTELY, seconds(600), SkipReason.PAUSED)
+    paused = at_once(skip_all(a_due(runs_remaining=1), MINUTELY, seconds(600), SkipReason.PAUSED))
     assert (paused.runs_remaining, paused.state) == (1, JobState.ENABLED)
 
 
@@ -207,7 +207,7 @@ def test_a_skipped_moment_counts_too() -> None:
     plan = decide(Due(job=due.job, active=1), schedule_of(due.job.definition, due.job.anchor), seconds(1201))
     assert ([skip.reason for skip in plan.skips], plan.next_due) == ([SkipReason.OVERLAP], seconds(1801))
     job = last_run("every 10 minutes").job
-    paused = skip_all(Due(job=job), schedule_of(job.definition, job.anchor), seconds(7000), SkipReason.PAUSED)
+    paused = at_once(skip_all(Due(job=job), schedule_of(job.definition, job.anchor), seconds(7000), SkipReason.PAUSED))
     assert ([skip.count for skip in paused.skips], paused.anchor, paused.next_due) == (
         [1],
         seconds(7000),

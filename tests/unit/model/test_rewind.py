@@ -7,9 +7,9 @@ from tests.unit.examples import NEW_YEAR, a_definition, a_job, seconds
 from tokimori.clock import DAY, HOUR, SECOND, Moment
 from tokimori.model.job import Job, moments_in, schedule_of
 from tokimori.model.rewind import MARGIN, Ahead, is_ahead, rewound, rows_of, without_passed
-from tokimori.schedules.bounded import Bounded
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.schedule import next_moments
+from tokimori.schedules.schedule import Bounded, next_moments
 
 few_moments = st.sets(st.integers(0, 60), max_size=30).map(lambda found: tuple(seconds(n * 10) for n in sorted(found)))
 
@@ -30,7 +30,7 @@ def test_a_schedule_without_some_moments_names_the_others(without: tuple[Moment,
     after, through = seconds(min(one, other)), seconds(max(one, other))
     named = [each for each in next_moments(base, Moment(after), 100) if each <= through and each not in without]
     assert [each for each in next_moments(schedule, after, 100) if each <= through] == named
-    assert schedule.count(after, through) == len(named)
+    assert count_until(schedule, after, through)[0] == len(named)
     last = schedule.last_before(Moment(through + 1))
     assert not named or last == named[-1]
 

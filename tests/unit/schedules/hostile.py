@@ -17,6 +17,7 @@ from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.model.decide import Due, decide
 from tokimori.model.policies import Misfire, Overlap
 from tokimori.schedules.business_days import Shift, on_business_days
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.explain import explained
 from tokimori.schedules.parse import _shared, parse_schedule
@@ -205,7 +206,7 @@ class Examination:
             return self.within(lambda asked: asked.last_before(Moment(moment)), schedule, case)
 
         def count(after: int, through: int) -> int:
-            return self.within(lambda asked: asked.count(Moment(after), Moment(through)), schedule, case)
+            return self.within(lambda asked: count_until(asked, Moment(after), Moment(through))[0], schedule, case)
 
         following, before = following_of(at), before_of(at)
         told = f"{case} at {at}: {before}, {following}"
@@ -223,12 +224,13 @@ class Examination:
             assert count(before - 1, at - 1) == 1, told
 
     def _count(self, schedule: Schedule, at: Moment, case: Case, rng: random.Random) -> None:
-        """A year is the sum of its parts."""
-        middle, end = Moment(at + rng.randrange(365 * DAY)), Moment(at + 365 * DAY)
-        whole = self.within(lambda asked: asked.count(at, end), schedule, case)
+        """What is counted of a year in one step is the sum of its parts."""
+        end = Moment(at + 365 * DAY)
+        number, reached = self.within(lambda asked: count_until(asked, at, end, _ending()), schedule, case)
         if rng.random() < 0.2:
-            parts = schedule.count(at, middle) + schedule.count(middle, end)
-            assert whole == parts, f"{case} from {at} by {middle} to {end}: {whole} is not {parts}"
+            middle = Moment(rng.randrange(at, reached))
+            parts = count_until(schedule, at, middle)[0] + count_until(schedule, middle, reached)[0]
+            assert number == parts, f"{case} from {at} by {middle} to {reached}: {number} is not {parts}"
 
     def _decide(self, schedule: Schedule, at: Moment, case: Case, rng: random.Random) -> None:
         """What a job has missed since then is decided a piece at a time, and a piece accounts for all its moments."""
@@ -242,7 +244,9 @@ class Examination:
         due, now = Due(job=replace(a_job(definition), fired_through=at)), Moment(at + rng.choice(_ABSENCES))
         plan = self.within(lambda asked: decide(due, asked, now, _ending()), schedule, case)
         told = f"{case} by {definition} from {at} to {now}: {plan}"
-        assert len(plan.runs) + sum(skip.count for skip in plan.skips) == schedule.count(at, plan.fired_through), told
+        assert (
+            len(plan.runs) + sum(skip.count for skip in plan.skips) == count_until(schedule, at, plan.fired_through)[0]
+        ), told
 
 
 def _ending() -> Callable[[], bool]:

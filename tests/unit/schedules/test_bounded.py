@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tests.unit.examples import Moments
 from tokimori.clock import Moment
-from tokimori.schedules.bounded import Bounded
+from tokimori.schedules.counting import count_until
+from tokimori.schedules.schedule import Bounded
 
 SMALL = st.integers(0, 60).map(Moment)
 
@@ -22,4 +23,4 @@ def test_it_is_the_schedule_without_what_lies_outside(
     after, before = bisect_right(kept, low), bisect_left(kept, low)
     assert bounded.next_after(low) == (kept[after] if after < len(kept) else None)
     assert bounded.last_before(low) == (kept[before - 1] if before else None)
-    assert bounded.count(low, high) == sum(low < m <= high for m in kept)
+    assert count_until(bounded, low, high)[0] == sum(low < m <= high for m in kept)

@@ -13,11 +13,11 @@ from tests.unit.schedules.test_zones import ALL_ZONES
 from tests.unit.schedules.texts import Mode, coarse, edges, modes
 from tokimori.clock import DAY, HOUR, MINUTE, Moment, format_moment
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
+from tokimori.schedules.business_days import BusinessDays, LocalDays, Shift, on_business_days
+from tokimori.schedules.counting import count_until
 from tokimori.schedules.days import weekday_of
 from tokimori.schedules.days_off import DaysOff, parse_days_off
 from tokimori.schedules.grid import moment_of
-from tokimori.schedules.kept import LocalDays
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import OnDemand, Schedule, next_moments
 from tokimori.schedules.zones import stretch_at, stretches_between
@@ -53,26 +53,42 @@ def test_moments_on_days_off_go_where_they_should(text: str, shift: Shift | None
     found = next_moments(schedule, start, len(expected) or 1)
     assert found == [at(text, PARIS) for text in expected]
     if found:
-        assert schedule.count(start, found[-1]) == len(found)
+        assert count_until(schedule, start, found[-1])[0] == len(found)
         assert schedule.last_before(Moment(found[-1] + 1)) == found[-1]
 
 
-@pytest.mark.parametrize("years", [2, 5])
-def test_what_is_moved_comes_from_years_away(years: int) -> None:
-    """However many days off are in a row, their moments go to the day before them, or behind them."""
-    starts = [date(2030, 1, 2) + timedelta(366 * n) for n in range(years + 1)]
-    off = [f"{start}/{end - timedelta(1)}" for start, end in pairwise(starts)]
-    far, behind = starts[-1] - timedelta(30), starts[-1]
+@pytest.mark.parametrize("length", [2, 62])
+def test_what_is_moved_comes_from_weeks_away(length: int) -> None:
+    """The moments of a row of days off go to the day before them, or behind them."""
+    first, far, behind = (date(2030, 1, 2) + timedelta(days) for days in (0, length - 1, length))
+    off = [f"{first}/{far}"]
     before = with_days_off(f"at 2030-01-01T10:00:00; at {far}T09:00:00", Shift.PREVIOUS, [], off)
     assert before.next_after(at("2029-12-31 20:00", PARIS)) == at("2030-01-01 09:00", PARIS)
-    after = with_days_off(f"at {behind}T10:00:00; at 2030-02-01T11:00:00", Shift.NEXT, [], off)
+    after = with_days_off(f"at {behind}T10:00:00; at 2030-01-02T11:00:00", Shift.NEXT, [], off)
     assert after.last_before(at(f"{behind} 23:00", PARIS)) == at(f"{behind} 11:00", PARIS)
+
+
+@pytest.mark.parametrize(
+    ("weekdays", "dates", "row"),
+    [
+        ([], ["2030-01-02/2030-03-05"], "63 days in a row, from 2030-01-02 to 2030-03-05"),
+        (["sat", "sun"], ["2030-01-07/2030-03-08"], "65 days in a row, from 2030-01-05 to 2030-03-10"),
+        (["sun"], [f"12-{day:02}" for day in range(1, 32)] + [f"01-{day:02}" for day in range(1, 32)], "64 days"),
+    ],
+)
+def test_more_than_62_days_off_in_a_row_are_not_moved(weekdays: list[str], dates: list[str], row: str) -> None:
+    """The error names the days; without a shift they are only left out."""
+    with pytest.raises(InvalidSchedule, match=row) as caught:
+        with_days_off("0 9 * * *", Shift.NEXT, weekdays, dates)
+    assert (caught.value.field, caught.value.value) == ("shift", "next")
+    assert "62" in str(caught.value.allowed)
+    assert with_days_off("0 9 * * *", None, weekdays, dates).next_after(at("2030-01-08")) is not None
 
 
 def test_two_that_fall_on_one_moment_are_one() -> None:
     """Nine on Saturday, Sunday and Monday is nine on Monday, once."""
     schedule = with_days_off("0 9 * * *", Shift.NEXT, ["sat", "sun"], [])
-    assert schedule.count(at("2026-11-20 12:00"), at("2026-11-23 12:00")) == 1
+    assert count_until(schedule, at("2026-11-20 12:00"), at("2026-11-23 12:00"))[0] == 1
 
 
 def test_a_moved_time_follows_the_clock() -> None:
@@ -104,14 +120,6 @@ def test_a_day_that_clocks_skip_is_no_business_day(zone: str, lost: date) -> Non
     """It is off where no day is, and none within two months around it."""
     days, day = LocalDays(DaysOff(), zone), (lost - EPOCH).days
     assert [each for each in range(day - 60, day + 60) if days.is_off(each)] == [day]
-
-
-def test_a_schedule_whose_days_are_all_off_has_no_moments() -> None:
-    """Saturdays only, with Saturdays off: the search ends, in both directions."""
-    schedule = with_days_off("0 9 * * 6", None, ["sat"], [])
-    assert schedule.next_after(at("2026-01-01")) is None
-    assert schedule.last_before(at("2026-01-01")) is None
-    assert schedule.count(at("2026-01-01"), at("2027-01-01")) == 0
 
 
 def test_a_schedule_without_moments_stays_as_it_is() -> None:
@@ -167,7 +175,7 @@ def test_the_first_and_the_last_days_of_time_are_days(  # noqa: PLR0917
     found = next_moments(schedule, start, 5)
     assert all(before < after for before, after in pairwise([start, *found]))
     if found:
-        assert schedule.count(start, found[-1]) == len(found)
+        assert count_until(schedule, start, found[-1])[0] == len(found)
         assert schedule.last_before(found[-1]) == (found[-2] if len(found) > 1 else schedule.last_before(found[0]))
     last = schedule.last_before(start)
     if last is not None:
@@ -205,9 +213,9 @@ def test_it_equals_a_walk_that_moves_every_moment(drawn: tuple[BusinessDays, Mom
     """Forward, backward and counted, in zones whose clocks jump at odd times."""
     schedule, start = drawn
     stop = Moment(start + hours * HOUR)
-    assume(schedule.base.count(Moment(start - 40 * DAY), Moment(stop + 40 * DAY)) < 3_000)
+    assume(count_until(schedule.base, Moment(start - 40 * DAY), Moment(stop + 40 * DAY))[0] < 3_000)
     expected = by_hand(schedule, start, stop)
-    assert schedule.count(start, stop) == len(expected)
+    assert count_until(schedule, start, stop)[0] == len(expected)
     for before, after in pairwise([start, *expected[:20]]):
         assert schedule.next_after(before) == after
         assert schedule.next_after(Moment(after - 1)) == after
@@ -230,7 +238,7 @@ def test_the_walk_by_hand_knows_a_weekend() -> None:
 def test_a_minutely_schedule_is_counted_in_bounds() -> None:
     """A year of minutes, those of weekends moved onto Mondays, where there are such already."""
     schedule = with_days_off("* * * * *", Shift.NEXT, ["sat", "sun"], [], "UTC")
-    assert schedule.count(at("2026-01-01"), at("2026-03-01")) == 42 * 1_440 - 1
+    assert count_until(schedule, at("2026-01-01"), at("2026-03-01"))[0] == 42 * 1_440 - 1
 
 
 def test_days_of_local_mean_time_are_counted_by_the_second() -> None:
@@ -240,7 +248,7 @@ def test_days_of_local_mean_time_are_counted_by_the_second() -> None:
     moments = next_moments(schedule, at("2031-05-22"), 40)
     assert any(moment % MINUTE for moment in moments)
     for low, high in pairwise(moments):
-        assert (schedule.count(low, high), schedule.count(low, Moment(high - 1))) == (1, 0)
+        assert (count_until(schedule, low, high)[0], count_until(schedule, low, Moment(high - 1))[0]) == (1, 0)
 
 
 def test_a_gap_that_reaches_midnight_is_found_from_behind() -> None:

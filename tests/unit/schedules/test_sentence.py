@@ -102,8 +102,5 @@ def test_a_notation_without_a_sentence_is_a_bug() -> None:
         def last_before(self, moment: Moment) -> Moment | None:
             return moment
 
-        def count(self, after: Moment, through: Moment) -> int:
-            return 0
-
     with pytest.raises(Bug, match="New"):
         sentence(New())

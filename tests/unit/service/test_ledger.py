@@ -42,9 +42,6 @@ class Watched:
     def last_before(self, moment: Moment) -> Moment | None:
         return self._schedule.last_before(moment)
 
-    def count(self, after: Moment, through: Moment) -> int:
-        return self._schedule.count(after, through)
-
 
 async def _fates(world: World, **asked: object) -> list[tuple[str, int]]:
     page = await world.service.jobs.ledger("job", **asked)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import ON_DEMAND, World, every_minute
-from tokimori.clock import HOUR, MINUTE, SECOND, Moment
+from tokimori.clock import DAY, MINUTE, SECOND, Moment
 from tokimori.errors import (
     AlreadyExists,
     Conflict,
@@ -15,7 +15,7 @@ from tokimori.errors import (
     Refused,
     StoreUnavailable,
 )
-from tokimori.model.decide import MOST_COUNTED, Due
+from tokimori.model.decide import Due
 from tokimori.model.ids import JobId
 from tokimori.model.job import Definition, JobState
 from tokimori.model.policies import Misfire
@@ -310,10 +310,10 @@ async def test_runs_of_an_earlier_job_of_that_id_go_on(world: World) -> None:
 async def test_an_edit_decides_a_long_absence_before(world: World) -> None:
     """However many pieces that takes: nothing of it is skipped for the edit."""
     await world.add(Definition(target=Noop(), schedule="0 * * * *", misfire=Misfire.SKIP), "j")
-    world.pass_seconds(20 * MOST_COUNTED / SECOND)
+    world.pass_seconds(2_000 * DAY / SECOND)
     await world.update("j", {"schedule": "0 0 * * *"})
     (skip,) = await world.store.skips(JobId("j"))
-    assert (skip.reason, skip.count) == (SkipReason.MISFIRE, 20 * MOST_COUNTED // HOUR - 1)
+    assert (skip.reason, skip.count) == (SkipReason.MISFIRE, 2_000 * 24 - 1)
 
 
 async def test_a_resumed_job_records_what_it_missed_without_catch_up(world: World) -> None:

@@ -12,8 +12,7 @@ from tokimori.model.run import SkipReason
 from tokimori.model.semaphores import wanted
 from tokimori.model.target import Unreadable
 from tokimori.model.transitions import RunState
-from tokimori.schedules.bounded import Bounded
-from tokimori.schedules.schedule import OnDemand, Schedule
+from tokimori.schedules.schedule import Bounded, OnDemand, Schedule
 from tokimori.schedules.zones import clock_text
 from tokimori.service.why.reading import WhyReading
 from tokimori.service.why.reasons import Cause, Reason, Why
