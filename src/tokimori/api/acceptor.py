@@ -2,14 +2,137 @@
 
 import asyncio
 import logging
+import select
 import socket
-from collections.abc import Callable
+import ssl
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from ssl import SSLContext
+from time import monotonic
+from typing import Final
+
+from msgspec import json
 
 from tokimori.api.connections import Connections
 from tokimori.api.http_connection import HttpConnection
+from tokimori.errors import Refused
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Return the TLS context of the door: 1.2 or later, with the chain in the one file and the key in the other.
+
+    Raises `Refused` for files that can't be read, are not PEM, do not fit together, or need a password.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    for name, file in (("http.tls_cert", certificate), ("http.tls_key", key)):
+        try:
+            file.read_bytes()
+        except OSError as fault:
+            message = f"{name}: the file {file} can't be read: {fault.strerror}"
+            raise Refused(message, field=name, value=str(file), allowed="a file that the node may read") from None
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as fault:
+        why = getattr(fault, "reason", None) or str(fault)
+        raise Refused(
+            f"http.tls_cert: {certificate} and {key} are no certificate and its key: {why}",
+            field="http.tls_cert",
+            value=str(certificate),
+            allowed="PEM files: the certificate with those that vouch for it, and its key without a password",
+        ) from None
+    return context
+
+
+def _no_password() -> str:
+    """Else OpenSSL asks at the terminal, and the node waits."""
+    raise ValueError("the key needs a password")
+
+
+HELD: Final = 6.0
+"""Seconds without a sign of the loop after which the thread answers."""
+_SIGN, _LOOK = 2.0, 2.0
+"""Seconds from one sign of the loop to the next, and from one look of the thread to the next."""
+_TAKEN = 0.05
+"""Seconds to the next look where the loop has taken the connection, or no more can be opened."""
+_PATIENCE = 1.0
+"""Seconds that a client has to say what it wants."""
+_MOST = 65_536
+_AT_ONCE = 50
+"""So many clients are waited for at the same time: those that say nothing keep no other from its answer."""
+
+
+class StandIn:
+    """Watches the loop that calls `start`, and takes connections of these sockets while it gives no sign."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = sockets
+        self._sign = monotonic()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stand-in", daemon=True)
+        self._signs: asyncio.Task[None] | None = None
+        self._room = threading.Semaphore(_AT_ONCE)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._sign = monotonic()
+        self._signs = asyncio.create_task(self._give_signs())
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Watch no more: the sockets are about to be closed."""
+        self._end.set()
+        if self._signs is not None:
+            self._signs.cancel()
+        await asyncio.to_thread(self._thread.join)
+
+    async def _give_signs(self) -> None:
+        while True:
+            self._sign = monotonic()
+            await asyncio.sleep(_SIGN)
+
+    @property
+    def _held(self) -> float:
+        return monotonic() - self._sign
+
+    def _watch(self) -> None:
+        while not self._end.wait(_LOOK):
+            while self._held > HELD and not self._end.is_set():
+                self._answer_some()
+
+    def _answer_some(self) -> None:
+        """Answer whoever comes within a moment. The loop may wake and take the connection: then there is none."""
+        for each in select.select(self._sockets, (), (), _LOOK)[0]:
+            with self._room:  # threads free it: it is waited for, no more
+                pass
+            try:
+                connection, _ = each.accept()
+            except OSError:
+                self._end.wait(_TAKEN)
+                continue
+            threading.Thread(target=self._answer, args=(connection,), name="stand-in", daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with self._room, connection, suppress(OSError):
+            answer(connection, self._held)
+
+
+def answer(connection: socket.socket, held: float) -> None:
+    """Read what is asked, and say that nobody is there to answer it. Raises `OSError`."""
+    asked, end = b"", monotonic() + _PATIENCE
+    while b"\r\n\r\n" not in asked and len(asked) < _MOST:
+        connection.settimeout(max(0.001, end - monotonic()))  # in all: who sends byte by byte keeps nobody waiting
+        if not (more := connection.recv(4096)):
+            break
+        asked += more
+    body = json.encode({"status": f"the node's loop has been held for {held:.0f} s: the log says by what"})
+    head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Cache-Control: no-store\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
 
 log = logging.getLogger(__name__)
 

@@ -37,9 +37,8 @@ from tokimori.api.notifiers import Notifiers
 from tokimori.api.occurrences import Occurrences
 from tokimori.api.operation import Operation
 from tokimori.api.orders import OrderRoutes
-from tokimori.api.path_prefix import PathPrefix
 from tokimori.api.queues import QueueRoutes
-from tokimori.api.router import DirectRouter
+from tokimori.api.router import DirectRouter, PathPrefix
 from tokimori.api.runs import RunRoutes
 from tokimori.api.schedules import ScheduleRoutes
 from tokimori.api.secrets import SecretRoutes

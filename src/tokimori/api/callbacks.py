@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.api.answers import answer, error_answer, refusal
-from tokimori.api.bodies import MOST_BODY, read_whole
+from tokimori.api.queries import MOST_BODY, read_whole
 from tokimori.errors import NotFound, TokimoriError
 from tokimori.executors.http.callbacks import PATH, CallbackResult
 from tokimori.model.transitions import RunState

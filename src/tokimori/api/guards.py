@@ -16,8 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tokimori.api.answers import RefusalPage, refusal, refused, said
-from tokimori.api.bodies import MOST_BODY, read_whole
 from tokimori.api.finishing import Finished
+from tokimori.api.queries import MOST_BODY, read_whole
 from tokimori.api.rates import Rates
 from tokimori.api.secret import Secret
 from tokimori.api.turns import Turns

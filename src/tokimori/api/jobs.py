@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of, written
-from tokimori.api.members import members_of
 from tokimori.api.operation import Fields, Handler, Operation
+from tokimori.api.queries import members_of
 from tokimori.api.requests import NoRequest, PauseRequest, TriggerRequest, ask, made_once
 from tokimori.api.turns import in_steps
 from tokimori.clock import format_moment

@@ -1,17 +1,63 @@
 """Queries are read into values: every parameter is checked, and a fault names it and says what is allowed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from msgspec import DecodeError, Meta, Struct, convert
+from msgspec import DecodeError, Meta, Struct, convert, to_builtins
 from msgspec.structs import fields
-from starlette.requests import Request
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope
 
 from tokimori.errors import InvalidInput
 from tokimori.model.encoding import invalid_json
 from tokimori.spelling import hint
+
+
+def members_of(views: Sequence[Struct], kind: type[Struct], names: Sequence[str]) -> Sequence[Any]:
+    """Return the views with the members of these names, in that order; without names all of them. Raises
+    `InvalidInput`.
+
+    A member that a view does not have is left out.
+    """
+    if not names:
+        return views
+    known = [field.encode_name for field in fields(kind)]
+    for name in names:
+        if name not in known:
+            raise _unknown_member(name, known)
+    plain = (to_builtins(view) for view in views)
+    return [{name: view[name] for name in names if name in view} for view in plain]
+
+
+def _unknown_member(name: str, known: Sequence[str]) -> InvalidInput:
+    message = f"fields: there is no member {name!r}{hint(name, known)}"
+    return InvalidInput(message, field="fields", value=name, allowed=", ".join(known))
+
+
+MOST_BODY = 1 << 20
+"""The size of the largest body that is read, in bytes."""
+
+
+async def read_whole(scope: Scope, receive: Receive) -> bytes | None:
+    """Return the whole body; None if it is too large. Raises `ClientDisconnect` if only a part of it arrives."""
+    length = Headers(scope=scope).get("content-length", "0")
+    if not length.isdecimal() or int(length) > MOST_BODY:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        body += chunk
+        if len(body) > MOST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
 
 _Query = TypeVar("_Query", bound=Struct)
 

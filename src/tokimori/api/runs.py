@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from tokimori.api.acting import ServiceFor
 from tokimori.api.answers import answer, page_of
-from tokimori.api.members import members_of
 from tokimori.api.operation import Operation
+from tokimori.api.queries import members_of
 from tokimori.api.requests import NoRequest, RunRequest, ask, key_of, requested
 from tokimori.api.turns import in_steps
 from tokimori.errors import NotFound

@@ -6,11 +6,12 @@ all ports of a host, so its name carries the port; its value is made from the se
 does not have the file.
 """
 
+import hashlib
 import hmac
 import logging
 from functools import partial
 from typing import Final
-from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote_plus, urlencode, urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -18,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tokimori.api.acting import let_in
 from tokimori.api.answers import RefusalPage, error_answer, refused, said
-from tokimori.api.login import LOGIN, LOGOUT, parts_of_session, presented, session_value
+from tokimori.api.queries import read_whole
 from tokimori.api.rates import Rates
 from tokimori.clock import Clock, Moment, format_moment
 from tokimori.errors import StoreError, TokimoriError, Unauthorized
@@ -26,6 +27,34 @@ from tokimori.model.access_token import AccessToken
 from tokimori.service.sessions import OWNER, Sessions
 from tokimori.service.sight import Access, access_of, owner
 from tokimori.service.tokens import Holders
+
+LOGIN: Final = "/login"
+LOGOUT: Final = "/logout"
+_FIELD: Final = "token"
+
+
+async def presented(scope: Scope, receive: Receive) -> str:
+    """Return the text in the form, empty for none. Raises `ClientDisconnect`."""
+    body = await read_whole(scope, receive) or b""
+    given = parse_qs(body.decode("latin-1"), max_num_fields=10) if body.count(b"&") < 10 else {}
+    return given.get(_FIELD, [""])[0].strip()
+
+
+def session_value(secret: str, token: AccessToken | None, session: str) -> str:
+    """Return a browser's value in place of the token: it opens the doors of this state folder, as long as that does.
+
+    None: in place of the secret itself. `session` is what is ended by logging out.
+    """
+    name = "" if token is None else token.name
+    told = f"the session {session} of {name} {'' if token is None else token.digest}"
+    return f"{name}.{session}.{hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()}"
+
+
+def parts_of_session(value: str) -> tuple[str, str] | None:
+    """Return the name of the token in such a value, empty for the secret's, and the session; None if it is none."""
+    name, *rest = value.rsplit(".", 2)
+    return (name, rest[0]) if len(rest) == 2 and rest[0] else None
+
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.lifespan.off import LifespanOff
 
-from tokimori.api.acceptor import Acceptor
+from tokimori.api.acceptor import Acceptor, StandIn
 from tokimori.api.connections import Connections, Limits
 from tokimori.api.http_connection import HttpConnection
-from tokimori.api.stand_in import StandIn
 from tokimori.errors import InvalidInput, Refused
 
 log = logging.getLogger(__name__)

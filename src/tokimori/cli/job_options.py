@@ -9,8 +9,7 @@ import click
 
 from tokimori.cli.command import arguments_given
 from tokimori.cli.completing import zones
-from tokimori.cli.length import Length
-from tokimori.cli.moment import AHEAD
+from tokimori.cli.moment import AHEAD, Length
 from tokimori.clock import Moment
 from tokimori.errors import InvalidInput
 from tokimori.model.dependents import Join, On

@@ -1,14 +1,124 @@
 """`tokimori job pause`, `resume`, `resolve`: of one job, or of all that match; `rewind`, `copy` and `rename`."""
 
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
 import click
 
-from tokimori.cli.bulk import for_each_matching, is_pattern, yes_option
-from tokimori.cli.command import Command
+from tokimori.cli.bulk import confirm, for_each_matching, is_pattern, yes_option
+from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
-from tokimori.cli.ending import DONE
+from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_printing import print_job
-from tokimori.cli.output import print_notice
+from tokimori.cli.output import print_json, print_lines, print_notice
+from tokimori.cli.progress import counting
 from tokimori.cli.session import in_service
+from tokimori.clock import Moment
+from tokimori.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+
+
+@click.command(cls=Command)
+@click.argument("job_id", metavar="[ID|PATTERN]", required=False, shell_complete=job_ids)
+@click.option("--cascade", is_flag=True, help="Also delete the jobs that run only after it.")
+@click.option("--now", is_flag=True, help="Also cancel its running runs, instead of letting them finish.")
+@click.option("--force", is_flag=True, help="Also a notifier that jobs name.")
+@click.option("--all", "everything", is_flag=True, help="Delete all jobs: shows how many, and asks first.")
+@click.option("--yes", is_flag=True, help="With --all or a pattern: do not ask.")
+@click.option("--dry-run", is_flag=True, help="With --all: only show which.")
+def delete(
+    job_id: str | None, *, cascade: bool, now: bool, force: bool, everything: bool, yes: bool, dry_run: bool
+) -> int:
+    """Delete a job, all whose ids match ('etl-*'), or all. Runs that have not started are cancelled.
+
+    --all deletes the jobs that are there when it begins, one after the other, each after those that run after it. If it
+    is interrupted, the same command goes on with those that are left.
+    """
+    if everything:
+        _check(job_id is None and not cascade and not force, "all", "--all without an ID, --cascade and --force")
+        return _delete_all(now=now, yes=yes, dry_run=dry_run)
+    _check(job_id is not None, "id", "the ID of a job, or --all")
+    _check(not dry_run, "all", "--dry-run only with --all")
+    if is_pattern(str(job_id)):
+        return for_each_matching(
+            str(job_id), "delete", "deleted", lambda s, each: _see_gone(s, each, cascade, now, force), yes=yes
+        )
+    _check(not yes, "all", "--yes only with --all or a pattern")
+    in_service(lambda service: service.jobs.delete(str(job_id), cascade=cascade, now=now, force=force))
+    if options().as_json:
+        print_json({"id": job_id, "deleted": True})
+    else:
+        print_lines(f"deleted {job_id}")
+    return DONE
+
+
+async def _see_gone(service: "Service", job_id: str, cascade: bool, now: bool, force: bool) -> None:
+    """Delete one of several jobs; it may be gone already, with one after which it ran."""
+    with suppress(NotFound):
+        await service.jobs.delete(job_id, cascade=cascade, now=now, force=force)
+
+
+def _check(right: bool, field: str, allowed: str) -> None:
+    if not right:
+        raise InvalidInput(f"{field}: that is not allowed here; allowed: {allowed}", field=field, allowed=allowed)
+
+
+def _delete_all(*, now: bool, yes: bool, dry_run: bool) -> int:
+    """Show what would be deleted, ask, and delete it."""
+    until, found = in_service(_all_jobs)
+    if dry_run:
+        _print([], {}, found)
+        return DONE
+    if found:
+        confirm(found, "delete", field="all", yes=yes)
+    ids, kept = in_service(lambda service: _in_pieces(service, until, len(found), now=now)) if found else ([], {})
+    _print(ids, kept, None)
+    return RUN_FAILED if kept else DONE
+
+
+async def _all_jobs(service: "Service") -> tuple[Moment, list[str]]:
+    """Return the ids of all jobs, and up to which moment they were added."""
+    part = await service.jobs.delete_some(dry_run=True)
+    until, ids = part.until, [str(job.id) for job in part.jobs]
+    while part.next is not None:
+        part = await service.jobs.delete_some(dry_run=True, after=part.next, until=until)
+        ids += [job.id for job in part.jobs]
+    return until, ids
+
+
+async def _in_pieces(service: "Service", until: Moment, total: int, *, now: bool) -> tuple[list[str], dict[str, str]]:
+    """Delete what was there at that moment, and tell how far it is; the ids, and what was kept and why."""
+    from tokimori.service.deleting import CONFIRMED
+
+    with counting("delete", "jobs") as advance:
+        part = await service.jobs.delete_some(CONFIRMED, until=until, now=now)
+        ids, kept = [str(job.id) for job in part.jobs], dict(part.kept)
+        while part.next is not None:
+            advance(len(ids), total)
+            if not sys.stderr.isatty():  # a terminal has a bar
+                print_notice(f"{len(ids)} of {total} deleted")
+            part = await service.jobs.delete_some(CONFIRMED, after=part.next, until=until, now=now)
+            ids += [job.id for job in part.jobs]
+            kept |= part.kept
+    return ids, kept
+
+
+def _print(ids: Sequence[str], kept: Mapping[str, str], found: Sequence[str] | None) -> None:
+    """Print what was deleted and kept; on a dry run what would be (`found`)."""
+    if options().as_json:
+        print_json({"deleted": ids, "kept": kept} if found is None else {"would_delete": found})
+        return
+    if found is not None:
+        print_lines(*found, f"would delete {len(found)} jobs")
+        return
+    for job_id, why in kept.items():
+        print_notice(f"job {job_id} was not deleted: {why}")
+    print_lines(f"deleted {len(ids)} jobs")
+
 
 _job_or_pattern = click.argument("job_id", metavar="ID|PATTERN", shell_complete=job_ids)
 _job = click.argument("job_id", metavar="ID", shell_complete=job_ids)

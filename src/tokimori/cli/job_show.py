@@ -84,7 +84,7 @@ def print_shown(job_id: str) -> None:
 def explain(job_id: str, count: int) -> None:
     """Explain a job's schedule: in English, with its next moments and warnings."""
 
-    from tokimori.cli.schedule import print_explanation
+    from tokimori.cli.job_next import print_explanation
     from tokimori.service.views.schedules import explanation_view
     from tokimori.service.why.reasons import AT_REST, told
 

@@ -9,8 +9,7 @@ from tokimori.cli.bulk import for_each_matching, is_pattern, yes_option
 from tokimori.cli.command import Command, options
 from tokimori.cli.completing import job_ids
 from tokimori.cli.ending import DONE, RUN_FAILED
-from tokimori.cli.length import Length
-from tokimori.cli.moment import AHEAD
+from tokimori.cli.moment import AHEAD, Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput

@@ -12,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from tokimori.cli.command import CommandWithArguments, arguments_given
-from tokimori.cli.length import Length
+from tokimori.cli.moment import Length
 from tokimori.cli.output import print_notice
 from tokimori.cli.session import load
 from tokimori.errors import InvalidInput

@@ -1,9 +1,27 @@
 """Moments as people write them on a command line: `2030-01-01`, `2030-01-01 09:30`, `7d` ago or `2h` from now."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from tokimori.clock import Moment
-from tokimori.schedules.typed import told_ago
+from tokimori.schedules.typed import LENGTHS, seconds_in, told_ago
+
+
+class Length(click.ParamType[float]):
+    """The type of an option that takes a length of time; its value is seconds."""
+
+    name = "length"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        if isinstance(value, int | float):
+            return value
+        seconds = seconds_in(value)
+        if seconds is None:
+            self.fail(f"{value!r} is not a length of time; allowed: {LENGTHS}", param, ctx)
+        return seconds
+
 
 if TYPE_CHECKING:
     from tokimori.service.service import Service

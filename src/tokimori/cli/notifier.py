@@ -8,8 +8,8 @@ import click
 from tokimori.cli.command import Command, CommandWithArguments, Group, options
 from tokimori.cli.ending import DONE, RUN_FAILED
 from tokimori.cli.job_options import SECTIONS, fields_given, job_options
-from tokimori.cli.length import Length
 from tokimori.cli.listing import Row, listing, print_list
+from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
 

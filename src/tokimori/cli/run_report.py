@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Group, options
-from tokimori.cli.length import Length
+from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tokimori.cli.command import CommandWithArguments, Group, arguments_given, options
 from tokimori.cli.editor import editor_options, open_in
 from tokimori.cli.ending import DONE
-from tokimori.cli.length import Length
+from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_notice
 from tokimori.cli.session import load
 from tokimori.cli.table import print_table

@@ -1,5 +1,7 @@
 """`tokimori task …`. What only work needs is imported when it is used, so that help need not wait for it."""
 
+import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -7,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tokimori.cli.command import Group, options
+from tokimori.cli.command import Command, CommandWithArguments, Group, arguments_given, options
 from tokimori.cli.job_printing import next_cell
 from tokimori.cli.listing import listing, print_list
 from tokimori.cli.output import local, print_fields, print_json, print_lines, print_notice
-from tokimori.cli.session import in_service, load
+from tokimori.cli.session import Absent, in_service, load
 from tokimori.cli.table import At, State, print_table
-from tokimori.errors import NotFound, Refused
+from tokimori.errors import InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run
@@ -29,8 +31,8 @@ task = Group(
     "task",
     help="Tasks as code: each is a folder in the workspace, is frozen by `build`, and is the job of its name.",
     nouns={
-        "build": ("tokimori.cli.task_build:build", "Freeze tasks, and let nodes run them so from now on."),
-        "run": ("tokimori.cli.task_run:run", "Run the source of a task here and now, as a build would be."),
+        "build": ("tokimori.cli.task:build", "Freeze tasks, and let nodes run them so from now on."),
+        "run": ("tokimori.cli.task:run", "Run the source of a task here and now, as a build would be."),
         "logs": ("tokimori.cli.task_logs:logs", "Print the log of a task, or follow it."),
     },
 )
@@ -260,3 +262,78 @@ def print_done(done: str, details: "TaskDetails") -> None:
     state = "deleted" if job is None else job.state.value
     upcoming = "" if job is None or job.next_due is None else f", next {next_cell(job)}"
     print_lines(f"{done} {record.name}: {state}, build {record.build.digest[:SHORT]}{upcoming}")
+
+
+if TYPE_CHECKING:
+    from tokimori.service.service import Service
+    from tokimori.service.tasks import TaskDetails
+    from tokimori.workspace.freezing import Frozen
+
+
+@click.command(cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All tasks of the workspace.")
+@click.option("--restart", is_flag=True, help="End what runs of it, and start it anew.")
+def build(names: Sequence[str], everything: bool, restart: bool) -> None:
+    """Freeze tasks: check the source, ask for the schedule, lock what it depends on, keep that under its digest.
+
+    From now on all nodes run exactly this build, whatever becomes of the source. Each is kept when it is made: one that
+    is refused ends this, and leaves nothing.
+    """
+    import os
+
+    from tokimori.workspace.freezing import freeze
+    from tokimori.workspace.source import names_in
+
+    folder = tasks_dir()
+    if bool(names) == everything:
+        raise InvalidInput("name: which task is to be built?", field="name", allowed="names, or --all")
+
+    async def act(service: "Service") -> None:
+        for name in names_in(folder) if everything else names:
+            frozen = freeze(folder, name, os.environ)
+            left = await outlived(service, name)
+            print_done("built", await keep(service, name, frozen, restart=restart))
+            if not restart:
+                tell_outlived(name, left, "; the new one may run beside it")
+
+    in_service(act, Absent.MADE)
+
+
+async def keep(service: "Service", name: str, frozen: "Frozen", *, restart: bool) -> "TaskDetails":
+    """Keep a build: first its pieces, and then what says that there is one."""
+    from tokimori.model.build import pieces_of
+
+    for number, piece in enumerate(pieces_of(frozen.content)):
+        await service.tasks.put_piece(name, frozen.record.digest, number, piece)
+    return await service.tasks.build(name, frozen.record, restart=restart)
+
+
+@click.command(cls=CommandWithArguments)
+@click.argument("name")
+def run(name: str) -> None:
+    """Run the source of a task here and now, frozen as a build would be: its exit code is that of this command.
+
+    Nothing is recorded, and no node takes part. It has the environment of this shell, and the task's .env.
+    """
+    from tokimori.client.opening import make_state_dir
+    from tokimori.executors.builds.cache import BuildCache
+    from tokimori.model.build import digest_of
+    from tokimori.workspace.freezing import content_of_source
+    from tokimori.workspace.source import read_source
+
+    source = read_source(tasks_dir(), name)
+    content = content_of_source(source)
+    state_dir = load(may_ask_elsewhere=True).settings.state_dir
+    make_state_dir(state_dir)
+    cache, digest = BuildCache(state_dir), digest_of(content)
+    cache.keep(digest, content)
+    argv = [cache.python_of(digest), "-u", str(cache.file_of(digest)), *(arguments_given() or ())]
+    _become(argv, {**os.environ, **source.env})
+
+
+def _become(argv: list[str], environment: dict[str, str]) -> None:
+    """Let the program take the place of this one: its streams, its signals and its exit code are then its own."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(argv[0], argv, environment)  # noqa: S606 no shell is wanted

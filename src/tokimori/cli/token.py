@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tokimori.cli.command import Command, Group, options
-from tokimori.cli.length import Length
 from tokimori.cli.listing import listing, print_list
+from tokimori.cli.moment import Length
 from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import Absent, in_service
 from tokimori.cli.table import At

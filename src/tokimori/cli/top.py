@@ -16,8 +16,7 @@ import click
 from tokimori.cli.command import Command, options
 from tokimori.cli.session import in_service
 from tokimori.cli.table import terminal
-from tokimori.cli.top_keys import QUIT, Order, State, Verb, keys_in, pressed
-from tokimori.cli.top_screen import ScreenContent, screen
+from tokimori.cli.top_screen import QUIT, Order, ScreenContent, State, Verb, keys_in, pressed, screen
 from tokimori.errors import Refused, TokimoriError
 
 if TYPE_CHECKING:

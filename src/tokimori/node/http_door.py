@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import ASGIApp
 
+from tokimori.api.acceptor import tls_context
 from tokimori.api.access_log import AccessLog
 from tokimori.api.acting import Acting
 from tokimori.api.app import Health, create_app
@@ -16,7 +17,6 @@ from tokimori.api.connections import Limits, most_connections
 from tokimori.api.exchange import Formats, Named
 from tokimori.api.guards import Lenient
 from tokimori.api.server import HttpDoor, is_loopback
-from tokimori.api.tls import tls_context
 from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
 from tokimori.config.settings import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.forked import ROOT
-from tokimori.cli.wheel import packed_again, version_of
+from tokimori.cli.system_update import packed_again, version_of
 from tokimori.errors import InvalidInput, Refused
 from tokimori.node.background import Living, look, standing
 

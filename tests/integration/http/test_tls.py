@@ -15,9 +15,9 @@ import pytest
 from tests.integration.cli.conftest import Program
 from tests.integration.http.site import site_of
 from tests.integration.http.test_server import hello
+from tokimori.api.acceptor import tls_context
 from tokimori.api.connections import Limits
 from tokimori.api.server import HttpDoor
-from tokimori.api.tls import tls_context
 from tokimori.errors import Refused
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")

@@ -7,8 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from tests.unit.api.asgi import SECRET, Answer, Asker
 from tests.unit.service.world import SetClock
-from tokimori.api.bodies import MOST_BODY
 from tokimori.api.guards import guarded, host_of, host_rule
+from tokimori.api.queries import MOST_BODY
 
 JSON = "application/json"
 

@@ -13,8 +13,7 @@ from tests.unit.service.world import World
 from tokimori.api.acting import Acting
 from tokimori.api.app import operations
 from tokimori.api.docs import DOCS, OPENAPI, STYLE
-from tokimori.api.login import LOGIN, LOGOUT
-from tokimori.api.secret import OPEN_TO_ALL, cookie_value
+from tokimori.api.secret import LOGIN, LOGOUT, OPEN_TO_ALL, cookie_value
 from tokimori.api.turns import Turns
 from tokimori.config.http import OWN_PATHS
 from tokimori.executors.http.callbacks import PATH

@@ -10,8 +10,7 @@ from rich.console import Console
 from tests.unit.cli.conftest import Called
 from tests.unit.examples import NEW_YEAR, seconds
 from tests.unit.service.world import World
-from tokimori.cli.top_keys import Order, State, Subject, Verb, chosen, keys_in, pressed
-from tokimori.cli.top_screen import ScreenContent, screen
+from tokimori.cli.top_screen import Order, ScreenContent, State, Subject, Verb, chosen, keys_in, pressed, screen
 from tokimori.model.run import Details
 from tokimori.model.transitions import RunState
 from tokimori.ports.store import RunFilter

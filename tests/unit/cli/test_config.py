@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Called
-from tokimori.cli import config_import
+from tokimori.cli import config
 
 KOYOMI = 'debug_mode = true\n[datasource.connector]\ndsn = "dbi:Pg:dbname=d;host=h"\nuser = "u"\npassword = "hunter2"\n'
 
@@ -18,7 +18,7 @@ KOYOMI = 'debug_mode = true\n[datasource.connector]\ndsn = "dbi:Pg:dbname=d;host
 @pytest.fixture(autouse=True)
 def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose zone is known."""
-    monkeypatch.setattr(config_import, "machine_zone", lambda _environ: "Asia/Tokyo")
+    monkeypatch.setattr(config, "machine_zone", lambda _environ: "Asia/Tokyo")
 
 
 def test_settings_are_printed_or_written(called: Called, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import socket
 import pytest
 from msgspec import json
 
-from tokimori.api import stand_in
-from tokimori.api.stand_in import StandIn, answer
+from tokimori.api import acceptor
+from tokimori.api.acceptor import StandIn, answer
 
 
 def asked(request: bytes) -> bytes:
@@ -32,7 +32,7 @@ def test_whatever_is_asked_is_refused_with_the_cause(request_: bytes) -> None:
 
 def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others wait for an answer, too: however slowly he sends, he has a moment in all."""
-    monkeypatch.setattr(stand_in, "_PATIENCE", 0.01)
+    monkeypatch.setattr(acceptor, "_PATIENCE", 0.01)
     client, server = socket.socketpair()
     with client, server, pytest.raises(TimeoutError):
         answer(server, 7.4)
@@ -40,7 +40,7 @@ def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_those_who_say_nothing_keep_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe comes behind them: connections that a browser or a balancer opens ahead do not hide what is wrong."""
-    monkeypatch.setattr(stand_in, "_PATIENCE", 60.0)
+    monkeypatch.setattr(acceptor, "_PATIENCE", 60.0)
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.setblocking(False)
         thread = StandIn([door])
