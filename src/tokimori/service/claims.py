@@ -12,7 +12,7 @@ from tokimori.service.claim_place import ClaimPlace
 from tokimori.service.claimed import ClaimedRun, Heard
 from tokimori.service.given import Span, When
 from tokimori.service.operation import M, Part, operation
-from tokimori.service.sight import OPEN, Given, Reach, Sight, no_run, out_of_scope
+from tokimori.service.sight import Given, Reach, Sight, no_run
 from tokimori.service.wishes import (
     ALIVE_TIME,
     alive_time_of,
@@ -29,7 +29,13 @@ async def _is_own(sight: Sight, claims: "Claims[Any]", given: Given) -> bool:
     return has_claimed(claims, given["run_id"], given["token"]) or await sight.sees_run_id(given["run_id"])
 
 
+async def _owns_queue(sight: Sight, _: object, given: Given) -> bool:
+    """Return if runs are claimed of one of the token's queues: which run of a queue comes next no worker says."""
+    return given["queue"] is not None and sight.scope.owns_queue(given["queue"])
+
+
 CLAIM = Reach(_is_own, "id", no_run)
+OF_QUEUE = Reach(_owns_queue, "queue: which runs come is known by their queue alone, so", about="queue")
 
 
 class Claims(Part[M]):
@@ -48,7 +54,7 @@ class Claims(Part[M]):
             raise Refused("claims: this service has no place for workers", allowed="a node's door, or a client")
         return self._place_or_none
 
-    @operation(Role.OPERATE, OPEN, doing="Claiming runs")
+    @operation(Role.OPERATE, OF_QUEUE, doing="Claiming runs")
     async def claim(
         self,
         types: Sequence[str] | None,
@@ -86,27 +92,6 @@ class Claims(Part[M]):
             access_token=self._access_token,
         )
         return await self._place.take(wish)
-
-    @claim.within
-    async def _claim_within(
-        self,
-        sight: Sight,
-        types: Sequence[str] | None,
-        *,
-        queue: str | None = None,
-        limit: int = 1,
-        wait: Span = 0,
-        alive_time: Span = ALIVE_TIME,
-        worker: str = "a worker",
-        labels: Mapping[str, str] | None = None,
-        id: str | None = None,
-    ) -> Sequence[ClaimedRun]:
-        """Claim runs of one of the token's queues: which run of a queue comes next is not for the worker to say."""
-        if queue is None or not sight.scope.owns_queue(queue):
-            raise out_of_scope("queue: which runs come is known by their queue alone, so", queue)
-        return await self.claim(
-            types, queue=queue, limit=limit, wait=wait, alive_time=alive_time, worker=worker, labels=labels, id=id
-        )
 
     @operation(Role.OPERATE, CLAIM)
     async def heartbeat(self, run_id: str, token: int, *, alive_time: Span | None = None) -> Heard:

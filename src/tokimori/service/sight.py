@@ -204,17 +204,18 @@ async def gone_alone(sight: Sight, job_id: str, gone: Awaitable[_Listed]) -> _Li
 
 
 class Reach(NamedTuple):
-    """Thing that the first argument of an operation has to be within a scope; `field` names it in a refusal."""
+    """Thing that the first argument of an operation, or `about`, has to be within a scope; `field` names it."""
 
     sees: Callable[[Sight, Any, Given], Awaitable[bool]]
     field: str = ""
     missing: Callable[[object], NotFound] | None = None
+    about: str | None = None
 
     async def check(self, sight: Sight, part: object, given: Given, *, reads: bool, name: str) -> None:
         """Refuse what is not in scope: what is read is not there (`NotFound`), what is changed is `Forbidden`."""
         if await self.sees(sight, part, given):
             return
-        first = first_of(given)
+        first = first_of(given) if self.about is None else given[self.about]
         if reads and self.missing is not None:
             raise self.missing(first)
         field = self.field or name
