@@ -179,11 +179,11 @@ class TaskRoutes:
 
     async def disable(self, request: Request, body: NoRequest) -> Response:
         """Let nothing of the task start; what runs goes on."""
-        return answer(task_view(await self._service(request).tasks.disable(_name(request))))
+        return answer(task_view(await self._service(request).tasks.pause(_name(request))))
 
     async def enable(self, request: Request, body: NoRequest) -> Response:
         """Let the task run again."""
-        return answer(task_view(await self._service(request).tasks.enable(_name(request))))
+        return answer(task_view(await self._service(request).tasks.resume(_name(request))))
 
     async def resolve(self, request: Request, body: NoRequest) -> Response:
         """Let a task run again that a failure has parked."""

@@ -185,14 +185,14 @@ def rollback(name: str, digest: str | None) -> None:
 @click.argument("name")
 def disable(name: str) -> None:
     """Let nothing of a task start; what runs goes on."""
-    _tell("disabled", lambda service: service.tasks.disable(name))
+    _tell("disabled", lambda service: service.tasks.pause(name))
 
 
 @task.command()
 @click.argument("name")
 def enable(name: str) -> None:
     """Let a task run again."""
-    _tell("enabled", lambda service: service.tasks.enable(name))
+    _tell("enabled", lambda service: service.tasks.resume(name))
 
 
 @task.command()

@@ -248,14 +248,14 @@ class Tasks(Part[M]):
         return next((run for run in found if details.job and run.incarnation == details.job.incarnation), None)
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="paused")
-    async def disable(self, name: str) -> TaskDetails:
+    async def pause(self, name: str) -> TaskDetails:
         """Let nothing of the task start; what runs goes on."""
         await self.get(name)
         await self._jobs.pause(name, "disabled")
         return await self._told(name, What.DISABLED)
 
     @operation(Role.OPERATE, TASK, audit=STATE, event="resumed")
-    async def enable(self, name: str) -> TaskDetails:
+    async def resume(self, name: str) -> TaskDetails:
         """Let the task run again."""
         await self.get(name)
         job = await self._jobs.resume(name)

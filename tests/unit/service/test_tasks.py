@@ -201,10 +201,10 @@ async def test_who_builds_meanwhile_leaves_a_task_with_a_build(world: World, mon
 async def test_a_task_is_disabled_and_enabled(world: World) -> None:
     """Its job is paused, and its log says so."""
     await build(world.service)
-    disabled = await world.service.tasks.disable("ping")
+    disabled = await world.service.tasks.pause("ping")
     assert disabled.job is not None
     assert disabled.job.state is JobState.PAUSED
-    enabled = await world.service.tasks.enable("ping")
+    enabled = await world.service.tasks.resume("ping")
     assert enabled.job is not None
     assert enabled.job.state is JobState.ENABLED
     said = [line.message for line in await world.service.tasks.log("ping")]
@@ -303,11 +303,11 @@ async def test_what_is_done_to_tasks_is_recorded(world: World) -> None:
     """Who has changed which build runs, and who has ordered what."""
     service = audited(world.service)
     await build(service)
-    await service.tasks.disable("ping")
+    await service.tasks.pause("ping")
     await service.tasks.restart("ping")
     await service.tasks.delete("ping")
     recorded = {each.entry.what for each in await world.service.audit.list()}
-    assert recorded == {"tasks.delete", "tasks.restart", "tasks.disable", "tasks.build", "tasks.put_piece"}
+    assert recorded == {"tasks.delete", "tasks.restart", "tasks.pause", "tasks.build", "tasks.put_piece"}
 
 
 def as_token(world: World, role: Role, allowed: Allowed = Allowed(), **scope: Any) -> Service:  # noqa: B008
@@ -320,7 +320,7 @@ async def test_a_token_builds_what_is_within_its_scope(world: World) -> None:
     bob = as_token(world, Role.OPERATE, jobs=("web-",))
     await build(bob, name="web-1")
     assert [each.record.name for each in await bob.tasks.list()] == ["web-1"]
-    for forbidden in (bob.tasks.disable("db-1"), bob.tasks.put_piece("db-1", "0" * 64, 0, "AAAA")):
+    for forbidden in (bob.tasks.pause("db-1"), bob.tasks.put_piece("db-1", "0" * 64, 0, "AAAA")):
         with pytest.raises(Forbidden):
             await forbidden
     with pytest.raises(NotFound):
@@ -349,7 +349,7 @@ async def test_who_only_reads_builds_nothing(world: World) -> None:
     assert len(await reader.tasks.list()) == 1
     assert len(await reader.tasks.log("ping")) == 1
     with pytest.raises(Forbidden):
-        await reader.tasks.disable("ping")
+        await reader.tasks.pause("ping")
 
 
 async def test_where_programs_are_named_no_build_is_one(world: World) -> None:
