@@ -104,7 +104,6 @@ def _read(said: KalaRequest, now: Moment) -> "Iterator[Entry]":
 
 
 def _pages_of(jobs: _Jobs, now: Moment) -> "Iterator[Sequence[Entry]]":
-    from tokimori.formats.kala import entries_of
     from tokimori.translators.families import in_pages
 
     return in_pages(entries_of(jobs, now))
@@ -122,7 +121,6 @@ def _source(given: Given) -> FormatSource:
 
 def _reader(source: str) -> Callable[[], Awaitable[_Jobs]]:
     """Return what reads the jobs, as often as it is asked. Raises `InvalidInput`, and `InvalidFile`."""
-    from tokimori.formats.kala import MOST_JOBS, job_of, jobs_in
 
     async def at() -> _Jobs:
         from tokimori.sources.kala import told_at
