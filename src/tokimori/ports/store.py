@@ -95,7 +95,7 @@ class Schema(Protocol):
         ...
 
     def faults(self) -> Sequence[str]:
-        """Return what this store can't promise, one sentence each, for people."""
+        """Return the promises that this store can't keep, a sentence each, for people."""
         ...
 
     def watch(self, wake: Callable[[], None]) -> None:

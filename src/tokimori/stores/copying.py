@@ -1,4 +1,4 @@
-"""Columns and tables of a copy: the same for all stores with tables."""
+"""Columns and tables of copies: the same for all stores with tables."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
@@ -14,7 +14,7 @@ COUNT = "job_id, incarnation, day, outcome, count"
 
 
 class RowSource(NamedTuple):
-    """Source of the rows of a kind: all but the condition on the key. `rest` stands behind it."""
+    """Source of the rows of a kind: the select without the condition on the key. `rest` follows that."""
 
     columns: str
     table: str
@@ -48,7 +48,7 @@ SOURCES = {
 
 
 def page(source: RowSource, after: Row) -> tuple[str, Row]:
-    """Return the statement that reads so many rows behind that key, if it is one; and its values before the limit."""
+    """Return the statement that reads so many rows behind that key (if any), and its values before the limit."""
     condition, values = _is_behind(source.key, after) if after else ("1 = 1", ())
     order = ", ".join(source.key)
     return (
@@ -58,7 +58,7 @@ def page(source: RowSource, after: Row) -> tuple[str, Row]:
 
 
 def _is_behind(key: Sequence[str], after: Row) -> tuple[str, Row]:
-    """In the words that every database serves by an index."""
+    """Return the condition, in a form that every database serves by an index."""
     column, *columns = key
     if not columns:
         return f"{column} > %s", after
@@ -67,7 +67,7 @@ def _is_behind(key: Sequence[str], after: Row) -> tuple[str, Row]:
 
 
 def value_of(kind: Kind, row: Row) -> Copied:
-    """From the columns of the kind's source."""
+    """Return the value of the columns of the kind's source."""
     match kind:
         case Kind.DOCUMENTS:
             return rows.document_of(row)
@@ -102,11 +102,11 @@ TARGETS = {kind: (source.table, source.columns) for kind, source in SOURCES.item
     Kind.OUTPUTS: ("tokimori_outputs", f"{rows.OUTPUT}, settled"),
     Kind.HISTORY: ("tokimori_history", f"{rows.RUN}, written"),
 }
-"""Where the rows of a kind are written: the table, and its columns."""
+"""Targets of rows by kind: the table, and its columns."""
 
 
 def row_of(value: Copied) -> Row:
-    """Return the columns of the kind's target. Nobody writes on to an output that was copied, but to notes."""
+    """Return the columns of the kind's target. A copied output does not grow any more; notes may."""
     match value:
         case Document():
             return rows.document_row(value)

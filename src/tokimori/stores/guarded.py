@@ -1,4 +1,4 @@
-"""Changes that take effect only while the store holds a document, or does not: see `Store.under` and `shut_while`."""
+"""Guarded changes, which take effect only with or without a certain document: see `Store.under` and `shut_while`."""
 
 from collections.abc import Callable
 from copy import copy
@@ -10,16 +10,16 @@ from tokimori.stores.rules.errors import overtaken
 
 
 class Shut(NamedTuple):
-    """The document while which nothing is changed, and the error for whoever tries."""
+    """Document that forbids changes while it exists, and the error for a caller that tries."""
 
     document: Document
     error: Callable[[], StoreError]
 
 
 class Guarded:
-    """A store, or its connections with a server, which looks at `guard` and `shut` in each transaction, if it has them.
+    """Store, or connections with a server, that check `guard` and `shut`, if set, in each transaction.
 
-    Where a look costs a round trip, one for `shut` is believed for `looks_every` seconds.
+    If a check costs a round trip, one for `shut` holds for `looks_every` seconds.
     """
 
     looks_every = 0.0
@@ -37,7 +37,7 @@ class Guarded:
         self.shut = Shut(document, error)
 
     def check(self, holds: Callable[[Document], object]) -> None:
-        """Refuse a change by what the store holds. Raises `Overtaken` and `StoreError`."""
+        """Check if the documents allow a change. Raises `Overtaken` and `StoreError`."""
         if self.guard is not None and not holds(self.guard):
             raise overtaken(self.guard)
         if self.shut is not None and holds(self.shut.document):

@@ -1,4 +1,4 @@
-"""From rows of jobs, and of edges between them, to values and back."""
+"""Rows of jobs, and of edges between them, made into values and back."""
 
 import json
 
@@ -17,18 +17,18 @@ JOB = (
     "runs_remaining, tzdata, days_off"
 )
 JOB_STAMPS = "max_running, lane, most_active, semaphores, max_per_key, priority, head_start, concurrency_key, queue"
-"""What the store keeps of the definition in columns of its own."""
+"""Columns for parts of the definition that statements use."""
 TOMBSTONE = "version, definition, created, deleted"
-"""What is kept of a deleted job besides its id."""
+"""Columns of a deleted job besides its id."""
 DELETED = f"""
 SELECT incarnation, {TOMBSTONE} FROM tokimori_deleted_jobs d WHERE job_id = %s AND definition IS NOT NULL
     AND EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = d.incarnation)
 ORDER BY deleted DESC, incarnation DESC LIMIT 1"""
-"""A deleted job of which something still runs, by its id, as `tombstone_of` reads it."""
+"""Select of a deleted job with running runs, by its id, as `tombstone_of` reads it."""
 SOME_MOVE = """
 SELECT incarnation FROM tokimori_moves WHERE incarnation >= coalesce((
     SELECT min(incarnation) FROM tokimori_moves WHERE incarnation >= {}), 0) ORDER BY incarnation LIMIT 1"""
-"""A job whose runs follow it, the first at or behind a random one: one that can't be moved keeps no other waiting."""
+"""Select of a job whose runs are to be moved, the first at or behind a random one: a failing one delays no other."""
 EDGE = 'parent, child, "on", joins, declared_by'
 JOB_COLUMNS = JOB.count(",") + 1
 EDGE_COLUMNS = EDGE.count(",") + 1
@@ -41,7 +41,7 @@ _job_values = row_writer(Job, *names_of(JOB), definition=lambda definition: enco
 
 
 def due_of(row: Row) -> Due:
-    """Return a due job from the columns `JOB`, its number of active runs, and `SKIP` of the skip that it goes on."""
+    """Return a due job from the columns `JOB`, its number of active runs, and `SKIP` of its open skip."""
     active, *tail = row[JOB_COLUMNS:]
     return Due(job=job_of(row[:JOB_COLUMNS]), active=active, tail=None if tail[0] is None else skip_of(tuple(tail)))
 
@@ -54,7 +54,7 @@ def edge_of(row: Row) -> Edge:
 
 _FOLLOWER = "lane, most_active, concurrency_key, priority, head_start"
 FOLLOWER = f"{prefixed(EDGE, 'e')}, {prefixed(JOB, 'j')}, {prefixed(_FOLLOWER, 'j')}"
-"""What is asked of edges `e` and the jobs `j` that are their children."""
+"""Columns of edges `e` and of the jobs `j` that are their children."""
 
 
 def follower_of(row: Row) -> Follower:
@@ -96,6 +96,6 @@ def job_row(job: Job) -> Row:
 
 
 def semaphores_column(definition: Definition) -> str | None:
-    """`[[name, weight], …]` by name, as JSON; None where the job wants none, or they are in another store."""
+    """Return `[[name, weight], …]` by name, as JSON; None if the job wants none, or they are in another store."""
     found = units_here(definition)
     return json.dumps(found) if found else None

@@ -1,4 +1,4 @@
-"""Lists of runs: the selects of which one is made, each with an index that has its runs in the order of their ids."""
+"""Lists of runs: their selects, each with an index in the order of ids."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
@@ -13,9 +13,9 @@ T = TypeVar("T", Job, Due)
 
 
 async def readable(page: Callable[[Job | None], Awaitable[list[T]]], limit: int) -> list[T]:
-    """Return the first `limit` that this program can read; `page` gives up to `limit` of those after a job.
+    """Return the first `limit` jobs that this program can read; `page` gives up to `limit` of those after a job.
 
-    What it can't read counts for nothing: however much of it is in front, the others are found.
+    Unreadable ones do not count: however many are in front, the others are found.
     """
     found: list[T] = []
     after: Job | None = None
@@ -35,19 +35,19 @@ def _job(row: Job | Due) -> Job:
 Select = tuple[str, str | None, str]
 """A table, an index of it, and the condition; without an index it walks the primary key."""
 RUNNING = "tokimori_runs_owned"
-"""The index of what runs, which is sorted."""
+"""Index of running runs, which are then sorted."""
 STATE_LIVE = "tokimori_runs_state_live"
 _OF_A_JOB = STANDING_STILL | {RunState.RUNNING, RunState.SUCCEEDED}
-"""The states of one select each that find all runs of a job: that of those that succeeded finds whatever has ended."""
+"""States of the selects that together find all runs of a job: the one of succeeded runs finds all ended ones."""
 _NOT_RUNNING = "state <> 'running' AND created >= 0"
-"""What all say who may use an index of the others: no statement of nodes, whose plans it would change, does."""
+"""Condition of indexes without running runs. Statements of nodes do not have it, so their plans stay."""
 
 
 def listed(wanted: RunFilter, job: str, before: str, *, apart: bool = True) -> Iterator[Select]:
     """Yield the selects of a list; `job` and `before` stand for the values of the filter.
 
-    No index by state holds what all runs pass through: what runs is little and has owners, and what succeeded is much.
-    `apart`: the indexes of what waits have it by state.
+    No index by state has the states of all runs: running ones are few and have owners, succeeded ones are many.
+    `apart`: indexes of waiting runs are by state.
     """
     terms = [f"job_id = {job}"] * (wanted.job_id is not None) + [f"id < {before}"] * (wanted.before is not None)
     by_job = wanted.job_id is not None
@@ -63,7 +63,7 @@ def listed(wanted: RunFilter, job: str, before: str, *, apart: bool = True) -> I
 
 
 def _form(state: RunState, *, by_job: bool) -> str:
-    """Return the form of a state that only the index meant for it has, so that no other index can serve."""
+    """Return the form of a state that only its own index has, so that no other index can serve."""
     if state in {RunState.RUNNING, *ENDS}:
         return "state"
     return "trim(state)" if by_job else "lower(state)"

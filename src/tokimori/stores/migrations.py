@@ -1,11 +1,10 @@
-"""Numbered migrations, the ledger of them in a store, and a comparison of its tables with what they make.
+"""Numbered migrations, their ledger in a store, and a comparison of its tables with theirs.
 
 A migration that leaves alone what programs of older schemas use says so in a line of its own, for example
 
     -- Nodes since schema 3 work on this one.
 
-so that nodes can be replaced one by one. Programs from before it read that in the ledger. Without the line it shuts
-them out.
+so that nodes can be replaced one by one. Older programs read that in the ledger. Without the line they are shut out.
 """
 
 import re
@@ -66,7 +65,7 @@ class Migration(Struct, frozen=True):
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the text, in hex."""
+        """Return the SHA-256 of the text, in hex."""
         return sha256(self.text.encode()).hexdigest()
 
     @property
@@ -83,7 +82,7 @@ def known_migrations(package: str) -> list[Migration]:
 
 
 def note_of(migration: Migration, now: Moment) -> str:
-    """Return the statement that keeps in the ledger that the migration was applied. Nothing in it needs quoting."""
+    """Return the statement that notes the migration in the ledger. Nothing in it needs quoting."""
     return (
         "INSERT INTO tokimori_schema_migrations (version, name, checksum, applied, oldest) "
         f"VALUES ({migration.version}, '{migration.name}', '{migration.checksum}', {now}, {migration.oldest});"
@@ -91,7 +90,7 @@ def note_of(migration: Migration, now: Moment) -> str:
 
 
 def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: Sequence[str]) -> str:
-    """Return one transaction that applies these migrations and keeps it in the ledger; empty where none is missing.
+    """Return one transaction that applies these migrations and notes them in the ledger; empty if none is missing.
 
     Carried out a second time it fails as a whole: the ledger has its rows already.
     """
@@ -102,12 +101,12 @@ def script_of(missing: Sequence[Migration], now: Moment, *, begin: str, ledger: 
 
 
 def no_script(store: str) -> Refused:
-    """Return the error of a store whose tables can't be looked into from outside."""
+    """Return the error of a store whose tables can't be read from outside."""
     return Refused(f"there is no SQL for {store}: its tables are made by `tokimori db migrate` alone")
 
 
 def status_of(applied: Iterable[Applied], known: Sequence[Migration]) -> SchemaStatus:
-    """Return the status that the ledger means. Raises `SchemaMismatch` if an applied migration was changed."""
+    """Return the status by the ledger. Raises `SchemaMismatch` if an applied migration was changed."""
     rows = {row.version: row for row in applied}
     for migration in known:
         row = rows.get(migration.version)

@@ -1,4 +1,4 @@
-"""Hints that somebody may have changed something, between nodes: what every store with a channel for them shares."""
+"""Notices of changes between nodes: the common part of all stores with a channel for them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,10 +20,10 @@ Wake = Callable[[], None]
 
 
 class Watched(Protocol):
-    """A store that tells whoever watches it of changes."""
+    """Store that notifies its watchers of changes."""
 
     def tell(self) -> None:
-        """Tell that something has changed."""
+        """Send a notice that something has changed."""
         ...
 
 
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Watched)
 def telling(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Return the same method of a store, which tells of the change after it."""
+    """Return the same method of a store, which sends a notice after the change."""
 
     @wraps(method)
     async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +45,7 @@ def telling(
 
 
 class Sender:
-    """Sends notices soon, several of them as one. One that can't be sent is forgotten."""
+    """Sender of notices, several of them as one. A notice that can't be sent is dropped."""
 
     def __init__(self, send: Send) -> None:
         self._send_now = send
@@ -53,7 +53,7 @@ class Sender:
         self._again = False
 
     def send(self) -> None:
-        """Tell the others, soon."""
+        """Notify the others soon."""
         self._again = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send(), name="tokimori-store-notices")
@@ -68,13 +68,13 @@ class Sender:
             await asyncio.sleep(INTERVAL)
 
     async def close(self) -> None:
-        """Send what is to be sent."""
+        """Send the pending notice."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
 
 class NoticeListener:
-    """Hears the notices of others; where the connection for them is lost, or can't be opened, it tries again.
+    """Listener for notices of others. If the connection is lost, or can't be opened, it tries again.
 
     `hear` opens a connection, which may raise `StoreError`, and returns when it is lost.
     """
@@ -99,10 +99,10 @@ class NoticeListener:
 
 
 class Notices:
-    """Tells those who watch a store of changes: this program's own at once, other nodes soon.
+    """Notices of changes to watchers of a store: to those of this program at once, to other nodes soon.
 
-    `send` tells the others, where the server notifies them; `hear`, where there is anything to be heard, calls what it
-    is given for each notice of theirs, as for a `NoticeListener`.
+    `send` sends a notice to other nodes, if the server can; `hear`, if it can, calls its argument for each notice of
+    theirs, as for a `NoticeListener`.
     """
 
     def __init__(self, send: Send | None = None, hear: Callable[[Wake], Awaitable[None]] | None = None) -> None:
@@ -118,22 +118,22 @@ class Notices:
             self._listener = NoticeListener(partial(self._hear, self.wake))
 
     def wake(self) -> None:
-        """Tell this program's own."""
+        """Wake the watchers of this program."""
         for wake in self._watchers:
             wake()
 
     def tell_others(self) -> None:
-        """Tell the other nodes."""
+        """Notify the other nodes."""
         if self._sender is not None:
             self._sender.send()
 
     def tell(self) -> None:
-        """Tell everybody: what people ask of jobs and runs is news here too."""
+        """Notify all watchers, this program's included: requests of people are news here, too."""
         self.wake()
         self.tell_others()
 
     async def close(self) -> None:
-        """Hear no more, and send what is to be sent."""
+        """Stop listening, and send the pending notice."""
         if self._listener is not None:
             await self._listener.close()
         self._listener = None

@@ -1,4 +1,4 @@
-"""From a store's URL to the store."""
+"""Opening of a store by its URL."""
 
 import os
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def _redis(url: str, clock: Clock) -> Store:
 
 @contextmanager
 def _driver(kind: str, extra: str) -> Iterator[None]:
-    """Load a driver, which is an extra, only where it is needed."""
+    """Load a driver, which is an extra, only if it is needed."""
     try:
         yield
     except ModuleNotFoundError as fault:

@@ -1,4 +1,4 @@
-"""Statements that all stores with tables share. A store's own part is how it carries them out."""
+"""Statements that all stores with tables share. Each store carries them out in its own way."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ DELETE FROM tokimori_deleted_jobs WHERE incarnation = {incarnation}
     AND NOT EXISTS (SELECT 1 FROM tokimori_runs WHERE incarnation = {incarnation})
     AND (EXISTS (SELECT 1 FROM tokimori_jobs WHERE id = {job})
         OR NOT EXISTS (SELECT 1 FROM tokimori_history WHERE job_id = {job}))"""
-"""Forget a deleted job of which nothing is left."""
+"""Forget a deleted job without rows."""
 _SKIPS = f"""
 SELECT last - last %% {DAY} AS day, reason, sum(count), 0, count(*) FROM (
     SELECT last, reason, count FROM tokimori_skips
@@ -42,7 +42,7 @@ UNION ALL
 {_SKIPS.format("IN (SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s)")}
 UNION ALL
 SELECT day, outcome, 0, sum(count), 0 FROM tokimori_counts WHERE job_id = %s GROUP BY 1, 2"""
-"""What `daily_counts` reads. One statement: what is pruned meanwhile is in it once."""
+"""Rows that `daily_counts` reads. One statement, so that rows pruned meanwhile are counted once."""
 
 
 GET_RUN = " UNION ALL ".join(f"SELECT {rows.RUN} FROM tokimori_{table} WHERE id = %s" for table in ("runs", "history"))
@@ -52,21 +52,20 @@ NODES = f"""
 SELECT {{}} FROM ({_FROM_NODES} "left" IS NULL AND state = 'alive' UNION ALL SELECT * FROM (
     {_FROM_NODES} "left" IS NOT NULL AND state <> 'alive' ORDER BY "left" DESC LIMIT %s) gone) n {{}}
 ORDER BY n.state <> 'alive', coalesce(n."left", n.started) DESC, n.id DESC LIMIT %s"""
-"""Of those that are gone, which are many, an index finds the last ones."""
+"""Living nodes and the last ones that have left; an index finds these."""
 RESUME = "UPDATE tokimori_runs SET state = 'waiting', error = NULL WHERE id = %s AND state = 'held'"
 _HASTEN = """UPDATE tokimori_runs SET "rank" = "rank" + %s - due, due = %s, nominal = %s
 WHERE id = %s AND state = 'waiting' AND due = %s"""
 
 HELD = "SELECT 1 FROM tokimori_documents WHERE kind = %s AND name = %s AND version = %s"
-"""If a document has this version."""
+"""Condition that a document has this version."""
 _ENDS = RowSource(rows.ENDED, "tokimori_history /*! FORCE INDEX (tokimori_history_written) */", ("written", "id"))
 
 
 class TableReader:
-    """The part of a store that is asked for seldom, each by one statement of its own.
+    """Rarely used methods of a store, each one statement.
 
-    `_if_new` ends the insert of a document: one of the same name stays as it is. `_due` selects jobs `j` as
-    `due_of` reads them.
+    `_if_new` ends the insert of a document: one of the same name stays. `_due` selects jobs `j` as `due_of` reads them.
     """
 
     _if_new = "ON CONFLICT DO NOTHING"
@@ -76,7 +75,7 @@ class TableReader:
 
     @abstractmethod
     async def _select(self, statement: str, *values: object) -> Sequence[Row]:
-        """Return the rows that the statement finds; in it `%s` stands for each value."""
+        """Return the rows that the statement finds; `%s` marks each value."""
 
     @abstractmethod
     async def _change(self, statement: str, *values: object) -> int:
@@ -92,7 +91,7 @@ class TableReader:
 
     @abstractmethod
     def tell(self) -> None:
-        """Tell whoever watches of a change."""
+        """Notify the watchers of a change."""
 
     async def _row(self, statement: str, *values: object) -> Row | None:
         return next(iter(await self._select(statement, *values)), None)
@@ -102,7 +101,7 @@ class TableReader:
         return job_of(existing(found, no_job(job_id)))
 
     async def list_jobs(self, *, after: JobId | None = None, limit: int = 1000, idle: bool = False) -> list[Job]:
-        """See `Jobs.list_jobs`. The comment is for MariaDB and MySQL alone, which carry it out."""
+        """See `Jobs.list_jobs`. The comment is a hint that only MariaDB and MySQL read."""
         index, restriction = ("due", "AND state = 'enabled' AND next_due IS NULL") if idle else ("id", "")
         statement = f"""SELECT {JOB} FROM tokimori_jobs /*! FORCE INDEX (tokimori_jobs_{index}) */
             WHERE id > %s {restriction} ORDER BY id LIMIT %s"""
@@ -138,7 +137,7 @@ class TableReader:
         return await self.get_run(run_id)
 
     async def hold_run(self, run_id: RunId, reason: str) -> Run:
-        """See `Runs.hold_run`. What was read is looked at again under the locks; a loser reads again."""
+        """See `Runs.hold_run`. The rows are checked again under the locks; a loser reads again."""
         while may_hold(run := await self.get_run(run_id)):
             await self._hold_run(run_id, reason)
             self.tell()
@@ -192,7 +191,7 @@ class TableReader:
         return [rows.document_of(row) for row in await self._select(statement, kind, first, last, limit)]
 
     async def put_document(self, document: Document, replaces: int | None) -> None:
-        """See `Documents.put_document`. What one statement did not write another one looks at: nobody waits between."""
+        """See `Documents.put_document`. If one statement does not write, another one finds out why."""
         kind, name, text, version = rows.document_row(document)
         if replaces is None:
             statement = f"INSERT INTO tokimori_documents ({rows.DOCUMENT}) VALUES (%s, %s, %s, %s) {self._if_new}"
@@ -214,7 +213,7 @@ class TableReader:
         self.tell()
 
     async def list_pauses(self) -> list[Pause]:
-        """See `Pausing.list_pauses`. Without the row of no queue, which MariaDB locks."""
+        """See `Pausing.list_pauses`. The row without a queue, which MariaDB locks, is left out."""
         statement = f"SELECT {rows.PAUSE} FROM tokimori_pauses WHERE queue <> '' ORDER BY queue"
         return [rows.pause_of(row) for row in await self._select(statement)]
 

@@ -1,4 +1,4 @@
-"""From rows to values and back: here, and in `job_rows`, the order of columns is known, and nowhere else."""
+"""Rows made into values and back. Only this module and `job_rows` know the order of columns."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ BIRTH = (
     'id, job_id, incarnation, origin, nominal, due, state, priority, "rank", lane, created, payload, details, '
     "parent_id, root, concurrency_key"
 )
-"""What a run is born with; the other columns are as yet empty."""
+"""Columns of a new run; the others are empty."""
 OUTSIDE_ADD = f"""INSERT INTO tokimori_runs ({BIRTH}) SELECT {{}} FROM tokimori_jobs
 WHERE incarnation = ? AND id = ? AND lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tokimori_history
     WHERE incarnation = ? AND origin = ? AND origin NOT LIKE 's:%') ON CONFLICT DO NOTHING RETURNING 1"""
@@ -54,7 +54,7 @@ NODE = 'id, host, boot_id, pid, labels, concurrency, version, started, beat, sta
 TEXTS = ("payload", "error", "details", "result")
 """The columns of a run that may be long."""
 _NECESSARY = RUN.split(", ")[:11]
-"""What a run can't be without: lists of occurrences (`OCCURRENCES`) read no more, and these alone take a third less."""
+"""Columns for lists of occurrences (`OCCURRENCES`): these alone take a third less time."""
 _SEEN = ", ".join(f"NULL AS {name}" if name in {"due", "priority", '"rank"', "lane"} else name for name in _NECESSARY)
 
 
@@ -79,7 +79,7 @@ def marks(columns: str) -> str:
 
 
 def run_columns(longest: Most, size: str = "octet_length({0})") -> str:
-    """Return the columns `RUN`, of the texts those that a list with this bound reads; `size` is the bytes of one."""
+    """Return the columns `RUN`, with texts up to this bound only; `size` is the function for the bytes of one."""
     if longest is None or longest < 0:
         return RUN if longest is None else _SEEN
     text = f"CASE WHEN {size} > {longest:d} THEN '{LONG}' ELSE {{0}} END AS {{0}}" if longest > 0 else "NULL AS {0}"
@@ -92,7 +92,7 @@ def names_of(columns: str) -> list[str]:
 
 
 def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], object]) -> Callable[[Row], T]:
-    """Return a function that makes the value of these columns, some of which are kept in another form."""
+    """Return a function that makes the value of these columns; some are stored in another form."""
     names, changed = names_of(columns), tuple(forms.items())
 
     def read(row: Row) -> T:
@@ -105,7 +105,7 @@ def row_reader(kind: Callable[..., T], columns: str, **forms: Callable[[Any], ob
 
 
 def row_writer(kind: type[T], *names: str, **forms: Callable[[Any], object]) -> Callable[[T], Row]:
-    """Return a function that takes these columns from a value; some that are not None are kept in another form."""
+    """Return a function that takes these columns from a value; some are stored in another form, unless None."""
     values: Callable[[T], Row] = attrgetter(*names)
     places = [(names.index(name), form) for name, form in forms.items()]
 
@@ -183,7 +183,7 @@ def pulse_of(now: Moment, owned: Iterable[Row], peers: Iterable[Row], survey: Su
 
 
 def semaphores_of(rows: Sequence[Row], held: Sequence[Row]) -> list[Semaphore]:
-    """Semaphores from their name, limit, and how much of them is used and waited for, with permits of any of them."""
+    """Return semaphores from name, limit, used units and waiters, with permits of any of them."""
     permits = [permit_of(row) for row in held]
     held_of = {row[0]: tuple(permit for permit in permits if permit.semaphore == row[0]) for row in rows}
     return [

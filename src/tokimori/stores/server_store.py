@@ -19,11 +19,11 @@ from tokimori.stores.migrations import no_script
 from tokimori.stores.notices import Notices
 
 MOST_CONNECTIONS = 8
-"""Of one store, besides one for beats, which wait for nothing else, and one for notices, where there are any."""
+"""Connections of one store, besides one for beats, so that these never wait, and one for notices, if there are any."""
 LOOKS_EVERY = 0.25
 """Seconds: see `Guarded`, where a look is a round trip."""
 MOST_FOR_DOORS = 4
-"""For all who ask through doors; they are opened when they are needed."""
+"""Connections for all requests through doors, opened when they are needed."""
 
 
 class Connected(Guarded):
@@ -31,7 +31,7 @@ class Connected(Guarded):
 
     @abstractmethod
     async def close(self) -> None:
-        """End all of them; those in use end with what they do."""
+        """End all connections; those in use end after their work."""
 
 
 P = ParamSpec("P")
@@ -40,7 +40,7 @@ DB = TypeVar("DB", bound=Connected)
 
 
 class ServerStore(Generic[DB]):
-    """The store `name`; `connect` makes what holds at most so many connections. Belongs to the loop that opened it."""
+    """The store `name`; `connect` makes a pool of at most so many connections. It belongs to one loop."""
 
     def __init__(self, name: str, connect: Callable[[int], DB], notices: Notices) -> None:
         self._name = name
@@ -80,11 +80,11 @@ class ServerStore(Generic[DB]):
         return self.db.looks_every
 
     def mark(self) -> None:
-        """Return None: the server would have to be asked."""
+        """Return None: only the server knows."""
 
     @abstractmethod
     async def _greet(self, db: DB) -> Sequence[str]:
-        """Greet the server; return what its settings can't promise."""
+        """Greet the server; return the promises that its settings break."""
 
     async def close(self) -> None:
         """See `Schema.close`. Notices end first, while there are connections; each part ends, whatever others do."""
@@ -119,11 +119,11 @@ class ServerStore(Generic[DB]):
         raise no_script(f"store {self._name}")
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
+        """See `Schema.watch`. Changes by this object's own callers wake at once."""
         self._notices.watch(wake)
 
     def tell(self) -> None:
-        """Tell everybody."""
+        """Notify all watchers."""
         self._notices.tell()
 
     async def claim(self, claim: Claim, now: Moment) -> list[Claimed]:
@@ -134,7 +134,7 @@ class ServerStore(Generic[DB]):
 
     @abstractmethod
     async def _claim(self, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
-        """See `Working.claim`; also whether it has left runs that it could have had."""
+        """See `Working.claim`; also return if it has left claimable runs."""
 
 
 def forwarded(
@@ -150,7 +150,7 @@ def forwarded(
 
 
 class NotifyingStore(ServerStore[DB]):
-    """A store on a server that tells other nodes, too, of new runs and of those that may go on."""
+    """A store on a server that also notifies other nodes of new runs and of woken ones."""
 
     async def apply(self, plans: Sequence[tuple[Plan, Sequence[RunId]]], now: Moment) -> list[bool]:
         answers = await self._apply(plans, now)
@@ -170,4 +170,4 @@ class NotifyingStore(ServerStore[DB]):
 
     @abstractmethod
     async def _settle(self, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
-        """Return the verdicts, and whether anybody else got a semaphore's units, or the turn for them."""
+        """Return the verdicts, and if other runs or programs got units of a semaphore, or the turn for them."""

@@ -9,24 +9,24 @@ from msgspec import Struct
 from tokimori.errors import InvalidInput
 
 PLAIN = "tokimori_"
-"""With what the names of tables, indexes and functions begin in statements and migrations."""
+"""Prefix of tables, indexes and functions in statements and migrations."""
 ALLOWED = "1 to 20 of a-z 0-9 _, with a letter or digit at both ends and between two _"
 _NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(_[a-z0-9]+)*", re.ASCII)
 _LITERAL_OR_PLAIN = re.compile(rf"'(?:[^'\\]|\\.|'')*'|{PLAIN}", re.DOTALL)
 
 
 class Namespace(Struct, frozen=True):
-    """One installation's part of a database; without a name, that of whoever asked for none.
+    """One installation's part of a database; without a name, the default one.
 
-    Lower case alone: databases take names that differ in nothing else for the same. Two underscores end the name, and
-    are in no other one of ours, so that none can be read in two ways.
+    Names are in lower case, because databases ignore case. Two underscores end the name, and are in no other name of
+    ours, so that no name is ambiguous.
     """
 
     name: str = ""
 
     @property
     def prefix(self) -> str:
-        """Return the prefix that stands in place of `PLAIN`."""
+        """Return the prefix that replaces `PLAIN`."""
         return f"{PLAIN}{self.name}__" if self.name else PLAIN
 
     def rendered(self, statement: str) -> str:
@@ -34,7 +34,7 @@ class Namespace(Struct, frozen=True):
         return statement.replace(PLAIN, self.prefix) if self.name else statement
 
     def rendered_around_literals(self, statement: str) -> str:
-        """Return the same for one that holds values as literals."""
+        """Return the same for a statement with values as literals."""
         if not self.name:
             return statement
         return _LITERAL_OR_PLAIN.sub(lambda found: self.prefix if found[0] == PLAIN else found[0], statement)
@@ -49,14 +49,14 @@ def is_allowed(name: str) -> bool:
 
 
 def invalid(kind: str, allowed: str, fault: str) -> InvalidInput:
-    """Return the error of a URL. It may hold a password: it is not repeated."""
+    """Return the error of a URL, without the URL, as it may hold a password."""
     return InvalidInput(f"store: {kind}: {fault}; allowed: {allowed}", field="store", value=kind, allowed=allowed)
 
 
 def read(
     url: str, server: str, known: Set[str], invalid: Callable[[str], InvalidInput]
 ) -> tuple[SplitResult, int | None, dict[str, str]]:
-    """Return its parts, its port, and its settings, which are among those that are known. Raises `InvalidInput`."""
+    """Return its parts, its port, and its settings, all of them known. Raises `InvalidInput`."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,4 +1,4 @@
-"""Rows as they are, from one store to another: memory."""
+"""Exports and imports of rows for copies, in memory."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -10,7 +10,7 @@ from tokimori.stores.rules.births import Child, Follower, arrive, child_skip, ch
 
 
 def bear_children(tables: Tables, parents: Iterable[Run]) -> None:
-    """Give each child of runs that have ended its run."""
+    """Give each child of ended runs its run."""
     births = [child for parent in parents for child in children_of(parent, _followers(tables, parent))]
     for child in in_order(births):
         if _joined(tables, child):
@@ -27,7 +27,7 @@ def _followers(tables: Tables, parent: Run) -> Iterator[Follower]:
 
 
 def _joined(tables: Tables, child: Child) -> bool:
-    """Return whether the child need not wait for other parents."""
+    """Return if the child waits for no other parents."""
     if not child.follower.edge.joins:
         return True
     tables.arrived[child.key], complete = arrive(child, tables.arrived.get(child.key))

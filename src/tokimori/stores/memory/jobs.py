@@ -115,7 +115,7 @@ def get_due(tables: Tables, job_id: JobId) -> Due:
 
 
 def due_of(tables: Tables, job: Job) -> Due:
-    """Return the job, with what `decide` has to know of its runs."""
+    """Return the job, with the facts of its runs that `decide` needs."""
     skips = tables.skips.get(job.incarnation, {})
     newest = skips[max(skips)] if skips else None
     return Due(

@@ -39,7 +39,7 @@ def list_pauses(tables: Tables) -> list[Pause]:
 
 
 def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job: Job | None = None) -> None:
-    """End runs that have not started, order the others to end. `job`: theirs, where it is gone already."""
+    """End runs that have not started, order the others to end. `job`: theirs, if it is deleted already."""
     freed, gone = Freed(), []
     for row in rows:
         run = row.run
@@ -54,7 +54,7 @@ def cancel(tables: Tables, rows: Iterable[RunRow], reason: str, now: Moment, job
 
 
 def rejoin(tables: Tables, job: Job) -> None:
-    """Make runs of a job in the lines of keys and semaphores ready again: their claim finds the line of today."""
+    """Make runs of a job in the lines of keys and semaphores ready again: their claim finds the new line."""
     for row in tables.runs_of(job.incarnation, RunState.BLOCKED):
         if row.run.blocked_on is not None:
             _wake(tables, row)
@@ -66,7 +66,7 @@ def names_of(job: Job | None) -> list[str]:
 
 
 def give_back(tables: Tables, run_id: RunId) -> set[str]:
-    """Take the permits of a run away; the semaphores of which units are free now."""
+    """Remove the permits of a run; return the semaphores with freed units."""
     held = [permit for permit in tables.permits.values() if permit.run_id == run_id]
     for permit in held:
         del tables.permits[permit.id]
@@ -74,7 +74,7 @@ def give_back(tables: Tables, run_id: RunId) -> set[str]:
 
 
 def serve(tables: Tables, freed: Freed) -> None:
-    """Make ready, or grant, who is next in the lines of what is free; a paused job's are claimed after its resume."""
+    """Serve the lines of free places and units: wake runs, grant programs. Paused jobs' runs are claimed later."""
     for incarnation, places in freed.places.items():
         job = tables.job_of(incarnation)
         line = [row for row in tables.runs_of(incarnation, RunState.BLOCKED) if row.run.blocked_on is None]
@@ -109,7 +109,7 @@ def serve_semaphore(tables: Tables, name: str) -> None:
 
 
 def grant_programs(tables: Tables, name: str) -> bool:
-    """Give units to the programs whose turn it is; whether there are any. Runs of paused queues are not waited for."""
+    """Grant units to the programs that are next; return if there are any. Runs of paused queues do not block them."""
     row, line = tables.semaphores[name], runs_in_line(tables, name)
     lanes = open_lanes({_lane(each) for each in line}, tables.pauses)
     first = next((place_of(tables, each, name) for each in line if _lane(each) in lanes), None)
@@ -121,7 +121,7 @@ def grant_programs(tables: Tables, name: str) -> bool:
 
 
 def wake_runs(tables: Tables, name: str, busy: Container[Lane] = ()) -> None:
-    """Make ready the runs whose turn it is, but for those of the lanes that are busy."""
+    """Make the next runs ready, except those of busy lanes."""
     free, program = free_units(tables, name), next(map(place_in_line, programs_in_line(tables, name)), None)
     for lane, rows in _by_lane(runs_in_line(tables, name)):
         if lane not in busy:
@@ -138,12 +138,12 @@ def _lane(row: RunRow) -> Lane:
 
 
 def free_units(tables: Tables, name: str) -> int:
-    """Units of a semaphore that nobody holds; below zero where its limit was lowered below what is held."""
+    """Return the free units of a semaphore; below zero if its limit was lowered below the held ones."""
     return tables.semaphores[name].limit - used_units(tables, name)
 
 
 def used_units(tables: Tables, name: str) -> int:
-    """Units of a semaphore that are held."""
+    """Return the held units of a semaphore."""
     return sum(each.weight for each in tables.permits.values() if each.semaphore == name and each.token is not None)
 
 
@@ -172,7 +172,7 @@ def place_in_line(permit: Permit) -> LinePlace:
 
 
 def drop_programs(tables: Tables, node: NodeId) -> None:
-    """Drop what the programs of a node that is gone hold and wait for."""
+    """Drop the permits and places in line of the programs of a dead node."""
     theirs = [permit for permit in tables.permits.values() if permit.node == node and permit.run_id is None]
     for permit in theirs:
         del tables.permits[permit.id]
@@ -180,7 +180,7 @@ def drop_programs(tables: Tables, node: NodeId) -> None:
 
 
 def sweep(tables: Tables) -> None:
-    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready."""
+    """Serve a few semaphores for which a run waits although its units are free, and no run of its lane is ready."""
     if not tables.semaphores:
         return
     ready = {_lane(row) for row in tables.live.values() if row.run.state is RunState.READY}

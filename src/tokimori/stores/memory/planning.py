@@ -1,4 +1,4 @@
-"""From schedules to runs, in memory."""
+"""Due jobs, plans and promotions, in memory."""
 
 import heapq
 from collections.abc import Sequence

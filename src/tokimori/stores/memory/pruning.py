@@ -1,4 +1,4 @@
-"""From old rows to counts, in memory."""
+"""Pruning of old rows into counts, in memory."""
 
 from collections.abc import Sequence
 

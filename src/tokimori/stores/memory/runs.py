@@ -1,4 +1,4 @@
-"""Runs as people and programs ask for them, in memory."""
+"""Requests, lists and orders of runs, in memory."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -92,7 +92,7 @@ def list_runs(tables: Tables, wanted: RunFilter) -> list[Run]:
 
 
 def ended_since(tables: Tables, place: EndPlace, limit: int) -> Ends:
-    """See `Endings.ended_since`. The history is in the order of ends, each with a moment of its own; a copy's is 0."""
+    """See `Endings.ended_since`. The history is in the order of ends, each with its own moment; 0 for copied ones."""
     first = place.written + bool(place.tie)
     newest = takewhile(lambda row: not 0 < row.written < first, reversed(tables.history.values()))
     rows = [row for row in newest if row.written][: -limit - 1 : -1]

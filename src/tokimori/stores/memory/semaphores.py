@@ -1,4 +1,4 @@
-"""Named semaphores as people and programs ask for them, in memory."""
+"""Named semaphores for people and programs, in memory."""
 
 from itertools import islice
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 def forwarded(
     work: Callable[Concatenate[Tables, P], T],
 ) -> Callable[Concatenate["MemoryStore", P], Coroutine[Any, Any, T]]:
-    """Return the method that does this work on the tables of its store, after others had their turn."""
+    """Return the method that does this work on the tables of its store, after it has yielded to other tasks."""
 
     @wraps(work)
     async def method(store: "MemoryStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -44,7 +44,7 @@ class MemoryStore(Guarded):
         return self._tables
 
     def tell(self) -> None:
-        """Wake whoever watches, when it is their turn."""
+        """Wake the watchers, at their turn on the loop."""
         for wake in self._watchers:
             asyncio.get_running_loop().call_soon(wake)
 
@@ -55,7 +55,7 @@ class MemoryStore(Guarded):
         return self
 
     def mark(self) -> None:
-        """Return None: a copy of what this store holds would be no faster."""
+        """Return None: a cache of this store would be no faster."""
 
     async def close(self) -> None:
         self._watchers.clear()

@@ -25,7 +25,7 @@ from tokimori.stores.rules.lines import has_room
 
 @dataclass(slots=True)
 class RunRow:
-    """A run, by which claim it was taken, who settled it last with which token, and when its end was written."""
+    """A run, its claim, the node and token of its last settle, and when its end was written."""
 
     run: Run
     claim_id: ClaimId | None = None
@@ -44,7 +44,7 @@ class OutputRow:
 
 @dataclass(slots=True)
 class SemaphoreRow:
-    """Units of a semaphore, and how often programs were granted some."""
+    """Units of a semaphore, and the number of grants to programs."""
 
     limit: int = DEFAULT_LIMIT
     granted: int = 0
@@ -54,7 +54,7 @@ class SemaphoreRow:
 class Tables:
     """Live runs and finished ones are apart, as in every store; `by_job` finds the live runs of an incarnation.
 
-    A run in its table changes by `put` alone.
+    Only `put` changes a run in its table.
     """
 
     now: Callable[[], Moment]
@@ -79,12 +79,12 @@ class Tables:
     family_version: int = 0
     arrived: dict[tuple[Incarnation, str], Arrival] = field(default_factory=dict)
     requests: dict[RunId, tuple[RunId, Moment]] = field(default_factory=dict)
-    """Which run took over what a request asked for, and when that was."""
+    """Runs that took over a request, and when."""
     deleted: dict[Incarnation, JobId] = field(default_factory=dict)
     tombstones: dict[Incarnation, Job] = field(default_factory=dict)
-    """Of deleted jobs of which something ran."""
+    """Tombstones of deleted jobs that had running runs."""
     pruned: Counter[tuple[JobId, Incarnation, Moment, str]] = field(default_factory=Counter)
-    """How many rows went: by job, day and outcome."""
+    """Number of pruned rows by job, day and outcome."""
     semaphores: dict[str, SemaphoreRow] = field(default_factory=dict)
     permits: dict[PermitId, Permit] = field(default_factory=dict)
     newest_end: int = 0
@@ -96,7 +96,7 @@ class Tables:
         return existing(self.jobs.get(job_id), no_job(job_id))
 
     def job_of(self, incarnation: Incarnation) -> Job | None:
-        """Return the job that a run belongs to; None where it is gone."""
+        """Return the job that a run belongs to; None if it is deleted."""
         job_id = self.job_ids.get(incarnation)
         return None if job_id is None else self.jobs[job_id]
 
@@ -122,7 +122,7 @@ class Tables:
             self.by_job.setdefault(run.incarnation, set()).add(run.id)
 
     def put(self, row: RunRow, run: Run) -> None:
-        """Write a run's next value; where it ended it moves to the history."""
+        """Write a run's next value; an ended one moves to the history."""
         if row.run.state is RunState.READY and row.run.lane is not None:
             line = self.ready[row.run.lane]
             del line[bisect_left(line, in_line(row))]
@@ -142,7 +142,7 @@ class Tables:
             self.running[row.run.id] = row
 
     def change_edges(self, before: Edges, after: Edges, family: int | None = None) -> None:
-        """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+        """Replace the edges that jobs declared before. Raises `FamilyChanged`."""
         if before == after:
             return
         if after:
@@ -154,7 +154,7 @@ class Tables:
             self.edges.setdefault(edge.parent, {})[edge] = None
 
     def keep_skips(self, incarnation: Incarnation, skips: Iterable[Skip]) -> None:
-        """Write rows of the ledger; one that begins where a known one begins replaces it."""
+        """Write rows of the ledger. One with the first moment of a known row replaces it."""
         self.skips.setdefault(incarnation, {}).update({skip.first: skip for skip in skips})
 
 

@@ -1,4 +1,4 @@
-"""From ready runs to ended ones, in memory."""
+"""Claims and settles of runs, in memory."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -145,7 +145,7 @@ def _write(tables: Tables, row: RunRow, change: Change, by: NodeId) -> None:
 
 
 def _park(tables: Tables, row: RunRow | None, freed: Freed) -> None:
-    """Stop a claimable job whose run failed, with the run's error; nothing of it is claimed until it is resolved."""
+    """Stop a claimable job whose run failed, with the run's error; no run of it is claimed until it is resolved."""
     job = None if row is None or row.run.state is not RunState.FAILED else tables.job_of(row.run.incarnation)
     if row is None or job is None or job.state not in CLAIMABLE:
         return

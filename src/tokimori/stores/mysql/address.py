@@ -1,4 +1,4 @@
-"""URL of a MariaDB or MySQL store: the server's place, and how to talk to it."""
+"""URL of a MariaDB or MySQL store: the server's address, and the settings of connections."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class SslMode(StrEnum):
 
     DISABLED = "disabled"
     REQUIRED = "required"
-    """Encrypted; whoever answers is believed."""
+    """Encrypted; the server's identity is not verified."""
     VERIFY_CA = "verify_ca"
     """The server's certificate must be signed by `ssl_ca`, or by an authority that the system trusts."""
     VERIFY_IDENTITY = "verify_identity"
@@ -30,7 +30,7 @@ class SslMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MysqlAddress:
-    """A store's server and database. `name` is what people are shown: all but the password."""
+    """A store's server and database. `name` is for people: all but the password."""
 
     name: str
     host: str
@@ -90,7 +90,7 @@ def address_of(url: str) -> MysqlAddress:
 
 
 def _ssl_mode(settings: dict[str, str]) -> SslMode:
-    """Return the TLS mode. Whoever names an authority wants the server to prove its identity."""
+    """Return the TLS mode. With an authority, the default is to verify the server's identity."""
     usual = SslMode.VERIFY_IDENTITY if "ssl_ca" in settings else SslMode.DISABLED
     try:
         return SslMode(settings.get("ssl_mode", usual).lower())

@@ -49,10 +49,10 @@ class _Gate(NamedTuple):
 
 
 class MysqlLines(NamedTuple):
-    """See `Lines`. What one claim has locked of gates and of semaphores, and what it has counted behind the locks.
+    """See `Lines`. Gates and semaphores that one claim has locked, and counts made behind the locks.
 
-    `unknown`: semaphores that nobody has made yet; nothing can be claimed of who wants them before they are. `strays`
-    have still to follow a change of their job: to these lanes.
+    `unknown`: semaphores that do not exist yet; runs that want them can't be claimed before. `strays` have still to
+    move to these lanes after a change of their job.
     """
 
     gates: Mapping[Incarnation, _Gate] = MappingProxyType({})
@@ -63,7 +63,7 @@ class MysqlLines(NamedTuple):
     strays: Mapping[RunId, Lane | None] = MappingProxyType({})
 
     def candidate(self, run: Run) -> Candidate | None:
-        """Return the run, as it is judged. None: others hold its job or a semaphore, or this program can't read it."""
+        """Return the run for its judgement. None: others hold its job or a semaphore, or it is unreadable here."""
         gate = self.gates.get(run.incarnation)
         candidate = None if gate is None else candidate_of(run, gate.definition)
         if candidate is None or any(name not in self.semaphores for name, _ in candidate.units):
@@ -84,7 +84,7 @@ class MysqlLines(NamedTuple):
 
 
 def writes_of(admission: Admission, taken: Mapping[RunId, Run], now: Moment) -> Iterator[str]:
-    """Yield the permits of what was taken, each run as it is after its claim, and the lines of what was refused."""
+    """Yield the writes for permits of claimed runs, for these runs, and for the lines of refused ones."""
     permits = [run_permit(taken[run_id], name, weight, now) for run_id, name, weight in admission.held]
     if permits:
         holders = sorted({run_id for run_id, *_ in admission.held})
@@ -99,7 +99,7 @@ def writes_of(admission: Admission, taken: Mapping[RunId, Run], now: Moment) -> 
 
 
 async def lock_lines(transaction: Transaction, found: Sequence[tuple[Run, int]]) -> MysqlLines:
-    """Lock what these runs need, each with its job's limit as it was read without a lock."""
+    """Lock the gates and semaphores of these runs, each with its job's limit, read without a lock."""
     gates, keys, moved = await _open_gates(transaction, found)
     strays = dict(_strays(gates, moved, [run for run, _ in found])) if moved.rows else {}
     wanted = {inc: [name for name, _ in units_here(gate.definition)] for inc, gate in gates.items()}
@@ -126,7 +126,7 @@ def _strays(
 async def _open_gates(
     transaction: Transaction, found: Sequence[tuple[Run, int]]
 ) -> tuple[dict[Incarnation, _Gate], dict[Key, tuple[int, LinePlace | None]], Answer]:
-    """Gates of jobs without a limit are shared with other claims; who counts a job's runs holds its gate alone."""
+    """Lock the gates: shared with other claims for jobs without a limit, exclusively to count a job's runs."""
     counted = sorted({run.incarnation for run, limit in found if limit or run.concurrency_key is not None})
     free = sorted({run.incarnation for run, _ in found}.difference(counted))
     keys = sorted({(run.incarnation, run.concurrency_key) for run, _ in found if run.concurrency_key is not None})
@@ -191,6 +191,6 @@ async def _open_semaphores(
 
 
 def place_of(text: str) -> LinePlace:
-    """Return the place of a run whose rank and id stand in this text."""
+    """Return the place of a run from a text with its rank and id."""
     rank, run_id = text.split(" ")
     return LinePlace(int(rank), run_id, 1)

@@ -1,4 +1,4 @@
-"""Runs that end, or leave their lines: from the live ones to the history, and whose turn it is then."""
+"""Ends of runs: moves from live runs to the history, and turns that they pass on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from tokimori.stores.rows import RUN, RUN_COLUMNS, SETTLED, Row, run_of, run_row
 from tokimori.stores.rules.lines import Freed, turn_of
 
 KEPT = f"{RUN}, {SETTLED}"
-"""What the history knows of a run."""
+"""Columns of a run in the history."""
 _LOCK_GATE_OF = f"""
 SELECT chosen.incarnation, gate.semaphores, (SELECT names FROM tokimori_moves WHERE incarnation = chosen.incarnation)
 FROM (SELECT incarnation FROM tokimori_runs {BY_KEY} WHERE id = %s LIMIT 1) chosen
@@ -24,7 +24,7 @@ LEFT JOIN tokimori_jobs gate {BY_KEY} ON gate.incarnation = chosen.incarnation F
 
 
 def locked(which: str, *values: object, columns: str = KEPT) -> str:
-    """Lock these live runs, and read what is known of them."""
+    """Lock and read these live runs."""
     index = BY_KEY if which.startswith("id") else "FORCE INDEX (tokimori_runs_line)"
     return sql(f"SELECT {columns} FROM tokimori_runs {index} WHERE {which} ORDER BY id FOR UPDATE", *values)
 
@@ -55,7 +55,7 @@ def cancelled(rows: Sequence[Row], reason: str, now: Moment) -> list[Run]:
 
 
 def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -> Freed:
-    """Return the lines in which these runs stand, or may have been woken: served when they go."""
+    """Return the lines in which these runs wait, or were woken: they are served when the runs leave."""
     freed = Freed()
     for row in rows:
         run = run_of(row[:RUN_COLUMNS])
@@ -64,7 +64,7 @@ def left_by(rows: Sequence[Row], semaphores: Mapping[Incarnation, str | None]) -
 
 
 async def apart(transaction: Transaction, run_id: RunId) -> tuple[list[Row], Freed, dict[Incarnation, Places]]:
-    """Lock a run behind its gate and its semaphores: it, if it is live; who is served when it goes; the places."""
+    """Lock a run behind its gate and its semaphores; return it, if it is live, the lines to serve, and the places."""
     (gate,) = await transaction.ask(sql(_LOCK_GATE_OF, run_id))
     semaphores = {incarnation: wanted for incarnation, wanted, _ in gate.rows}
     lined = {name for _, *named in gate.rows for each in named for name in names_in(each)}

@@ -1,4 +1,4 @@
-"""Edges between jobs, and runs of children when their parents end: statements."""
+"""Edges between jobs, and runs of children after their parents: statements."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ ORDER BY gate.incarnation FOR UPDATE"""
 
 
 async def change_edges(transaction: Transaction, before: Edges, after: Edges, family: int | None = None) -> None:
-    """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+    """Replace the edges that jobs declared before. Raises `FamilyChanged`."""
     if before == after:
         return
     _, version = await transaction.ask(_LOCK, _VERSION)
@@ -45,9 +45,9 @@ async def change_edges(transaction: Transaction, before: Edges, after: Edges, fa
 
 
 async def has_children(transaction: Transaction, job_id: JobId) -> bool:
-    """Return whether other jobs have declared that they run after it.
+    """Return if other jobs have declared that they run after it.
 
-    The family is locked before they are looked for: whoever adds one meanwhile is waited for, or waits.
+    The family is locked first, so that no edge is added meanwhile.
     """
     children = "SELECT 1 FROM tokimori_edges WHERE parent = %s AND declared_by = child LIMIT 1"
     _, found = await transaction.ask(_LOCK, sql(children, job_id))
@@ -58,7 +58,7 @@ READ_FAMILY = (_VERSION, f'SELECT {EDGE} FROM tokimori_edges ORDER BY parent, ch
 
 
 def family_of(version: Answer, edges: Answer) -> Family:
-    """From the answers to `READ_FAMILY`."""
+    """Return the family from the answers to `READ_FAMILY`."""
     return Family(version=version.rows[0][0], edges=tuple(map(edge_of, edges.rows)))
 
 
@@ -72,21 +72,21 @@ def lock_children(parents: Iterable[JobId]) -> str:
 
 
 def lock_bounded_children(parents: Iterable[JobId]) -> str:
-    """Hold the gates of those children alone that may have only so many active runs: whoever shares one, and then wants
-    it alone to count, would meet others who do the same.
+    """Lock exclusively the gates of children with a bound on active runs: two transactions that share a gate, and then
+    both want it exclusively, would deadlock.
     """
     return sql(_LOCK_BOUNDED, sorted(set(parents)))
 
 
 async def lock_children_of(transaction: Transaction, which: str, *values: object) -> Answer:
-    """Both for live runs that are about to be cancelled."""
+    """Lock the children of live runs that are about to be cancelled, both ways."""
     (found,) = await transaction.ask(sql(f"SELECT DISTINCT job_id FROM tokimori_runs WHERE {which}", *values))
     parents = [job_id for (job_id,) in found.rows]
     return (await transaction.ask(lock_bounded_children(parents), lock_children(parents)))[1]
 
 
 def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
-    """Return the children of these runs, where they have ended; arrivals in one order."""
+    """Return the children of these runs, if these have ended, with arrivals in one order."""
     found: dict[JobId, list[Follower]] = {}
     for each in map(follower_of, answer.rows):
         found.setdefault(each.edge.parent, []).append(each)
@@ -95,7 +95,7 @@ def born_after(answer: Answer, runs: Iterable[Run]) -> list[Child]:
 
 
 async def bear(transaction: Transaction, children: Sequence[Child], settled: Iterable[Run]) -> list[str]:
-    """Return the writes that give each child its run, or its skip. `settled` is still to be written."""
+    """Return the writes that give each child its run, or its skip. `settled` is still unwritten."""
     joining = [child for child in children if child.follower.edge.joins]
     arrivals, complete = await _arrive(transaction, joining) if joining else ([], [])
     born = [child for child in children if not child.follower.edge.joins] + complete
@@ -107,9 +107,9 @@ async def bear(transaction: Transaction, children: Sequence[Child], settled: Ite
 
 
 async def _arrive(transaction: Transaction, joining: Sequence[Child]) -> tuple[list[Arrival], list[Child]]:
-    """Store the arrivals of these parents; return them, and the children that need wait no longer and have no run.
+    """Store the arrivals of these parents; return them, and the children that wait no longer and have no run.
 
-    The rows are written before they are read: that lets each of two parents that end at a time know of the other.
+    The rows are written before they are read, so that two parents that end at the same time see each other.
     """
     keys = sorted({child.key for child in joining})
     look = "SELECT parents, latest FROM tokimori_arrivals WHERE incarnation = %s AND root = %s"

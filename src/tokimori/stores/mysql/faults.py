@@ -1,4 +1,4 @@
-"""MariaDB's, MySQL's and the network's errors as errors of ours, each with what to do about it."""
+"""Errors of MariaDB, MySQL and the network, made into ours, each with its remedy."""
 
 import ssl
 
@@ -9,11 +9,11 @@ from tokimori.stores.mysql.statements import Large
 from tokimori.stores.rules.errors import TOO_SLOW
 
 UNDONE = frozenset({1213, 1020})
-"""A transaction that was undone because it met others: whole methods are tried again at once."""
+"""Errors of a transaction that was undone by a conflict: the whole method is repeated at once."""
 GONE = frozenset({1053, 1927, 2006, 2013, 2014, 2055, 4031})
-"""The session ended: stopped, killed, or idle for too long within a transaction."""
+"""Errors of an ended session: stopped, killed, or idle for too long within a transaction."""
 ALREADY = frozenset({1050, 1060, 1061, 1091})
-"""A table, column or index that is made exists, one that is dropped does not."""
+"""Errors of statements of a migration that were carried out before."""
 _MISSING = frozenset({1146, 1054})
 """No such table or column."""
 _LEAST_OF_CLIENT, _MOST_OF_CLIENT = 2000, 2999
@@ -53,7 +53,7 @@ _ADVICE: dict[type[StoreError], dict[frozenset[int], str]] = {
 }
 
 FAULTS = (MySQLError, OSError, TimeoutError, ValueError, RuntimeError)
-"""What the driver raises. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
+"""Errors of the driver. A certificate's error is an `OSError`, one of its own states a `RuntimeError`."""
 
 
 def code_of(fault: BaseException) -> int:

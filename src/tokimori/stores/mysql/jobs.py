@@ -36,7 +36,7 @@ _COLUMNS = f"{JOB}, {JOB_STAMPS}"
 
 
 def keep_skips(skips: Sequence[tuple[Incarnation, Skip]]) -> Iterator[str]:
-    """Write rows of the ledger; one that begins where a known one begins replaces it."""
+    """Write rows of the ledger. One with the first moment of a known row replaces it."""
     rows = [(incarnation, *skip_row(skip)) for incarnation, skip in skips]
     return insert("REPLACE", "tokimori_skips", f"incarnation, {SKIP}", rows)
 
@@ -46,7 +46,7 @@ async def family(transaction: Transaction) -> Family:
 
 
 async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | None = None) -> None:
-    """Add jobs. An id that exists is passed over, and then seen: whoever adds it at the same time is waited for."""
+    """Add jobs. An existing id is ignored, and then found: a concurrent insert of it is waited for."""
     if not jobs:
         return
     edges = edges_by_job(*jobs)
@@ -68,7 +68,7 @@ async def add_jobs(transaction: Transaction, jobs: Sequence[Job], family: int | 
 async def replace_job(
     transaction: Transaction, old: Job, new: Job, skips: Sequence[Skip] = (), family: int | None = None
 ) -> None:
-    """Lock the gate first, then what runs: nothing settles by the old limit once this is done."""
+    """Lock the gate first, then the running runs: no settle uses the old limit after this."""
     gate = f"SELECT {JOB}, semaphores FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     found, moved = await transaction.ask(sql(gate, old.id), sql(moves.NAMES, [old.incarnation]))
     if not found.rows:
@@ -102,7 +102,7 @@ def _rewind(job: Job) -> Iterator[str]:
 
 
 async def delete_job(transaction: Transaction, job_id: JobId, now: Moment) -> Incarnation:
-    """Return the family first, then the gate, then the runs."""
+    """Lock the family first, then the gate, then the runs."""
     is_needed = await has_children(transaction, job_id)
     read = "SELECT incarnation, version, definition, created FROM tokimori_jobs WHERE id = %s FOR UPDATE"
     (found,) = await transaction.ask(sql(read, job_id))

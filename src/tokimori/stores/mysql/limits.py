@@ -1,4 +1,4 @@
-"""Limits of jobs: whose gates are locked, how many of their runs run or are active, and who is next in their lines."""
+"""Limits of jobs: locked gates, counts of running and active runs, and the next in their lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,9 +32,9 @@ FROM tokimori_jobs j {BY_KEY} WHERE incarnation IN (%s) AND most_active IS NOT N
 
 
 class Places(NamedTuple):
-    """Places of a job (0: any number), how many are taken, and whether others wait.
+    """Places of a job (0: any number), how many are taken, and if runs wait for one.
 
-    Only a claim that holds the gate sends a run to the line: who holds the gate knows that nobody joins.
+    Only a claim that holds the gate sends a run to the line: so nobody joins while another one holds it.
     """
 
     limit: int
@@ -43,13 +43,13 @@ class Places(NamedTuple):
 
 
 def lock_gates(limited: Iterable[Incarnation], all_of: Iterable[Incarnation] = ()) -> str:
-    """Lock those jobs that have a limit, and `all_of`, which have none perhaps."""
+    """Lock the gates of jobs with a limit, and of `all_of`, which may have none."""
     others = sorted(set(all_of))
     return sql(_LOCK_GATES, sorted({*limited, *others}), others)
 
 
 def count_places(jobs: Iterable[Incarnation]) -> str:
-    """Read limits, and count what runs, of those jobs that have a limit: `places_of` the answer."""
+    """Read limits, and count running runs, of jobs with a limit; `places_of` reads the answer."""
     return sql(_PLACES, sorted(set(jobs)))
 
 
@@ -59,19 +59,19 @@ def places_of(answer: Answer) -> dict[Incarnation, Places]:
 
 
 def count_active(jobs: Iterable[Incarnation]) -> str:
-    """Count the active runs of those jobs that may have only so many: `rooms_of` the answer."""
+    """Count the active runs of jobs with a bound on them; `rooms_of` reads the answer."""
     return sql(_ACTIVE, sorted(set(jobs)))
 
 
 def rooms_of(answer: Answer) -> dict[Incarnation, int]:
-    """Return how many more active runs these jobs may have; the others may have any number."""
+    """Return how many more active runs these jobs may have; other jobs have no bound."""
     return {incarnation: most - active for incarnation, most, active in answer.rows}
 
 
 def wake(freed: Counter[Incarnation], places: Mapping[Incarnation, Places]) -> Iterator[str]:
-    """Make the next in line ready, for as many places as were freed. A paused job's are claimed after its resume.
+    """Make the next in line ready, as many as places were freed. Runs of a paused job are claimed after its resume.
 
-    Only jobs whose gates are locked have a line that moves; the others have no limit.
+    Only the lines of jobs with locked gates move; other jobs have no limit.
     """
     for incarnation in sorted(freed):
         place = places.get(incarnation)

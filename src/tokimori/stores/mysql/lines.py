@@ -1,7 +1,7 @@
-"""The lines of semaphores and concurrency keys: who may move them, what is free, and who is next.
+"""Lines of semaphores and concurrency keys: their locks, free units, and the next in line. Pauses of queues.
 
-A semaphore's row is locked by whoever takes or frees its units, joins its line or moves it; the line of a key by the
-gate of its job.
+A transaction that takes or frees units of a semaphore, joins its line or moves it, locks its row. The line of a key is
+locked by the gate of its job.
 """
 
 import json
@@ -29,12 +29,12 @@ from tokimori.stores.rules.lines import (
 )
 
 _GATE = ""
-"""The row of no queue: whoever claims shares its lock, whoever pauses holds it alone."""
+"""Row without a queue: claims share its lock, a pause holds it alone."""
 _INSERT_GATE = "INSERT INTO tokimori_pauses (queue, since) VALUES ('', 0)"
 MAKE_GATE = _INSERT_GATE.replace("INSERT", "INSERT IGNORE")
 PAUSED = "SELECT queue FROM tokimori_pauses"
 SHARED_PAUSED = f"{PAUSED} {SHARED} SKIP LOCKED"
-"""The same until the claim ends; without the gate while somebody pauses anything: a claim waits for nothing."""
+"""The same until the claim ends; without the gate while a pause is under way, as a claim waits for no lock."""
 
 
 async def add_pause(transaction: Transaction, pause: Pause) -> Pause:
@@ -58,7 +58,7 @@ def claimable(lanes: Collection[Lane], shared_paused: Answer) -> tuple[Lane, ...
 
 
 def paused_queues(paused: Answer) -> frozenset[str]:
-    """From which nothing is claimed, by the answer to `PAUSED`."""
+    """Return the paused queues, by the answer to `PAUSED`."""
     return frozenset(queue for (queue,) in paused.rows) - {_GATE}
 
 
@@ -122,7 +122,7 @@ SELECT s.name, line.lane FROM (
     {LINES}
 ) line STRAIGHT_JOIN tokimori_semaphores s {BY_KEY} ON s.name = SUBSTRING(line.blocked_on, {len(line_of("")) + 1})
 WHERE s."limit" > {USED} LIMIT {25 * MOST_SWEPT}"""
-"""Lanes of semaphores with free units in which runs wait: those in which nothing is ready are swept."""
+"""Lanes of semaphores with free units in which runs wait: those without ready runs are swept."""
 
 
 def lock(
@@ -132,17 +132,17 @@ def lock(
     of_runs: Iterable[RunId] = (),
     of_programs: Iterable[NodeId] = (),
 ) -> str:
-    """Lock the semaphores of these names, or of these permits: those of runs, or of a node's programs."""
+    """Lock the semaphores of these names, or of these permits of runs, or of a node's programs."""
     return sql(_LOCK, *(sorted(set(each)) for each in (names, permits, of_runs, of_programs)))
 
 
 def locks(freed: Freed) -> list[str]:
-    """Lock its semaphores, where it has any."""
+    """Lock its semaphores, if it has any."""
     return [lock(freed.semaphores)] if freed.semaphores else []
 
 
 def made(names: Iterable[str], limit: int = DEFAULT_LIMIT) -> Iterator[str]:
-    """Make the semaphores that there are not yet; those that there are are locked, and stay as they are."""
+    """Make the missing semaphores; existing ones are locked, and stay as they are."""
     same = "ON DUPLICATE KEY UPDATE tokimori_semaphores.name = tokimori_semaphores.name"
     rows = [(name, limit, 0) for name in sorted(names)]
     return insert("INSERT", "tokimori_semaphores", 'name, "limit", granted', rows, same)
@@ -154,7 +154,7 @@ def names_in(column: str | None) -> dict[str, int]:
 
 
 def running_of_keys(keys: Iterable[Key]) -> str:
-    """Count the running runs of keys: `counts_of` the answer."""
+    """Count the running runs of keys; `counts_of` reads the answer."""
     wanted = list(keys)
     return sql(_RUNNING_OF_KEYS, *(sorted(set(each)) for each in zip(*wanted, strict=True)))
 
@@ -167,7 +167,7 @@ def counts_of(answer: Answer) -> dict[Key, int]:
 class SemaphoreLine(NamedTuple):
     """Line of a semaphore: free units, the newest token of a program, waiting programs, and waiting runs by lane.
 
-    Runs of `paused` queues keep no program waiting.
+    Runs of `paused` queues block no program.
     """
 
     name: str
@@ -184,11 +184,11 @@ class SemaphoreLine(NamedTuple):
         return min((self.lanes[lane][0] for lane in lanes if self.lanes[lane]), default=None)
 
     def grants(self) -> list[LinePlace]:
-        """Return the programs whose turn it is."""
+        """Return the programs that are next."""
         return programs_served(self.free, self.programs, self.first_run)
 
     def woken(self, granted: Sequence[LinePlace]) -> list[str]:
-        """Return the runs whose turn it is after that."""
+        """Return the runs that are next after that."""
         free = self.free - sum(program.weight for program in granted)
         still = self.programs[len(granted)] if len(granted) < len(self.programs) else None
         return [run.id for lane in self.lanes.values() for run in runs_woken(free, lane, still)]
@@ -200,10 +200,10 @@ async def serve(
     writes: Iterable[str] = (),
     places: Mapping[Incarnation, Places] = MappingProxyType({}),
 ) -> list[str]:
-    """Send the writes and look who is next then; what is still to be written. What was freed must be locked.
+    """Send the writes and find the next in line; return the writes that remain. Freed things must be locked.
 
-    `places` are those of the jobs whose gates are. Where nothing but places was freed nothing is sent: all writes are
-    given back. Beats serve later, the lines of jobs as a part of a move, where the database refused it before.
+    `places` are those of jobs with locked gates. If only places were freed, nothing is sent, and all writes are
+    returned. If the database refuses, beats serve later, the lines of jobs as a part of a move.
     """
     transaction.woke = transaction.wakes
     if not transaction.wakes:
@@ -220,7 +220,7 @@ async def serve(
 
 
 async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], ready: frozenset[Lane]) -> None:
-    """Serve a few semaphores for which a run waits though it could have its units; nothing is waited for.
+    """Serve a few semaphores for which a run waits although its units are free; no lock is waited for.
 
     Lanes in which something is ready have had their turn.
     """
@@ -243,9 +243,9 @@ async def sweep(transaction: Transaction, stuck: Iterable[tuple[str, Lane]], rea
 async def look(
     transaction: Transaction, names: Iterable[str], before: Sequence[str] = (), busy: frozenset[Lane] = frozenset()
 ) -> tuple[list[SemaphoreLine], list[Answer]]:
-    """Return the lines of semaphores, and the answers to `before`. Runs are looked for where units are free.
+    """Return the lines of semaphores, and the answers to `before`. Runs are read only if units are free.
 
-    Those of the lanes that are busy are left out.
+    Runs of busy lanes are left out.
     """
     names = sorted(set(names))
     looks = [sql(_FREE, names)] if names else []

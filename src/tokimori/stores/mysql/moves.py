@@ -1,4 +1,4 @@
-"""Moves of runs that follow a change of their job, some in each transaction. No claim takes one of another lane."""
+"""Moves of runs after a change of their job, some in each transaction. A claim takes no run with an outdated lane."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,13 +39,13 @@ UPDATE tokimori_runs {BY_KEY} SET "rank" = "rank" + %s, priority = %s
 WHERE id IN (%s) AND state <> 'running' AND priority = %s"""
 _PAYLOAD = names_of(RUN).index("payload")
 NAMES = "SELECT names FROM tokimori_moves WHERE incarnation IN (%s)"
-"""Semaphores in whose lines runs of jobs may stand besides those that they state."""
+"""Further semaphores in whose lines runs of jobs may wait, from before a change."""
 
 
 def begin(
     job: Incarnation, forced: Lane | None = None, reason: str | None = None, since: int = 0, was: int | None = None
 ) -> str:
-    """Let the runs of the job follow its change, which comes after this; an earlier move begins anew."""
+    """Begin to move the runs of the job, before its change is written; an earlier move begins anew."""
     return sql(_BEGIN.format(_RUNNING, ""), forced, reason, since, was, job)
 
 
@@ -55,7 +55,7 @@ def begin_parking(job: Incarnation) -> str:
 
 
 def follow(strays: Mapping[RunId, Lane | None]) -> Iterator[str]:
-    """Ready runs that a claim has found in another lane than their job's follow now."""
+    """Move ready runs that a claim has found in another lane than their job's."""
     for lane in set(strays.values()):
         runs = [run_id for run_id, other in strays.items() if other == lane]
         yield sql(f"UPDATE tokimori_runs {BY_KEY} SET lane = %s WHERE id IN (%s)", lane, runs)
@@ -69,7 +69,7 @@ async def check_moved(transaction: Transaction, job: Incarnation) -> None:
 
 
 async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -> bool:
-    """Let more runs follow; return whether all have. NOWAIT: refused while others hold the job or these runs."""
+    """Move more runs; return if all have moved. NOWAIT: refused while others hold the job or these runs."""
     freed = Freed()
     done = await step(transaction, job, freed, how)
     await transaction.commit(*await lines.serve(transaction, freed))
@@ -77,7 +77,7 @@ async def move_runs(transaction: Transaction, job: Incarnation, how: str = "") -
 
 
 async def step(transaction: Transaction, job: Incarnation, freed: Freed, how: str = "") -> bool:
-    """Let more runs follow, or end if the job is deleted; return whether all have: then serve its lines."""
+    """Move more runs, or end them if the job is deleted; return if all are done: then serve its lines."""
     gate, move = await transaction.ask(sql(f"{_GATE} {how}", job), sql(f"{_MOVE} {how}", job))
     if not move.rows:
         return True

@@ -1,4 +1,4 @@
-"""Membership and liveness of nodes: statements, and what a beat returns of everything else."""
+"""Membership and liveness of nodes: statements, and the answer to a beat."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -67,13 +67,13 @@ async def register(transaction: Transaction, node: NodeRecord) -> None:
 
 
 class Ticks:
-    """Beats. Where nothing was to be done lately one asks for little, and for all only if that has changed."""
+    """Beats. At rest a beat reads little, and all only if that has changed."""
 
     def __init__(self) -> None:
         self._at_rest = False
 
     async def tick(self, db: Sessions, beats: Sessions, beat: Beat) -> Pulse | None:
-        """See `Nodes.tick`. Sent at once: the node's clients wait for nothing while it thinks."""
+        """See `Nodes.tick`. It is sent in one round trip, so that no lock waits for the node."""
         raised = self._at_rest and not beat.started
         if raised:
             buried, pulse = await self._rest(beats, beat)
@@ -106,7 +106,7 @@ class Ticks:
 
 
 async def _swept(db: Sessions, lanes: Iterable[Lane | None], ready: frozenset[Lane]) -> bool:
-    """Serve lanes of semaphores' lines in which nothing is ready; return whether any were served."""
+    """Serve lanes of semaphores' lines without ready runs; return if any were served."""
     if not any(lane is not None and lane not in ready for lane in lanes):
         return False
     stuck = [(name, lane) for name, lane in await db.rows(lines.STUCK) if lane is not None]
@@ -129,7 +129,7 @@ async def orphans(db: Sessions, limit: int) -> list[Claimed]:
 
 
 def _tick(beat: Beat, *, raised: bool) -> Iterator[str]:
-    """Return the pulse. `raised`: the counter was raised by a look that found something to do, once a tick."""
+    """Return the pulse. `raised`: a look that found something to do has raised the counter, once a tick."""
     yield sql("SELECT 1 FROM tokimori_beats WHERE id = %s FOR UPDATE" if raised else _BEAT, beat.node)
     for run in sorted(beat.started, key=lambda run: run.run_id):
         yield sql(
@@ -155,7 +155,7 @@ def _sooner(job: Moment | None, run: Moment | None) -> Moment | None:
 
 
 async def bury(transaction: Transaction, dead: NodeId, beat: int, by: NodeId, now: Moment) -> bool:
-    """Whoever claims or settles in either's name is waited for, and then the beat."""
+    """Declare the node dead, after claims and settles of both nodes, and after its beat."""
     nodes, beats, held = await transaction.ask(
         sql("SELECT id, state FROM tokimori_nodes WHERE id IN (%s) ORDER BY id FOR UPDATE", sorted({dead, by})),
         sql("SELECT beat FROM tokimori_beats WHERE id = %s FOR UPDATE", dead),
@@ -193,7 +193,7 @@ def _end(node: NodeId, state: NodeState, beat: int, now: Moment) -> Iterator[str
 
 
 async def _drop_programs(transaction: Transaction, node: NodeId, held: Answer, writes: Iterable[str]) -> list[str]:
-    """Drop what the programs of a node that is gone hold of these semaphores; return what is still to be written."""
+    """Drop the permits of a dead node's programs for these semaphores; return the writes that remain."""
     freed = Freed(semaphores={name for (name,) in held.rows})
     drop = [sql(_DROP, node)] if held.rows else []
     return await lines.serve(transaction, freed, [*writes, *drop])

@@ -1,4 +1,4 @@
-"""From schedules to runs: statements that find what is due and write what was decided."""
+"""Due jobs, plans and promotions: statements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -94,7 +94,7 @@ async def apply(transaction: Transaction, plans: Sequence[_Planned], now: Moment
 
 
 async def _make_way(transaction: Transaction, jobs: Mapping[Incarnation, str | None], now: Moment) -> None:
-    """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with what it wants, are locked."""
+    """Cancel the scheduled runs that newcomers replace. The gates of the jobs, each with its semaphores, are locked."""
     if not jobs:
         return
     which = "id IN (%s) AND state <> 'held'"
@@ -124,7 +124,7 @@ def _write(plans: Sequence[_Planned], now: Moment) -> Iterator[str]:
 
 
 def _advance(plans: Sequence[_Planned], anchors: Mapping[Incarnation, Moment]) -> Iterator[str]:
-    """Jobs of one rhythm move on with one statement."""
+    """Advance the cursors of jobs; those of one interval share a statement."""
     alike: dict[tuple[object, ...], list[Incarnation]] = {}
     for incarnation, plan in {plan.incarnation: plan for plan, _ in plans}.items():
         anchor = None if plan.anchor == anchors[incarnation] else plan.anchor

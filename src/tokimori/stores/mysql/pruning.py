@@ -1,4 +1,4 @@
-"""Pruning, and rows as they are for a copy: statements on whole tables."""
+"""Pruning, and exports and imports of rows for copies: statements."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ _OLD_ARRIVALS = "FROM tokimori_arrivals WHERE incarnation = %s AND latest < %s"
 
 
 async def prune(transaction: Transaction, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
-    """See `Pruning.prune`. One look at all of them tells which have anything old."""
+    """See `Pruning.prune`. One look at all expiries finds those with old rows."""
     known = sql("SELECT id FROM tokimori_jobs WHERE id IN (%s)", sorted({expiry.job_id for expiry in expiries}))
     looks = [look for expiry in expiries for look in _looks(expiry)]
     jobs, *found = await transaction.ask(known, *looks)

@@ -1,4 +1,4 @@
-"""Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
+"""Requests, lists and orders of runs: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Sequence
 from math import inf
@@ -88,7 +88,7 @@ async def _newest(transaction: Transaction, run: Run, span: tuple[str, str]) -> 
 
 
 async def _put_off(transaction: Transaction, newest: Run, asked: Run, lane: Lane, now: Moment) -> Run | None:
-    """None: it was claimed meanwhile. A claim that shares the gate may hold it locked; then it is waited for."""
+    """Put the run off; None: it was claimed meanwhile. A claim that has locked it is waited for."""
     rows, left, places = await ending.apart(transaction, newest.id)
     runs = [run_of(row[:RUN_COLUMNS]) for row in rows]
     if not runs or not never_started(runs[0]):
@@ -109,7 +109,7 @@ _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _LIVES = """SELECT incarnation FROM tokimori_jobs WHERE id = %s
     UNION ALL SELECT incarnation FROM tokimori_deleted_jobs WHERE job_id = %s"""
 MOST_SORTED = 10_000
-"""So many index entries are read and sorted for one list."""
+"""Index entries that are read and sorted for one list."""
 _GATE = "gate.state, gate.lane, gate.most_active"
 # Chosen without a lock, then locked: of two that share a gate and then want it alone neither would get it.
 _FREE_GATE = f"""
@@ -126,7 +126,7 @@ async def add_run(transaction: Transaction, run: Run, now: Moment, manner: Manne
 
 
 async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -> list[Run]:
-    """Whoever adds or finishes a run of the same origin meanwhile is waited for by the insert, and then found."""
+    """Add runs. The insert waits for a concurrent one of the same origin, whose run is then found."""
     job, origins = runs[0], [run.origin for run in runs]
     state, lane, most, room = await _gate(transaction, job)
     fits = lane is not None and len(runs) <= room
@@ -151,7 +151,7 @@ async def add_runs(transaction: Transaction, runs: Sequence[Run], now: Moment) -
 
 
 async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
-    """See `Runs.list_runs`. Few that wait in these states are sorted; many are soon met by a walk in their order."""
+    """See `Runs.list_runs`. A few runs that wait in these states are sorted; many are met by a walk in their order."""
     if wanted.states and wanted.states <= STANDING_STILL:
         all_pages = _waiting(replace(wanted, before=None))  # of older ones it would read all entries, for the last page
         if len(await db.rows(f"SELECT 1 FROM ({all_pages} LIMIT 1 OFFSET {MOST_SORTED}) few")) == 0:
@@ -162,7 +162,7 @@ async def list_runs(db: Sessions, wanted: RunFilter) -> list[Run]:
 
 
 def _waiting(wanted: RunFilter) -> str:
-    """Return the ids of runs in these states, by an index of which the ids are no key, but a part."""
+    """Return the ids of runs in these states, by an index that holds the ids beside its key."""
     before = "true" if wanted.before is None else sql("id < %s", wanted.before)
     condition = f"{sql('state IN (%s)', sorted(wanted.states))} AND {before}"
     if wanted.job_id is None:
@@ -200,9 +200,9 @@ def _list(wanted: RunFilter) -> str:
 
 
 async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | None, int | None, float]:
-    """State, lane and `most_active` of the run's job, and for how many more runs there is room.
+    """Return state, lane and `most_active` of the run's job, and how many more runs have room.
 
-    The gate is shared; whoever counts holds it alone.
+    The gate is shared; it is held alone to count.
     """
     (free,) = await transaction.ask(sql(_FREE_GATE, run.incarnation, run.job_id))
     for state, lane, most in free.rows:
@@ -217,7 +217,7 @@ async def _gate(transaction: Transaction, run: Run) -> tuple[str | None, str | N
 
 
 def _of_origins(table: str, column: str, life: Incarnation, origins: Sequence[str], longest: Most = None) -> str:
-    """Return the select of runs by origin. Of finished runs only requested ones are known by it."""
+    """Return the select of runs by origin. Finished runs are found only if they were requested."""
     wanted = run_columns(longest)
     return sql(f"SELECT {wanted} FROM {table} WHERE incarnation = %s AND {column} IN (%s)", life, list(origins))
 

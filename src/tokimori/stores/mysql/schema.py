@@ -1,4 +1,4 @@
-"""The tables: which migrations were applied, and applying the rest."""
+"""Schema of the store: applied and pending migrations."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ async def status(session: TransactionSession, known: Sequence[Migration]) -> Sch
 
 
 async def migrate(session: TransactionSession, known: Sequence[Migration], now: Moment) -> SchemaStatus:
-    """See `Schema.migrate`. Whoever comes second waits, and finds nothing left to do."""
+    """See `Schema.migrate`. A second caller waits, and then finds nothing to do."""
     lock = sql(_ONLY_ONE, session.namespace.name)
     _, got = await session.ask(_PATIENT, f"SELECT GET_LOCK({lock}, {LONGEST - 1:g})")
     if got.rows != [(1,)]:
@@ -71,7 +71,7 @@ async def migrate(session: TransactionSession, known: Sequence[Migration], now: 
 
 
 async def _apply(session: TransactionSession, step: Sequence[Migration], now: Moment) -> None:
-    """Apply statements, each of which commits itself. What a step that was cut short left behind is taken as it is."""
+    """Apply statements, each of which commits itself. The effects of an interrupted migration are kept as they are."""
     for statement in (each for migration in step for each in statements(migration.text)):
         try:
             await session.ask(statement)

@@ -1,4 +1,4 @@
-"""Semaphores as people and programs ask for them: statements on semaphores and lines."""
+"""Named semaphores for people and programs: statements on semaphores and lines."""
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId
@@ -94,9 +94,9 @@ async def acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port
 
 
 async def _still_waits(transaction: Transaction, wish: UnitWish) -> InLine | None:
-    """Look without a lock whether a waiting wish still needs to be served; whoever frees units serves it.
+    """Check without a lock if a wish still waits; the transaction that frees units serves it.
 
-    Many programs that asked for the lock again and again would leave it to no claim. Runs of paused queues hinder none.
+    Many programs that take the lock again and again would leave it to no claim. Runs of paused queues block no program.
     """
     fits = f'SELECT 1 FROM tokimori_semaphores s {BY_KEY} WHERE name = %s AND "limit" - {lines.USED} >= %s'
     place, before, paused, free = await transaction.ask(*_looks(wish), PAUSED, sql(fits, wish.semaphore, wish.weight))
@@ -112,14 +112,14 @@ def _looks(wish: UnitWish) -> tuple[str, str]:
 
 
 async def _in_line(transaction: Transaction, wish: UnitWish, programs: int, before: Answer) -> InLine:
-    """Return the place behind so many programs, and behind runs of these lanes: of a long line few are counted."""
+    """Return the place behind so many programs, and behind runs of these lanes, counted up to a bound."""
     counts = [sql(_BEFORE, line_of(wish.semaphore), lane, wish.rank) for _, lane in before.rows if lane]
     answers = await transaction.ask(*counts) if counts else []
     return InLine(ahead=min(MOST_COUNTED, programs + sum(answer.rows[0][0] for answer in answers)))
 
 
 async def _acquire(transaction: Transaction, wish: UnitWish, now: Moment) -> port.Answer:
-    """Return the node first: it lives as long as this takes. Then the semaphore, which is made where there is none."""
+    """Lock the node first, so that it stays alive meanwhile, then the semaphore, which is made if it is missing."""
     limit = DEFAULT_LIMIT if wish.limit is None else wish.limit
     alive, _, semaphore, permit = await transaction.ask(
         sql(f"SELECT 1 FROM tokimori_nodes WHERE id = %s AND state = 'alive' {SHARED}", wish.node),

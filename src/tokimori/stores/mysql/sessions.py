@@ -23,10 +23,10 @@ T = TypeVar("T")
 PATIENCE = 4.0
 """Seconds to wait for any answer: more than the server's own time-outs, less than a lease."""
 ATTEMPTS = 8
-"""How often a method is tried whose transaction was undone because it met others."""
+"""Tries of a method whose transaction was undone by a conflict."""
 OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0)
 _LARGEST_PACKET = 2**20
-"""Bytes sent at once, where a single statement is not longer and the server does not take less."""
+"""Bytes sent at once, unless a single statement is longer or the server takes less."""
 # ANSI_QUOTES: names are quoted as in every other store. The comments are for one of the two servers each: a client that
 # froze within a transaction is cut after 3 s, which MySQL can only do to sessions that are idle anyhow.
 _SETTINGS = (
@@ -81,7 +81,7 @@ class TransactionSession:
         return bool(self._driver._stream_broken)
 
     async def close(self) -> None:
-        """End it."""
+        """End the session."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._driver.ensure_closed()
@@ -89,12 +89,12 @@ class TransactionSession:
             self.cut()
 
     def cut(self) -> None:
-        """End it without a word."""
+        """Cut the connection without a farewell."""
         self._driver.close()
 
 
 async def connect(address: MysqlAddress) -> TransactionSession:
-    """Return a session of its own. Raises `StoreError`."""
+    """Return a new session. Raises `StoreError`."""
     driver = Connection(  # type: ignore[no-untyped-call]
         host=address.host,
         port=address.port,
@@ -139,7 +139,7 @@ def _check_version(text: str, session: TransactionSession, address: MysqlAddress
 class Transaction:
     """Statements that take effect together, when the last of them are sent with `commit`.
 
-    `wakes`: it may wake whom it makes room for; `woke`: it tried, and may do so later where it is refused.
+    `wakes`: it may serve lines; `woke`: it tried, and may do so later if it is refused.
     """
 
     def __init__(self, session: TransactionSession, guard: Document | None = None) -> None:
@@ -149,7 +149,7 @@ class Transaction:
         self._begun = False
 
     async def ask(self, *statements: str) -> list[Answer]:
-        """Return one round trip."""
+        """Carry out statements in one round trip."""
         if self._begun:
             return await self._session.ask(*statements)
         self._begun = True
@@ -161,13 +161,13 @@ class Transaction:
         return await self._session.ask(*statements)
 
     async def commit(self, *statements: str) -> list[Answer]:
-        """Return the last round trip."""
+        """Carry out the last statements and commit, in one round trip."""
         answers = await self.ask(*statements, "COMMIT")
         self._begun = False
         return answers[:-1]
 
     async def undo(self) -> None:
-        """Give up what was not committed."""
+        """Roll back."""
         if self._begun:
             self._begun = False
             await self._session.ask("ROLLBACK")
@@ -189,7 +189,7 @@ class Sessions(Connected):
         self._closed, self._looks_at = False, 0.0
 
     async def ask(self, *statements: str) -> list[Answer]:
-        """Statements that each are a transaction, in one round trip. Raises `StoreError`."""
+        """Carry out statements, each its own transaction, in one round trip. Raises `StoreError`."""
         if self.guard is not None:
             return await self.transact(lambda transaction: transaction.commit(*statements))
         return await self.use(lambda session: session.ask(*statements))
@@ -203,7 +203,7 @@ class Sessions(Connected):
         return next(iter(await self.rows(statement)), None)
 
     async def transact(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Have the work done in a transaction; what it does not commit is undone. Raises `StoreError`."""
+        """Do the work in a transaction, which is rolled back unless it commits. Raises `StoreError`."""
 
         async def in_transaction(session: TransactionSession) -> T:
             transaction = Transaction(session, self.guard)
@@ -223,7 +223,7 @@ class Sessions(Connected):
         return await self.use(in_transaction)
 
     async def use(self, work: Callable[[TransactionSession], Awaitable[T]], patience: float = PATIENCE) -> T:
-        """Have the work done with a session, anew where it was undone. Raises `StoreError`, and what work raises."""
+        """Do the work with a session, and repeat it if it was undone. Raises `StoreError`, and errors of the work."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 async with self._places:
@@ -268,7 +268,7 @@ class Sessions(Connected):
         return await connect(self._address)
 
     async def close(self) -> None:
-        """End all sessions; those in use end with what they do."""
+        """End all sessions; those in use end after their work."""
         self._closed = True
         while self._free:
             await self._free.pop().close()

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from asyncmy.converters import escape_string
 
 SHARED = "/*M!100600 LOCK IN SHARE MODE */ /*!80000 FOR SHARE */"
-"""A lock shared with others that read, in the words of either server: each skips the other's comment."""
+"""Shared lock in the syntax of either server: each skips the other's comment."""
 BY_KEY = "FORCE INDEX (PRIMARY)"
-"""While statistics say that a table is empty the server would rather read, and lock, the whole of it."""
+"""Hint to use the key: if statistics say that a table is empty, the server would read, and lock, all of it."""
 _MOST_ROWS, _MOST_CHARACTERS = 500, 2**17
 
 
@@ -18,14 +18,14 @@ def sql(text: str, *values: object) -> str:
 
 
 class Large(str):
-    """A statement with one row that is long: the largest value in it, and where it goes."""
+    """Statement with one long row: its largest value, and the place of that."""
 
     field: str
     size: int
 
 
 def insert(verb: str, table: str, columns: str, rows: Sequence[Sequence[object]], rest: str = "") -> Iterator[str]:
-    """`INSERT` or `REPLACE` of rows, so many a statement as no server finds too long; none where there are no rows."""
+    """Return `INSERT` or `REPLACE` statements of rows, each short enough for any server; none without rows."""
     piece: list[str] = []
     length = 0
     for row in rows:
@@ -50,7 +50,7 @@ def _large(text: str, columns: str, row: Sequence[object]) -> Large:
 
 
 def delete(table: str, ids: Iterable[Hashable], key: str = "id") -> Iterator[str]:
-    """Remove rows by what their primary keys begin with."""
+    """Return the statement that deletes rows by the beginning of their primary keys."""
     keys = list(ids)
     if keys:
         yield sql(f"DELETE t FROM {table} t {BY_KEY} WHERE t.{key} IN (%s)", keys)

@@ -1,4 +1,4 @@
-"""The MariaDB and MySQL store: one method is one transaction, anew where the server undid it."""
+"""The MariaDB and MySQL store: one method is one transaction, repeated if the server undid it."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial, wraps
@@ -56,7 +56,7 @@ def transacted(
 class MysqlStore(ServerStore[Sessions], TableReader):
     """A `Store` in a MariaDB or MySQL database. The server's clock is the store's; `clock` only dates migrations.
 
-    These servers notify nobody: only what this object's own callers ask wakes at once.
+    These servers send no notices: only changes by this object's own callers wake at once.
     """
 
     _due, _nodes = jobs.DUE, nodes.NODES_HERE
@@ -90,7 +90,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
         return await self.db.use(lambda session: migrate(session, self._known, now), LONGEST)
 
     async def move_runs(self, job: Incarnation, steps: Iterable[int]) -> None:
-        """Let the runs of a job follow its change, some at a time: others get their turn, ticks do the rest."""
+        """Move the runs of a job after its change, some at a time: others get their turn, ticks do the rest."""
         for _ in steps:
             if await self.db.transact(lambda transaction: moves.move_runs(transaction, job)):
                 return
@@ -134,7 +134,7 @@ class MysqlStore(ServerStore[Sessions], TableReader):
 
 
 async def _faults(db: Sessions) -> tuple[str, ...]:
-    """Return what this server's settings can't promise."""
+    """Return the promises that this server's settings break."""
     names = ", ".join(f"'{name}'" for name in _DURABLE)
     rows = await db.rows(f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})")
     return tuple(

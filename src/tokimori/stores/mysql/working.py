@@ -1,4 +1,4 @@
-"""From ready runs to ended ones: each method locks and reads a batch, judges it by the rules, and writes the batch."""
+"""Claims and settles: each method locks and reads a batch, judges it by the rules, and writes it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ _MOST_AT_ONCE = 500
 
 
 async def claim(db: Sessions, claim: Claim, now: Moment) -> tuple[list[Claimed], bool]:
-    """See `ServerStore._claim`. It begins nothing after 0.05 s: a node claims again at once, and has beats to send."""
+    """See `ServerStore._claim`. It stops after 0.05 s: a node claims again at once, and has beats to send."""
     catch = _Catch(claim, claim.limit, max(2, claim.limit), Freed(), monotonic() + 0.05)
     while isinstance(met := await db.transact(partial(_claim, catch=catch, now=now)), frozenset):
         await db.ask(*lines.made(met))  # by themselves: who makes one at the same time is waited for, as no claim does
@@ -77,10 +77,10 @@ def _insert_outputs(verb: str, outputs: Sequence[Output], rest: str = "", *, set
 
 
 class _Catch(NamedTuple):
-    """A claim under way. `freed`: whose turns are passed on at its end; it examines none of those anew.
+    """A claim under way. `freed`: turns to pass on at its end; it examines none of those runs anew.
 
-    Of many lanes it has asked for the `heads` once, and looks into so many, the first ones: `wide`. `busy`: jobs that
-    others hold, by lane. `moved`: it has sent runs to lines or other lanes. `over`: it has seen all that it could have.
+    Of many lanes it has read the `heads` once, and looks into the first ones, `wide` in number. `busy`: jobs that
+    others have locked, by lane. `moved`: it has sent runs to lines or other lanes. `over`: no more runs are claimable.
     """
 
     claim: Claim
@@ -102,9 +102,9 @@ class _Catch(NamedTuple):
 
 
 async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, bool]:
-    """Return the statement that locks the first ready runs, and whether there are more in any case.
+    """Return the statement that locks the first ready runs, and if there are more in any case.
 
-    Of many lanes the first ones are read, without a lock, up to the head of the next: all that the claim judges.
+    Of many lanes only the first ones are read, without a lock, up to the head of the next.
     """
     lanes, batch, wide, behind = catch.claim.lanes, catch.batch, catch.wide, list[LinePlace]()
     if len(lanes) > wide:
@@ -132,7 +132,7 @@ async def _look(transaction: Transaction, catch: _Catch) -> tuple[_Catch, str, b
 
 
 async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch | frozenset[str]:
-    """Claim without waiting: what is locked stays ready. Return semaphores that have to be made first."""
+    """Claim without waiting: locked runs stay ready. Return semaphores that have to be made first."""
     claim = catch.claim
     before = sql(f'{OWNED} AND r.node_id = %s AND r.claim_id = %s ORDER BY r."rank", r.id', claim.node, claim.id)
     catch, look, rest = await _look(transaction, catch)
@@ -159,7 +159,7 @@ async def _claim(transaction: Transaction, catch: _Catch, now: Moment) -> _Catch
 
 
 def _admit(catch: _Catch, rest: bool, runs: Sequence[Run], locked: MysqlLines, now: Moment) -> tuple[_Catch, list[str]]:
-    """Take what fits, send what does not to its line; what is still to be written."""
+    """Take the runs that fit, send the others to their lines; return the writes that remain."""
     admission, taken, busy = Admission(locked, freed=catch.freed), dict[RunId, Run](), dict(catch.busy)
     for run in runs:
         if len(taken) == catch.wanted:
@@ -210,12 +210,12 @@ class _Batch:
         self.freed.pass_on(turn_of(run))
 
     def parks(self) -> dict[Incarnation, str | None]:
-        """Return the jobs that park, each with the error of its first run that failed."""
+        """Return the jobs to park, each with the error of its first failed run."""
         parking = (self.runs[change.run_id] for change in reversed(self.changes) if change.parks)
         return {run.incarnation: run.error for run in parking if run.state is RunState.FAILED}
 
     def writes(self) -> Iterator[str]:
-        """Move what ended to the history, and rewrite what goes on."""
+        """Return the writes that move ended runs to the history, and rewrite the others."""
         yield from ending.end([(run, self.settled[run.id]) for run in self.runs.values() if run.state in ENDS])
         for run in self.runs.values():
             if run.state not in ENDS:
@@ -237,9 +237,9 @@ WHERE incarnation = %s AND state IN ('enabled', 'finished')"""
 
 
 class _Besides(NamedTuple):
-    """Further locks of a settle that a first try has found to be needed, so that runs without semaphores pay nothing.
+    """Further locks of a settle, found necessary by a first try, so that runs without semaphores pay nothing.
 
-    Gates of jobs whose runs have keys, semaphores of runs that hold permits, and those that a job which parks wants.
+    Gates of jobs whose runs have keys, semaphores of runs that hold permits, and those of jobs that are parked.
     """
 
     gates: frozenset[Incarnation] = frozenset()
@@ -251,30 +251,28 @@ class _Besides(NamedTuple):
         return _Besides(self.gates.union(keyed), self.holders.union(holders), self.semaphores.union(names))
 
     def locks(self) -> list[str]:
-        """In order: behind the gates, before the runs."""
+        """Return the locks, in order: behind the gates, before the runs."""
         some = self.holders or self.semaphores
         return [lines.lock(self.semaphores, of_runs=self.holders)] if some else []
 
 
 class _Locked(NamedTuple):
-    """Rows that a settle has locked and read: by node, by job, of runs, and children that may follow."""
+    """Rows that a settle has locked and read: nodes, jobs, runs, and children that may follow."""
 
     nodes: Mapping[NodeId, NodeState]
     gates: Set[Incarnation]
     places: Mapping[Incarnation, limits.Places]
     jobs: Mapping[Incarnation, str | None]
-    """Those that exist, with the semaphores that they want."""
+    """Existing jobs, with the semaphores that they want."""
     semaphores: Sequence[str]
     runs: Mapping[RunId, Run]
     settled: Mapping[RunId, Row]
-    """Of the live ones the columns `SETTLED`, and whether they hold permits."""
+    """Columns `SETTLED` of live runs, and if they hold permits."""
     children: Answer
 
 
 async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId, now: Moment) -> list[Verdict]:
-    """Anew with what is to be locked besides, where that was found: so too where a job was given a limit meanwhile, and
-    its gate is not ours.
-    """
+    """Settle, and repeat it with further locks if they are found necessary, as for a job that got a limit meanwhile."""
     if not changes:
         return []
     besides = _Besides()
@@ -291,7 +289,7 @@ async def settle(transaction: Transaction, changes: Sequence[Change], by: NodeId
 
 
 async def _lock(transaction: Transaction, changes: Sequence[Change], by: NodeId, besides: _Besides) -> _Locked:
-    """In order: nodes, gates, semaphores, runs."""
+    """Lock in this order: nodes, gates, semaphores, runs."""
     jobs = {change.incarnation for change in changes}
     nodes = sorted({by, *(change.owner for change in changes)})
     ids = sorted({change.run_id for change in changes})
@@ -347,7 +345,7 @@ async def _judge(
 
 
 async def _write(transaction: Transaction, locked: _Locked, batch: _Batch, given_back: Sequence[RunId]) -> None:
-    """Write the changes, the permits of these runs and their children, and wake those that are next."""
+    """Write the changes, the permits of these runs and their children, and wake the next runs."""
     freed = batch.freed
     childless = {change.run_id for change in batch.changes if change.childless}
     parents = [run for run in batch.runs.values() if run.incarnation in locked.jobs and run.id not in childless]
@@ -375,7 +373,7 @@ def _give_back(runs: Sequence[RunId]) -> Iterator[str]:
 
 
 async def _finished(transaction: Transaction, ids: Sequence[RunId]) -> dict[RunId, RunStanding]:
-    """Return the standing of runs that are not live, because they have ended or never existed."""
+    """Return the facts of runs that are not live, because they have ended or never existed."""
     if not ids:
         return {}
     columns = "id, node_id, token, settled_by, settled_token"

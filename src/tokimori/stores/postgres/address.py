@@ -1,4 +1,4 @@
-"""URL of a PostgreSQL store: the server's place, and how to talk to it."""
+"""URL of a PostgreSQL store: the server's address, and the settings of connections."""
 
 from functools import partial
 from urllib.parse import unquote, urlencode, urlunsplit
@@ -19,8 +19,8 @@ _invalid = partial(invalid, "postgresql", ALLOWED)
 class PostgresAddress(Struct, frozen=True):
     """A store's server and database.
 
-    `dsn` is what the driver is told, password included; `name` is what people are shown. `pooled`: a pooler such as
-    PgBouncer may give each transaction another session, so that nothing is kept in one (`statement_cache_size=0`).
+    `dsn` is for the driver, with the password; `name` is for people. `pooled`: a pooler such as PgBouncer may give each
+    transaction another session, so that no state is kept in one (`statement_cache_size=0`).
     """
 
     dsn: str
@@ -30,7 +30,7 @@ class PostgresAddress(Struct, frozen=True):
 
 
 def address_of(url: str) -> PostgresAddress:
-    """Return the address in a URL. What it leaves out comes from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
+    """Return the address in a URL; missing parts come from PGHOST, PGUSER and so on. Raises `InvalidInput`."""
     parts, port, settings = read(url, "PostgreSQL", _DRIVERS | _OURS, _invalid)
     cache = settings.pop("statement_cache_size", "")
     if cache not in {"", "0"}:

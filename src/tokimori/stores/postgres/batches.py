@@ -1,4 +1,4 @@
-"""Many rows as the arrays that one statement takes, and batches in which no row meets another."""
+"""Arrays of many rows as parameters of one statement, and batches without conflicts between rows."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -11,8 +11,8 @@ T = TypeVar("T")
 def parameters(types: Sequence[str], first: int = 1) -> str:
     """Return the parameters of a statement that have these types, numbered from `first`, as `columns` gives them.
 
-    Of arrays asyncpg knows only those of texts. About others it would ask the server in each new session (15 ms), and
-    pack them element by element: they go as text.
+    asyncpg knows only arrays of texts. For others it would ask the server in each new session (15 ms), and pack them
+    element by element: so they go as text.
     """
     return ", ".join(f"${n}{_detour(type_)}::{type_}" for n, type_ in enumerate(types, first))
 
@@ -24,7 +24,7 @@ def _detour(type_: str) -> str:
 
 
 def columns(rows: Sequence[Row], types: Sequence[str], *, once: bool = False) -> list[object]:
-    """Return an array for each column, of one element where all are the same and `once`; None where all are None."""
+    """Return an array for each column, of one element if all are the same and `once`; None if all are None."""
     if not rows:
         return [[] if "text[]" in (type_, _detour(type_)[2:]) else "{}" for type_ in types]
     return [_array(values, type_, once) for values, type_ in zip(zip(*rows, strict=True), types, strict=True)]

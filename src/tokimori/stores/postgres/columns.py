@@ -1,4 +1,4 @@
-"""Lists of columns in the texts of functions: each stands once, in `rows`, and is filled in where a mark asks for it.
+"""Lists of columns in the texts of functions: each is defined once, in `rows`, and replaces its mark.
 
 `{RUN}` are the columns of a run, `{r.RUN}` those of the table `r`, and `{_RUN}` parameters that are named after them.
 `{RUN types}` are the columns with their types, `{RUN arrays}` with arrays of their types. `{RUN - state, error}` are
@@ -19,7 +19,7 @@ _TYPES: dict[object, str] = {
     **dict.fromkeys((Incarnation, Moment, Token), "bigint"),
     int: "integer",
 }
-"""Of those fields of a run that are not kept as text."""
+"""Types of the fields of a run that are not text."""
 
 
 def types_of(columns: str) -> list[str]:
@@ -35,11 +35,11 @@ def without(columns: str, others: str) -> str:
 
 
 PLANNED = without(BIRTH, "state, created, payload, parent_id, root")
-"""What a plan says of its runs, one by one."""
+"""Columns that a plan gives for each of its runs."""
 OWN = "id, token, started, ended, pid, exit_code, signal, error, result, details"
-"""What a change says of its own run."""
+"""Columns that a change gives for its own run."""
 COMMON, MOVED = "incarnation, node_id, state", 'due, "rank", failures, lost'
-"""What is the same in most changes that come together, and what a success leaves as it is."""
+"""Columns that are the same in most changes of a batch, and columns that a success leaves as they are."""
 _LISTS = {"RUN": RUN, "BIRTH": BIRTH, "PLANNED": PLANNED, "SETTLED": SETTLED, "ATTEMPT": ATTEMPT}
 _LISTS |= {"CHANGE": f"{OWN}, {COMMON}, {MOVED}", "MOVED": MOVED}
 _MARK = re.compile(rf"\{{([a-z]+\.|_[a-z_]*)?({'|'.join(_LISTS)})( types| arrays)?(?: - ([a-z_, ]+))?\}}")

@@ -21,9 +21,9 @@ Row = tuple[Any, ...]
 PATIENCE = 4.0
 """Seconds to wait for any answer: more than the server's own time-outs, less than a lease."""
 ATTEMPTS = 5
-"""How often a method is tried whose transaction was undone because it met others."""
+"""Tries of a method whose transaction was undone by a conflict."""
 _STATEMENTS = 500
-"""More than there are, of which each has some values."""
+"""Size of the cache: more than there are statements, each with a few variants."""
 _SETTINGS = {
     "application_name": "tokimori",
     "statement_timeout": "3s",
@@ -45,7 +45,7 @@ _HELD = f"{HELD % ('$1', '$2', '$3')} FOR SHARE"
 
 
 async def connect(address: PostgresAddress) -> Any:
-    """Return a session of its own. Raises `StoreError`."""
+    """Return a new session. Raises `StoreError`."""
     try:
         async with asyncio.timeout(PATIENCE):
             session = await asyncpg.connect(
@@ -73,7 +73,7 @@ async def connect(address: PostgresAddress) -> Any:
 
 
 def _in_namespace(namespace: Namespace) -> type[Any]:
-    """Sessions that put the installation's name into each statement."""
+    """Return a class of sessions that put the installation's name into each statement."""
 
     class InNamespace(asyncpg.Connection):
         async def fetch(self, query: str, *values: Any, **terms: Any) -> Any:
@@ -100,17 +100,16 @@ def _uuid_text(data: bytes) -> str:
 class _Session(NamedTuple):
     session: Any
     planned: set[str]
-    """The statements that it has carried out."""
+    """Statements that it has carried out."""
 
 
 class PostgresConnections(Connected):
     """At most `most` sessions, opened when they are needed and kept.
 
-    A statement goes to a session that has carried it out before, where one is free: its plan is there.
-    A session whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
+    A statement goes to a free session that has carried it out before, if there is one: its plan is there. A session
+    whose state is not known (a time-out, a cancelled caller, a lost reply) is cut, never used again.
 
-    Statements call `functions`. Where the database lacks them, `make_functions` makes them, and the statement is
-    carried out once more.
+    Statements call `functions`. If the database lacks them, `make_functions` makes them, and the statement is repeated.
     """
 
     looks_every = LOOKS_EVERY
@@ -131,7 +130,7 @@ class PostgresConnections(Connected):
         self._closed, self._looks_at = False, 0.0
 
     async def _carry_out(self, session: Any, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Do the work. Behind a pooler only a transaction keeps one session of the server, and what was set there."""
+        """Do the work. Behind a pooler only a transaction keeps one session of the server, and its settings."""
         shut, now = self.shut, asyncio.get_running_loop().time()
         looked_for = [shut.document] if shut is not None and now >= self._looks_at else []
         if not self._address.pooled and self.guard is None and not looked_for:
@@ -172,7 +171,7 @@ class PostgresConnections(Connected):
         return (await self.rows(statement, *values))[0][0]
 
     async def use(self, work: Callable[[Any], Awaitable[T]], patience: float = PATIENCE, statement: str = "") -> T:
-        """Have the work, mainly this statement, done with a session. Raises `StoreError`, and what the work raises."""
+        """Do the work, mainly this statement, with a session. Raises `StoreError`, and errors of the work."""
         try:
             return await self._tried(work, patience, statement)
         except asyncpg.PostgresError as fault:
@@ -220,7 +219,7 @@ class PostgresConnections(Connected):
         return self._free.pop(next((place for place in places if statement in self._free[place].planned), -1))
 
     async def close(self) -> None:
-        """End all sessions; those in use end with what they do."""
+        """End all sessions; those in use end after their work."""
         self._closed = True
         while self._free:
             session, _ = self._free.pop()
@@ -240,14 +239,14 @@ def channel_of(address: PostgresAddress) -> str:
 
 
 async def notify(db: PostgresConnections, address: PostgresAddress, name: str) -> None:
-    """Tell the others, under that name."""
+    """Send a notice to the others, under that name."""
     await db.rows(_SEND, channel_of(address), name)
 
 
 async def hear(address: PostgresAddress, name: str, wake: Callable[[], None]) -> None:
     """Call `wake` for each notice that was not sent under `name`, and at first; until the session is lost.
 
-    Raises `StoreError` where there is none.
+    Raises `StoreError` if there is none.
     """
     session, lost = await connect(address), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's and the network's errors as errors of ours, each with what to do about it."""
+"""Errors of PostgreSQL and the network, made into ours, each with its remedy."""
 
 import ssl
 
@@ -32,11 +32,11 @@ _ADVICE: dict[type[StoreError], dict[str, str]] = {
     StoreRefused: {"22": "can't keep a value that it was given", "23": "refused a row"},
 }
 UNDONE = ("40001", "40P01")
-"""A transaction that was undone because it met others: whole methods are tried again at once."""
+"""Errors of a transaction that was undone by a conflict: the whole method is repeated at once."""
 
 FAULTS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, ValueError)
-"""What the driver raises. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`; a session
-that was cut, and is closed while the driver still waits for an answer, is an `InternalClientError`."""
+"""Errors of the driver. A certificate's error is an `OSError`, a bad file of certificates a `ValueError`. A session
+that was cut, and is closed while the driver waits for an answer, is an `InternalClientError`."""
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:

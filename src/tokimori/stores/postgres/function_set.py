@@ -19,8 +19,8 @@ _NAMED = re.compile(r"\btokimori_([a-z_]+)\(")
 class FunctionSet:
     """Functions that call each other.
 
-    `names` are theirs, without what they all begin with; `digest` is what the installed ones end with; `schema` is the
-    newest that their program knows.
+    `names` are theirs, without the common prefix; `digest` ends the installed names; `schema` is the newest that their
+    program knows.
     """
 
     text: str
@@ -47,8 +47,8 @@ NO_FUNCTIONS = FunctionSet("", frozenset(), "", 0)
 def function_set(text: str, schema: int) -> FunctionSet:
     """Return the set of these functions.
 
-    With another schema it is another set: a migration that shuts out programs of before drops the sets that they call,
-    whether or not it changes a function.
+    With another schema it is another set: a migration that shuts out older programs drops their sets, even if it
+    changes no function.
     """
     digest = sha256(f"{schema}\n{text}".encode()).hexdigest()[:8]
     return FunctionSet(text, frozenset(_MADE.findall(text)), digest, schema)

@@ -52,7 +52,7 @@ _REPLACE = f"SELECT tokimori_replace_job({', '.join(f'${n}' for n in range(1, 33
 
 
 async def add_jobs(db: PostgresConnections, jobs: Sequence[Job], family: int | None = None) -> None:
-    """See `Jobs.add_jobs`. Taken ids are looked for first, and again where the unique index has found one since."""
+    """See `Jobs.add_jobs`. Taken ids are looked for first, and again if the unique index has found one since."""
     if not (new := await _not_there_yet(db, jobs)):
         return
     try:
@@ -130,12 +130,12 @@ async def finish_moves(db: PostgresConnections) -> None:
 
 
 async def move_runs(db: PostgresConnections, incarnation: Incarnation, steps: Iterable[int]) -> None:
-    """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
+    """Move the runs of a job after its change, some at a time: others get their turn between, ticks do the rest."""
     for _ in steps:
         if await db.value("SELECT tokimori_move_runs($1)", incarnation):
             return
 
 
 def skips_json(skips: Sequence[tuple[Incarnation, Skip]]) -> str:
-    """Rows of the ledger as `tokimori_keep_skips` reads them."""
+    """Return rows of the ledger as `tokimori_keep_skips` reads them."""
     return msgspec.json.encode([{"incarnation": job, **msgspec.to_builtins(skip)} for job, skip in skips]).decode()

@@ -1,4 +1,4 @@
-"""Membership and liveness of nodes: statements, and what a beat returns of everything else."""
+"""Membership and liveness of nodes: statements, and the answer to a beat."""
 
 from tokimori.clock import Moment
 from tokimori.model.ids import Lane, NodeId

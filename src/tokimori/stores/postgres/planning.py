@@ -1,4 +1,4 @@
-"""From schedules to runs, and paused queues: statements that find what is due and write what was decided."""
+"""Due jobs, plans, promotions and paused queues: statements."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Pruning, and rows as they are for a copy: statements on whole tables."""
+"""Pruning, and exports and imports of rows for copies: statements."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ SOURCES_HERE = SOURCES | {
 
 
 async def import_rows(db: PostgresConnections, kind: Kind, rows: Sequence[Copied]) -> None:
-    """See `Copying.import_rows`. As JSON: the table itself says of which type each value is."""
+    """See `Copying.import_rows`. Rows go as JSON: the table itself has the type of each value."""
     table, columns = TARGETS[kind]
     names = columns.replace('"', "").split(", ")
     values = ([f"\\x{each.hex()}" if isinstance(each, bytes) else each for each in row_of(row)] for row in rows)

@@ -1,4 +1,4 @@
-"""Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
+"""Requests, lists and orders of runs: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -88,7 +88,7 @@ async def _answered_by(db: PostgresConnections, run: Run) -> Run | None:
 
 
 async def add_runs(db: PostgresConnections, runs: Sequence[Run], now: Moment) -> list[Run]:
-    """See `Runs.add_runs`. The server adds none where a known one among them would be too many: then without it."""
+    """See `Runs.add_runs`. If a known one makes them too many, the call is repeated without it."""
     added: dict[RunId, Lane] = dict(await db.rows(_ADD, *columns([_added(run) for run in runs], _ADDED_TYPES)))
     found = {run.origin: replace(run, lane=added[run.id]) for run in runs if run.id in added}
     if missing := [run for run in runs if run.origin not in found]:

@@ -1,4 +1,4 @@
-"""The tables and functions: which migrations were applied and which functions are there, and what is missing."""
+"""Schema of the store: applied and pending migrations, and installed and missing functions."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ _ONLY_ONE = 0x746F6B696D6F7269
 """The number of the lock under which tables are made: the letters of our name."""
 # The first of the names gets the namespace, where there is one; the second is cut in two to be left as it is.
 LOCK_KEY = f"{_ONLY_ONE} + hashtext('tokimori_') - hashtext('tokimori' || '_')"
-"""Of the lock under which tables and functions are made and dropped."""
+"""Key of the lock under which tables and functions are made and dropped."""
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY});"
 # Constraints are told by their columns and indexes; how a table is stored is its administrator's to say.
 _PARTS = """
@@ -79,7 +79,7 @@ async def _used(session: Any, functions: FunctionSet) -> Moment | None:
 
 
 async def note_use(session: Any, functions: FunctionSet, now: Moment) -> None:
-    """Keep that a program opened the store to use these functions, once a day: mostly it is only looked up."""
+    """Note, once a day, that a program has opened the store to use these functions."""
     if await session.fetchval("SELECT to_regclass('tokimori_function_sets')::text") is None:
         return
     used = await _used(session, functions)
@@ -88,7 +88,7 @@ async def note_use(session: Any, functions: FunctionSet, now: Moment) -> None:
 
 
 async def migrate(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> SchemaStatus:
-    """See `Schema.migrate`. All or nothing; whoever comes second waits, and finds nothing left to do."""
+    """See `Schema.migrate`. All or nothing; a second caller waits, and then finds nothing to do."""
     async with session.transaction():
         await session.execute(
             "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; "
@@ -101,7 +101,7 @@ async def migrate(session: Any, known: Sequence[Migration], functions: FunctionS
 
 
 def _missing(found: SchemaStatus, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> Iterator[str]:
-    """Yield the statements that make what is pending. Raises `SchemaMismatch` for a schema that is too new."""
+    """Yield the pending statements. Raises `SchemaMismatch` for a schema that is too new."""
     missing = pending(found, known)
     if missing:
         yield LEDGER.strip()
@@ -112,7 +112,7 @@ def _missing(found: SchemaStatus, known: Sequence[Migration], functions: Functio
 
 
 def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
-    """Return the statements that make functions, and drop those of programs that may not go on."""
+    """Return the statements that make functions, and drop those of programs that are shut out."""
     drop = functions.rendered(f"SELECT tokimori_drop_function_sets('{functions.digest}', {oldest}, NULL, NULL);")
     return (
         f"{functions.installation.strip()}\n"
@@ -125,7 +125,7 @@ def _made(functions: FunctionSet, oldest: int, now: Moment) -> str:
 async def make_again(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment) -> None:
     """Make the functions that were dropped while their program did not use them.
 
-    Raises `SchemaMismatch` where a migration has shut that program out, or tables are missing.
+    Raises `SchemaMismatch` if a migration has shut that program out, or tables are missing.
     """
     async with session.transaction():
         await session.execute(_LOCK)
@@ -136,7 +136,7 @@ async def make_again(session: Any, known: Sequence[Migration], functions: Functi
 
 
 async def script(session: Any, known: Sequence[Migration], functions: FunctionSet, now: Moment, *, whole: bool) -> str:
-    """See `Schema.script`. Where there were no tables it fails as a whole when it is carried out a second time."""
+    """See `Schema.script`. On an empty store it fails as a whole when it is carried out a second time."""
     nothing = status_of([], known)
     empty = replace(nothing, pending=(*nothing.pending, functions.digest))
     found = empty if whole else await status(session, known, functions)

@@ -1,4 +1,4 @@
-"""Named semaphores as people and programs ask for them: what changes a line is a function of the database."""
+"""Named semaphores for people and programs: functions of the database change the lines."""
 
 from tokimori.clock import Moment
 from tokimori.model.ids import NodeId, PermitId

@@ -24,7 +24,7 @@ from tokimori.stores.server_store import NotifyingStore, forwarded
 _WHERE = """SELECT CAST(pg_postmaster_start_time() AS text), CAST(current_database() AS text),
 CAST(CAST(to_regclass('tokimori_jobs') AS oid) AS text)"""
 FIRST_SESSIONS = 4
-"""Of its connections, what a node that registers has open before anything is due."""
+"""Connections that a registering node opens before any job is due."""
 
 
 class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
@@ -117,7 +117,7 @@ class PostgresStore(NotifyingStore[PostgresConnections], TableReader):
 
 
 async def _faults(db: PostgresConnections) -> tuple[str, ...]:
-    """Return what this server's settings can't promise."""
+    """Return the promises that this server's settings break."""
     rows = await db.rows(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
     )

@@ -1,4 +1,4 @@
-"""From ready runs to ended ones: each method hands finished values to one function of the database."""
+"""Claims and settles: each method passes finished values to one function of the database."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,12 @@ from tokimori.stores.rows import OUTPUT, RUN, all_claimed, names_of, output_row,
 from tokimori.stores.rules.settling import JOB_DELETED
 
 _TOLD = without(RUN, "state, node_id, pid, started, ended, exit_code, signal, error, result, blocked_on")
-"""What a node has to be told of a run that it claims: it is that node's, running, and nothing has come of it yet."""
+"""Columns of a claimed run that its node does not know: the others follow from the claim."""
 _AS_READ = [f"{it}::text" if of == "uuid" else it for it, of in zip(_TOLD.split(", "), types_of(_TOLD), strict=True)]
 _DETAILS = names_of(_TOLD).index("details")
 _PLACES = dict(zip((*names_of(_TOLD), "definition", "state", "node_id", "details", "nothing"), count()))
 _values = itemgetter(*(_PLACES.get(name, _PLACES["nothing"]) for name in names_of(RUN)))
-"""The fields of a run, from what is told of it, its definition, its state, its node, its details read, and None."""
+"""Fields of a run, from the columns `_TOLD`, its definition, its state, its node, its decoded details, and None."""
 _OWN, _COMMON, _MOVED = ([f"{type_}[]" for type_ in types_of(names)] for names in (OWN, COMMON, MOVED))
 _OUTPUT = ("uuid[]", "integer[]", "bigint[]", "bytea[]", "bytea[]", "bytea[]")
 _SETTLE_TYPES = ("uuid", *_OWN, *_COMMON, *_MOVED, "bigint[]", "bigint[]", "uuid[]", "jsonb", *_OUTPUT, "text", "text")
@@ -34,7 +34,7 @@ _SETTLE = f"""
 SELECT CASE WHEN cardinality(applied) < ${len(_SETTLE_TYPES) + 1}::integer THEN applied::text[] END, already::text[],
     served
 FROM tokimori_settle({parameters(_SETTLE_TYPES)})"""
-"""The applied ones are told only where they are not all."""
+"""The verdicts come back only if not all changes were applied."""
 _CLAIM = f"""
 SELECT {", ".join(_AS_READ)}, definition
 FROM tokimori_claim($1, $2, tokimori_open_lanes($3), $4, $5, $6)"""
@@ -57,7 +57,7 @@ def _claimed_run(node: NodeId, row: Row) -> Run:
 
 
 async def settle(db: PostgresConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
-    """See `Working.settle`; also whether units became free. Changes of one run take effect one after the other."""
+    """See `Working.settle`; also return if units became free. Changes of one run take effect one after the other."""
     await asyncio.sleep(0)  # a claim that is asked for together with it goes first: packing takes a while
     verdicts, any_served = dict[int, Verdict](), False
     for batch in rounds(list(enumerate(changes)), lambda numbered: numbered[1].run_id):

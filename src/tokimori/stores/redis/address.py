@@ -21,8 +21,8 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}\Z", re.ASCII)
 class RedisAddress:
     """A store's server, database number and keys.
 
-    `name` is what people are shown; `prefix` begins every key: its braces keep all of them in one slot of a cluster.
-    Either `path`, of a Unix socket, or `host` and `port`. `tls` holds the driver's settings; None: no TLS.
+    `name` is for people; `prefix` begins every key: its braces keep all of them in one slot of a cluster. Either
+    `path`, of a Unix socket, or `host` and `port`. `tls` holds the driver's settings; None: no TLS.
     """
 
     name: str

@@ -40,7 +40,7 @@ class Script(NamedTuple):
 
 @cache
 def load_scripts() -> Mapping[str, Script]:
-    """Return every script by its method's name, with what it shares before it and what it puts off behind it."""
+    """Return every script by its method's name, with the shared texts before it and deferred work behind it."""
     texts = {
         entry.name.removesuffix(".lua"): entry.read_text()
         for entry in files("tokimori.stores.redis.scripts").iterdir()
@@ -53,14 +53,14 @@ def load_scripts() -> Mapping[str, Script]:
 
 
 def _shared_by(body: str, shared: Mapping[str, set[str]]) -> str:
-    """Return the shared texts up to the last one that the script needs: each costs every call some time."""
+    """Return the shared texts up to the last one that the script needs: each costs time at every call."""
     named = set(re.findall(r"\w+", body))
     used = [n for n, names in enumerate(shared.values()) if named & names]
     return "".join(list(shared)[: max(used, default=0) + 1])
 
 
 async def connect(address: RedisAddress) -> AbstractConnection:
-    """Return a connection of its own. Raises `StoreError`."""
+    """Return a new connection. Raises `StoreError`."""
     terms: dict[str, Any] = {
         "db": address.db,
         "username": address.user,
@@ -89,7 +89,7 @@ async def connect(address: RedisAddress) -> AbstractConnection:
 
 
 def document_key(kind: str, name: str) -> str:
-    """Return how a document is called there: a blank is less than what a kind may consist of; kinds stay together."""
+    """Return the name of a document there. A blank sorts before any character of a kind, so kinds stay together."""
     return f"{kind} {name}"
 
 
@@ -163,7 +163,7 @@ class RedisConnections(Connected):
         return await connect(self.address)
 
     async def close(self) -> None:
-        """End all connections; those in use end with what they do."""
+        """End all connections; those in use end after their work."""
         self._closed = True
         while self._free:
             with suppress(*FAULTS):
@@ -176,14 +176,14 @@ def channel_of(address: RedisAddress) -> str:
 
 
 async def notify(db: RedisConnections, name: str) -> None:
-    """Tell the others, under that name."""
+    """Send a notice to the others, under that name."""
     await db.do("PUBLISH", channel_of(db.address), name)
 
 
 async def hear(address: RedisAddress, name: str, wake: Callable[[], None]) -> None:
     """Call `wake` for each notice that was not sent under `name`, and at first; until the connection is lost.
 
-    Raises `StoreError` where there is none.
+    Raises `StoreError` if there is none.
     """
     connection = await connect(address)
     try:

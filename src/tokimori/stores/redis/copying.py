@@ -1,4 +1,4 @@
-"""Rows as they are, from one store to another: what is asked of the scripts on rows of every kind."""
+"""Exports and imports of rows for copies: calls of scripts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tokimori.stores.redis.pruning import deleted_jobs
 from tokimori.stores.redis.runs import born_map, output
 
 PAGE = 200
-"""How many members one script looks at: others wait meanwhile."""
+"""Members that one script looks at: other callers wait meanwhile."""
 
 
 async def export_rows(db: RedisConnections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
@@ -39,7 +39,7 @@ async def export_rows(db: RedisConnections, kind: Kind, after: Key | None, limit
 
 
 async def _indexed(db: RedisConnections, kind: Kind, after: Key | None, limit: int) -> list[Copied]:
-    """Read in pages, as few members of an index may have many rows, and many none."""
+    """Yield rows in pages: a few members of an index may have many rows, and many none."""
     rows: list[Copied] = []
     start, owner, first = "-", None, None
     if after is not None:
@@ -80,7 +80,7 @@ async def _value_of(db: RedisConnections, kind: Kind, words: Any) -> Copied:
 
 
 async def _names(db: RedisConnections, begin: str) -> list[str]:
-    """Return the ends of the names of keys that begin so and that no index knows."""
+    """Return the ends of the names of keys that begin so and are in no index."""
     prefix = f"{db.address.prefix}{begin}"
     names: set[str] = set()
     cursor = ""
@@ -91,7 +91,7 @@ async def _names(db: RedisConnections, begin: str) -> list[str]:
 
 
 async def _arrivals(db: RedisConnections) -> list[port.Arrival]:
-    """Return all of them: of children that wait for all of their parents, one for each root."""
+    """Return all arrivals: one for each root of a child that waits for all of its parents."""
     found = []
     for name in await _names(db, "arrivals:"):
         flat = await db.do("ZRANGE", f"{db.address.prefix}arrivals:{name}", "0", "-1", "WITHSCORES")
@@ -103,7 +103,7 @@ async def _arrivals(db: RedisConnections) -> list[port.Arrival]:
 
 
 async def _counts(db: RedisConnections, after: Key | None, limit: int) -> list[port.PrunedCount]:
-    """Job by job. Of jobs that were forgotten nothing else is left."""
+    """Yield the counts job by job. They are all that is left of forgotten jobs."""
     rows: list[port.PrunedCount] = []
     for name in await _names(db, "counts:"):
         if len(rows) >= limit:

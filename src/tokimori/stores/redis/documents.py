@@ -1,4 +1,4 @@
-"""Documents: what is asked of the scripts on them. A version is text there, as it may be above 2^53."""
+"""Documents: calls of scripts. A version is text there, as it may be above 2^53."""
 
 from tokimori.model.document import Document
 from tokimori.stores.redis.connections import RedisConnections, document_key

@@ -1,4 +1,4 @@
-"""Redis's and the network's errors as errors of ours, each with what to do about it."""
+"""Errors of Redis and the network, made into ours, each with its remedy."""
 
 import ssl
 
@@ -29,7 +29,7 @@ _UNAVAILABLE = {
 }
 
 FAULTS = (exceptions.RedisError, OSError, TimeoutError)
-"""What the driver raises."""
+"""Errors of the driver."""
 
 
 def store_error(fault: BaseException, name: str) -> StoreError:
@@ -44,7 +44,7 @@ def store_error(fault: BaseException, name: str) -> StoreError:
 
 
 def _code_of(fault: exceptions.RedisError) -> str:
-    """Return the word with which the server began its answer; none where the driver did not get an answer."""
+    """Return the first word of the server's answer; empty if the driver got no answer."""
     return getattr(fault, "status_code", None) or ""
 
 
@@ -74,7 +74,7 @@ def _network_error(fault: BaseException, name: str) -> StoreError:
 
 
 def connect_error(fault: BaseException, name: str, *, tls: bool) -> StoreError:
-    """Return our error for a failed connection. On a socket the driver wraps what the server answered."""
+    """Return our error for a failed connection. On a socket the driver wraps the server's answer."""
     if isinstance(fault.__cause__, exceptions.RedisError):
         fault = fault.__cause__
     cause = fault.__context__ or fault

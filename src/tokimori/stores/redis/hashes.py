@@ -1,4 +1,4 @@
-"""From values to the fields of hashes and back. A field holds text; what is null has no field."""
+"""Hashes of values and back. A field holds text; a null value has no field."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ def _fields(flat: Flat) -> dict[str, object]:
 
 
 def job_hash(job: Job) -> Flat:
-    """Return a job, with what the store keeps of its definition in fields of its own."""
+    """Return the hash of a job, with fields for parts of its definition that scripts use."""
     return _flat(_JOB, job_row(job))
 
 
@@ -46,7 +46,7 @@ def job_of(flat: Flat) -> Job:
 
 
 def run_hash(run: Run) -> Flat:
-    """Return a run."""
+    """Return the hash of a run."""
     return _flat(_RUN, run_row(run))
 
 
@@ -71,7 +71,7 @@ def listed_run(found: Flat, longest: Most) -> Run:
 
 
 def node_hash(node: NodeRecord) -> Flat:
-    """Return a node."""
+    """Return the hash of a node."""
     return _flat(_NODE, node_row(node))
 
 
@@ -83,7 +83,7 @@ def node_of(flat: Flat) -> NodeRecord:
 
 
 def skips_of(texts: Iterable[str]) -> list[Skip]:
-    """Rows of the ledger."""
+    """Return the rows of the ledger."""
     return [_skip_of(text) for text in texts]
 
 
@@ -93,12 +93,12 @@ def _skip_of(text: str) -> Skip:
 
 
 def skip_pairs(skips: Iterable[Skip]) -> list[tuple[int, str]]:
-    """Rows of the ledger as the scripts keep them."""
+    """Return rows of the ledger as the scripts keep them."""
     return [(skip.first, " ".join(map(str, skip_row(skip)))) for skip in skips]
 
 
 def due_of(answer: tuple[Flat, int, str | None]) -> Due:
-    """Return a job with what `decide` has to know of its runs."""
+    """Return a due job, with the facts of its runs that `decide` needs."""
     flat, active, text = answer
     job = job_of(flat)
     newest = None if text is None else _skip_of(text)

@@ -1,4 +1,4 @@
-"""Definitions: what is asked of the scripts on jobs and skips."""
+"""Definitions: calls of scripts on jobs and skips."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -46,7 +46,7 @@ async def add_jobs(db: RedisConnections, jobs: Sequence[Job], family: int | None
 
 
 def _edges(edges: Edges) -> list[tuple[str, ...]]:
-    """Edges as the scripts keep them."""
+    """Return the edges as the scripts keep them."""
     return [tuple(map(str, edge)) for edge in chain(*edges.values())]
 
 
@@ -119,7 +119,7 @@ async def delete_job(db: RedisConnections, job_id: JobId, now: Moment) -> None:
 
 
 async def move_runs(db: RedisConnections, incarnation: int | str, steps: Iterable[int]) -> None:
-    """Let the runs of a job follow its change, some at a time: others get their turn in between, ticks do the rest."""
+    """Move the runs of a job after its change, some at a time: others get their turn between, ticks do the rest."""
     for _ in steps:
         if await db.run("move_runs", inc=str(incarnation)):
             return

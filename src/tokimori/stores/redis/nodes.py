@@ -1,4 +1,4 @@
-"""Membership and liveness of nodes, and what a beat returns of everything else."""
+"""Membership and liveness of nodes, and the answer to a beat."""
 
 from msgspec.structs import astuple
 

@@ -1,4 +1,4 @@
-"""From schedules to runs, and paused queues: scripts that find what is due and write what was decided."""
+"""Due jobs, plans, promotions and paused queues: scripts."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ def _plan_map(plan: Plan, ids: Sequence[RunId], now: Moment) -> dict[str, object
 
 
 def _took_effect(plan: Plan, answer: int | tuple[str | None, str | None, str | None, int]) -> bool:
-    """Return whether a refused plan is refused because it took effect before."""
+    """Return if a plan was refused because it took effect before."""
     if isinstance(answer, int):
         return True
     version, fired_through, state, first_run_exists = answer

@@ -1,4 +1,4 @@
-"""From old rows to counts: what is asked of the scripts on them."""
+"""Pruning of old rows into counts: calls of scripts."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.hashes import skips_of
 
 PAGE = 5_000
-"""How many runs are counted in one script."""
+"""Runs that are counted in one script."""
 
 
 async def prune(db: RedisConnections, expiries: Sequence[Expiry], limit: int) -> Sequence[Expiry]:
@@ -30,7 +30,7 @@ async def prune_nodes(db: RedisConnections, before: Moment, limit: int) -> int:
 
 
 async def counts(db: RedisConnections, job_id: JobId) -> list[DailyCount]:
-    """See `Pruning.counts`. Runs are counted in pages: where any was pruned meanwhile, once more."""
+    """See `Pruning.counts`. Runs are counted in pages, and again if any was pruned meanwhile."""
     while True:
         seen = await db.run("counts", job=job_id, most=MOST_COUNTED)
         kept = await _kept_runs(db, job_id)
@@ -45,7 +45,7 @@ async def counts(db: RedisConnections, job_id: JobId) -> list[DailyCount]:
 
 
 async def _kept_runs(db: RedisConnections, job_id: JobId) -> list[tuple[Moment, str, int, int, int]]:
-    """Return the ended runs among the newest ones; those that go on are looked at, too."""
+    """Return the ended runs among the newest ones, of which live ones are passed."""
     kept: list[tuple[Moment, str, int, int, int]] = []
     before: str | None = None
     for _ in range(MOST_COUNTED // PAGE + 1):

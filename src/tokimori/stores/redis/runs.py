@@ -1,4 +1,4 @@
-"""Runs as people and programs ask for them."""
+"""Requests, lists and orders of runs."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -20,7 +20,7 @@ from tokimori.stores.rows import ENDED, names_of
 from tokimori.stores.rules.errors import existing, full, no_job, no_run, stopped
 
 PAGE = 1000
-"""How many runs one script looks at: others wait meanwhile."""
+"""Runs that one script looks at: other callers wait meanwhile."""
 _AMONG = {"held": frozenset({RunState.HELD}), "blocked": frozenset({RunState.BLOCKED})}
 _AMONG |= {"live": frozenset(RunState) - ENDS, "broken": ENDS - {RunState.SUCCEEDED}}
 """The indexes of runs of some states alone."""

@@ -1,4 +1,4 @@
-"""The schema of a store on the server: its layout of keys, and the settings on which the promises rest."""
+"""Schema of a store on the server: its layout of keys, and settings of the server that the promises need."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,12 @@ from tokimori.stores.redis.connections import RedisConnections
 from tokimori.stores.redis.layout import OLDEST, SCHEMA
 
 _LEAST = (6, 2)
-"""The version of Redis whose commands our scripts use; Valkey names one that it equals."""
+"""Oldest version of Redis with the commands of our scripts; Valkey reports one that it equals."""
 SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy")
 
 
 async def read_promises(db: RedisConnections) -> Sequence[str]:
-    """Return what the server can't promise. Raises `StoreError` if it is too old."""
+    """Return the promises that the server can't keep. Raises `StoreError` if it is too old."""
     info = info_of(await db.do("INFO"))
     version = info.get("redis_version", "0")
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < _LEAST:
@@ -86,7 +86,7 @@ async def status(db: RedisConnections) -> SchemaStatus:
 
 
 async def migrate(db: RedisConnections, now: Moment) -> SchemaStatus:
-    """See `Schema.migrate`. There is nothing to make but the note: keys come with what they hold."""
+    """See `Schema.migrate`. It only writes the note: keys are made with their content."""
     check_usable(await status(db))
     await db.do("EVAL", _NOTE, "1", _key(db), str(SCHEMA), str(OLDEST), str(now))
     return await status(db)

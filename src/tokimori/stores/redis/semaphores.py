@@ -1,4 +1,4 @@
-"""Named semaphores: what is asked of the scripts on them."""
+"""Named semaphores: calls of scripts."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from tokimori.stores.rules.claiming import answer_of
 from tokimori.stores.rules.errors import check_lowered, existing, in_use, no_semaphore
 
 PAGE = 20
-"""How many semaphores one script describes, with their holders: others wait meanwhile."""
+"""Semaphores that one script describes, with their holders: other callers wait meanwhile."""
 _HOLDER = ("id", "node", "run_id", "weight", "rank", "token", "since")
 
 

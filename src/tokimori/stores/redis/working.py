@@ -1,4 +1,4 @@
-"""From ready runs to ended ones."""
+"""Claims and settles of runs: calls of scripts."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ async def claim(db: RedisConnections, claim: Claim, now: Moment) -> tuple[list[C
 
 
 async def settle(db: RedisConnections, changes: Sequence[Change], by: NodeId) -> tuple[list[Verdict], bool]:
-    """See `Working.settle`; also whether anybody else got a semaphore's units, or the turn for them."""
+    """See `Working.settle`; also return if other runs or programs got units of a semaphore, or the turn for them."""
     served, verdicts = await db.run(
         "settle", changes=[_change_map(change) for change in changes], by=by, deleted=JOB_DELETED, parked_by=PARKED_BY
     )
@@ -31,7 +31,7 @@ async def settle(db: RedisConnections, changes: Sequence[Change], by: NodeId) ->
 
 
 def _change_map(change: Change) -> Change | dict[str, object]:
-    """As the script reads it: most need no other form."""
+    """Return the change as the script reads it."""
     if change.details is None and change.attempt is None and change.output is None:
         return change
     told = asdict(change)

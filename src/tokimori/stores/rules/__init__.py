@@ -1,1 +1,1 @@
-"""The few rules that live in the stores, because only they see all at once. Pure, and the same for every store."""
+"""Rules that stores apply, because they need all rows at once. Pure, and the same for every store."""

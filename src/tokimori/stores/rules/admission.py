@@ -1,4 +1,4 @@
-"""Admission: what stands between a ready run and its claim, which is its job's limit, its key's, and its semaphores."""
+"""Admission of ready runs to a claim: the limits of their job and key, and their semaphores."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -14,7 +14,7 @@ from tokimori.stores.rules.lines import Freed, Key, LinePlace, Turn, fits, must_
 
 
 class Candidate(NamedTuple):
-    """A ready run, and what its job says of limits."""
+    """A ready run, with the limits of its job."""
 
     rank: int
     id: RunId
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 def candidate_of(run: Run, definition: Definition) -> Candidate:
-    """Return a ready run of a job that is defined so."""
+    """Return the candidate for a ready run of a job with this definition."""
     return Candidate(
         rank=run.rank,
         id=run.id,
@@ -42,7 +42,7 @@ def candidate_of(run: Run, definition: Definition) -> Candidate:
 
 
 class Lines(Protocol):
-    """Lines as they were before this claim; each is asked for once."""
+    """Lines as they were before this claim; each is read once."""
 
     def running(self, incarnation: Incarnation) -> int:
         """Return how many runs of the job run."""
@@ -53,7 +53,7 @@ class Lines(Protocol):
         ...
 
     def of_semaphore(self, name: str) -> tuple[int, LinePlace | None]:
-        """Units that are free, below zero where the limit was lowered; and the first program that waits."""
+        """Return the free units, below zero if the limit was lowered, and the first program that waits."""
         ...
 
     def head(self, name: str, lane: Lane | None) -> LinePlace | None:
@@ -62,10 +62,10 @@ class Lines(Protocol):
 
 
 class Admission(Struct):
-    """Judges the ready runs of one claim, in their order, and counts what it gave them.
+    """Judgement of the ready runs of one claim, in their order, with counts of places and units given to them.
 
-    `held` is what those that it took hold: run, semaphore, weight. `refused` has the line that each of the others
-    joins, and `freed` the turns that these pass on elsewhere.
+    `held` are the permits of claimed runs: run, semaphore, weight. `refused` has the line that each other run joins,
+    and `freed` the turns that these pass on in other lines.
     """
 
     lines: Lines
@@ -78,7 +78,7 @@ class Admission(Struct):
     _heads: dict[Key | tuple[str, Lane | None], LinePlace | None] = field(default_factory=dict)
 
     def takes(self, run: Candidate) -> bool:
-        """Return whether the run may run now; else it joins the line of the first constraint that refuses it."""
+        """Return if the run may run now; else it joins the line of the first constraint that refuses it."""
         refused_by = self._refusal(run)
         if refused_by is None:
             self._take(run)

@@ -45,9 +45,7 @@ NOT_RUN = {JobState.PAUSED: SkipReason.PAUSED, JobState.PARKED: SkipReason.PARKE
 
 
 class Follower(NamedTuple):
-    """A job that says that it runs after another. What stands behind it is known also where its definition can't be
-    read.
-    """
+    """A job that runs after another, by its own declaration; known even if its definition can't be read."""
 
     edge: Edge
     job: Job
@@ -59,14 +57,14 @@ class Follower(NamedTuple):
 
 
 def follower(edge: Edge, job: Job) -> Follower:
-    """Return the follower that a job is whose definition can be read."""
+    """Return the follower for a job with a readable definition."""
     terms = job.definition
     of_priority = terms.priority, head_start(terms.priority)
     return Follower(edge, job, lane_for(job), most_active(terms), terms.concurrency_key, *of_priority)
 
 
 class Child(NamedTuple):
-    """A job that runs after the end of a run; `place` is its place among those that do."""
+    """A job that runs after the end of a run; `place` is its place among these jobs."""
 
     parent: Run
     follower: Follower
@@ -74,7 +72,7 @@ class Child(NamedTuple):
 
     @property
     def key(self) -> tuple[Incarnation, str]:
-        """Under which the store keeps the parents that have ended, where it waits for all of them."""
+        """Return the key under which the store keeps the ended parents, if it waits for all of them."""
         return self.follower.job.incarnation, root_of(self.parent)
 
     def run(self) -> Run:
@@ -113,7 +111,7 @@ def in_order(children: Iterable[Child]) -> list[Child]:
 def child_run(parent: Run, child: Follower, place: int) -> Run:
     """Return the run of a dependent job after the end of its parent; `place` keeps children in their order, 0 first.
 
-    It inherits the nominal time, and the parent's result as its payload (where there is none, the parent's own one).
+    It inherits the nominal time, and the parent's result as its payload (without a result, the parent's own payload).
     """
     ended = parent.due if parent.ended is None else parent.ended
     due = Moment(ended + place)
@@ -139,7 +137,7 @@ def child_run(parent: Run, child: Follower, place: int) -> Run:
 def child_skip(parent: Run, reason: SkipReason) -> Skip:
     """Return the skip of a stopped child, at the moment of the parent's end.
 
-    At the nominal time a range of skips of the child's own schedule may begin, and take its place.
+    A range of skips of the child's own schedule may begin at the nominal time, and would replace it.
     """
     moment = parent.due if parent.ended is None else parent.ended
     return Skip(first=moment, last=moment, count=1, reason=reason)

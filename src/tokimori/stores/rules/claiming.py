@@ -1,4 +1,4 @@
-"""Claims: what a run and its permits are once a node has taken it."""
+"""Claims: runs and permits after a claim, and the first runs of many lanes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from tokimori.ports.semaphores import Answer, Grant, InLine, NodeGone, Permit, U
 from tokimori.stores.rules.errors import check_same_limit, check_weight
 
 MOST_EXAMINED = 1_000
-"""How many ready runs one claim may send to the line of a full job before it gives up until it is asked again."""
+"""Ready runs that one claim may send to the line of a full job before it stops until the next claim."""
 
 
 def first_runs(heads: Iterable[tuple[int, RunId, Lane]], each: int, most: int) -> tuple[list[RunId], bool]:
-    """Return the first runs of all, at most `most`, by the first `each` of every lane; and whether there are more.
+    """Return the first runs of all, at most `most`, by the first `each` of every lane, and if there are more.
 
-    Fewer, where a lane of which no more is known may have one that is before the next.
+    It returns fewer if an unread run of a lane may come before the next one.
     """
     of, first, ordered = Counter[Lane](), list[RunId](), sorted(heads)
     for _, run_id, lane in ordered[:most]:
@@ -63,7 +63,7 @@ def run_permit(run: Run, name: str, weight: int, now: Moment) -> Permit:
 
 
 def answer_of(answer: str, told: int, wish: UnitWish) -> Answer:
-    """Return a program's answer, from the server's word and the number that goes with it. Raises `Refused`."""
+    """Return a program's answer, from the server's word and its number. Raises `Refused`."""
     match answer:
         case "gone":
             return NodeGone()
@@ -80,7 +80,7 @@ def answer_of(answer: str, told: int, wish: UnitWish) -> Answer:
 def joining(wish: UnitWish, limit: int | None, now: Moment) -> tuple[int, Permit]:
     """Return the limit of a semaphore (None: to be made), and the place of a program that asks for units.
 
-    Raises `Refused` where the program means another limit, or wants more.
+    Raises `Refused` if the program names another limit, or wants more.
     """
     if limit is not None:
         check_same_limit(wish.semaphore, wish.limit, limit)

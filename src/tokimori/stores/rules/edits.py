@@ -1,4 +1,4 @@
-"""Edits of jobs: whether one still holds, and what it declares."""
+"""Edits of jobs: comparisons with the stored job, and declared edges."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -15,7 +15,7 @@ Edges = Mapping[JobId, tuple[Edge, ...]]
 
 
 def not_there_yet(jobs: Sequence[Job], known: dict[JobId, Incarnation]) -> list[Job]:
-    """Return the jobs that are not known, each once. Raises `Conflict` where one has the id of another."""
+    """Return the unknown jobs, each once. Raises `Conflict` if one has the id of another."""
     added = {job.id: job for job in jobs if job.id not in known}
     for job in jobs:
         if known.setdefault(job.id, job.incarnation) != job.incarnation:
@@ -24,9 +24,9 @@ def not_there_yet(jobs: Sequence[Job], known: dict[JobId, Incarnation]) -> list[
 
 
 def was_replaced(stored: Job, old: Job, new: Job) -> bool:
-    """Return whether `stored` is what an earlier call with `new` left: not edited since, but perhaps fired.
+    """Return if `stored` is the result of an earlier call with `new`: not edited since, but perhaps fired.
 
-    Raises `Conflict` where the job is not any more what the caller of `replace_job` read.
+    Raises `Conflict` if the job has changed since the caller of `replace_job` read it.
     """
     again = (
         (stored.incarnation, stored.version, stored.updated) == (new.incarnation, new.version, new.updated)
@@ -48,9 +48,9 @@ async def replace(
     write: Callable[[Edges | None], Awaitable[str]],
     move: Callable[[Iterable[int]], Awaitable[None]],
 ) -> None:
-    """See `Jobs.replace_job`. What was read is compared again where it is written; a loser reads again.
+    """See `Jobs.replace_job`. The row is compared again at the write; a loser reads again.
 
-    `write` gets the edges, or None where they stay; `move` lets the runs of the job follow, in so many steps.
+    `write` gets the edges, or None if they stay; `move` moves the runs of the job, in so many steps.
     """
     while True:
         stored = await read(old.id)
@@ -72,6 +72,6 @@ async def replace(
 
 
 def edges_by_job(*jobs: Job) -> dict[JobId, tuple[Edge, ...]]:
-    """Return the edges that each of the jobs declares; those that declare none are left out."""
+    """Return the declared edges by job, without jobs that declare none."""
     edges = {job.id: edges_of(job.id, job.definition) for job in jobs}
     return {job_id: declared for job_id, declared in edges.items() if declared}

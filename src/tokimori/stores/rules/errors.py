@@ -23,7 +23,7 @@ def no_run(run_id: str) -> NotFound:
 
 
 def existing(found: T | None, missing: TokimoriError) -> T:
-    """Return what was found. Raises the error if that is nothing."""
+    """Return the found value. Raises the error if it is None."""
     if found is None:
         raise missing
     return found
@@ -52,7 +52,7 @@ def full(job_id: JobId, most: int | None) -> Refused:
 
 
 def is_parent(job_id: str) -> Refused:
-    """Return the error for deleting a job after which others say that they run."""
+    """Return the error for deleting a job after which others run."""
     message = f"other jobs run after {job_id}: delete them first, or with it (cascade)"
     return Refused(message, field="id", value=job_id, allowed=CHILDLESS)
 
@@ -87,7 +87,7 @@ def no_semaphore(name: str) -> NotFound:
 
 
 def in_use(name: str) -> Refused:
-    """Return the error for deleting a semaphore that somebody holds or waits for."""
+    """Return the error for deleting a semaphore that is held or waited for."""
     message = f"units of the semaphore {name!r} are held or waited for"
     return Refused(message, field="name", value=name, allowed="a semaphore that nobody uses")
 
@@ -104,7 +104,7 @@ def check_weight(name: str, weight: int, limit: int) -> None:
 
 
 def check_same_limit(name: str, wanted: int | None, limit: int) -> None:
-    """Raise `Refused` if a program means a semaphore of another limit."""
+    """Raise `Refused` if a program names another limit."""
     if wanted not in {None, limit}:
         raise Refused(
             f"the semaphore {name!r} has a limit of {limit}", field="limit", value=wanted, allowed=f"{limit}, or none"

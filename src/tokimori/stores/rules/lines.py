@@ -1,4 +1,4 @@
-"""Lines before limits and semaphores: who fits, who has to join, and who is next."""
+"""Lines before limits and semaphores: joins, turns and wake-ups. Moves of runs to another lane."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -19,16 +19,16 @@ CLAIMABLE = frozenset({JobState.ENABLED, JobState.FINISHED})
 
 
 class StillMoving(Exception):
-    """Not all runs of a job have followed its last change, and what is asked can't be told from that."""
+    """Error: some runs of a job have not moved after its last change, so the request can't be answered yet."""
 
     def __init__(self, incarnation: Incarnation) -> None:
         self.incarnation = incarnation
 
 
 MOST_MOVED = 500
-"""So many runs of a job follow its change in one transaction."""
+"""Runs of a job that are moved in one transaction."""
 MOST_STEPS = 20
-"""So many transactions of that kind does whoever changes a job wait for; the ticks of nodes see to the rest."""
+"""Such transactions that the change of a job waits for; ticks of nodes do the rest."""
 
 
 def lane_for(job: Job) -> Lane | None:
@@ -37,12 +37,12 @@ def lane_for(job: Job) -> Lane | None:
 
 
 def lane_of_forced(old: Job, new: Job) -> Lane | None:
-    """Return the lane of forced runs of a job that was stopped and still is: only they have one there."""
+    """Return the lane of forced runs of a job that is still stopped: only they have one."""
     return lane_of(new.definition) if not {old.state, new.state} & CLAIMABLE else None
 
 
 def priority_before(old: Job, new: Job) -> int | None:
-    """Return the priority of which waiting runs of the job are to take the new one; None where it stays."""
+    """Return the old priority, whose waiting runs take the new one; None if it stays."""
     was = old.definition.priority
     return None if was == new.definition.priority else was
 
@@ -52,7 +52,7 @@ Key = tuple[Incarnation, str]
 
 
 class Turn(NamedTuple):
-    """Part of a run that says in which lines it may have the turn; `semaphores` are the names that its job wants."""
+    """Facts of a run that determine the lines in which it may have the turn; `semaphores` are those of its job."""
 
     incarnation: Incarnation
     state: str
@@ -82,7 +82,7 @@ class Freed(Struct):
         self.semaphores.update(name for name in turn.semaphores if line_of(name) != refused_by)
 
     def leave(self, turn: Turn) -> None:
-        """Let a ready run go and pass its turn on; a blocked one makes way in the line of its semaphore."""
+        """Remove a ready run and pass its turn on, or remove a blocked one from the line of its semaphore."""
         semaphore = semaphore_of(turn.blocked_on)
         if turn.state == RunState.READY:
             self.pass_on(turn)
@@ -91,9 +91,9 @@ class Freed(Struct):
 
 
 MOST_SWEPT = 4
-"""How many semaphores one tick may serve."""
+"""Semaphores that one tick may serve."""
 MOST_SERVED = 1000
-"""How many programs, and how many runs of a lane, are served at once; beats serve those behind them."""
+"""Programs, and runs of a lane, that are served at once; beats serve those behind them."""
 
 
 def fits(used: int, limit: int, weight: int = 1) -> bool:
@@ -109,7 +109,7 @@ def room(running: int, limit: int, waiters: int) -> int:
 def has_room(active: int, coming: int, most: int | None) -> bool:
     """Return whether so many more runs of a job may be active, of `most` (None: any number).
 
-    None coming is always right: an edit may have lowered the number.
+    It is always true for none: an edit may have lowered the number.
     """
     return most is None or not coming or active + coming <= most
 
@@ -125,7 +125,7 @@ class LinePlace(NamedTuple):
 def must_join(run: LinePlace, *, fits: bool, ahead: LinePlace | None, program: LinePlace | None) -> bool:
     """Return whether a ready run joins the line of a semaphore or a key instead of taking a unit.
 
-    So where the units do not fit, and where somebody is before it in the line: the first blocked run of its own lane
+    It does if the units do not fit, or if another one is before it in the line: the first blocked run of its own lane
     (`ahead`), or the first program that waits (before a run of its rank). A heavy head must not starve.
     """
     behind = ahead is not None and ahead[:2] < run[:2]
@@ -133,22 +133,22 @@ def must_join(run: LinePlace, *, fits: bool, ahead: LinePlace | None, program: L
 
 
 def programs_served(free: int, programs: Iterable[LinePlace], first_run: LinePlace | None) -> list[LinePlace]:
-    """Return the programs of a line, in order, that are granted: not behind any blocked run, as far as they fit."""
+    """Return the programs of a line to grant, in order: those before every blocked run, as far as they fit."""
     before = takewhile(lambda program: first_run is None or program.rank <= first_run.rank, programs)
     return list(_fitting(free, before))
 
 
 def runs_woken(free: int, lane: Iterable[LinePlace], first_program: LinePlace | None) -> list[LinePlace]:
-    """Return the blocked runs of one lane, in order, that are made ready, as far as they fit together.
+    """Return the blocked runs of one lane to make ready, in order, as far as they fit together.
 
-    `first_program` is the first of those that still wait: no run behind it is woken.
+    `first_program` is the first program that still waits: no run behind it is woken.
     """
     before = takewhile(lambda run: first_program is None or run.rank < first_program.rank, lane)
     return list(_fitting(free, before))
 
 
 def _fitting(free: int, line: Iterable[LinePlace]) -> Iterator[LinePlace]:
-    """Yield the places that fit. One that does not fit lets nobody behind pass."""
+    """Yield the places that fit, up to the first that does not."""
     for place in line:
         if place.weight > free:
             return

@@ -1,4 +1,4 @@
-"""Plans: whether one still fits the job that it was made from, or took effect before."""
+"""Plans: if one still fits its job, or has already taken effect."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ def is_readable(job: Job) -> bool:
 
 
 class Cursor(NamedTuple):
-    """Part of a job that guards a plan."""
+    """Facts of a job that guard a plan."""
 
     incarnation: Incarnation
     version: int

@@ -1,4 +1,4 @@
-"""Settles: whether a change still holds, and what the run is after it."""
+"""Settles: if a change still holds, and the run after it."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ JOB_DELETED = "the job was deleted"
 
 
 class RunStanding(NamedTuple):
-    """Part of a run that guards a settle. `settled_*`: who settled it last, with which token."""
+    """Facts of a run that guard a settle. `settled_*`: the node and the token of its last settle."""
 
     running: bool
     node_id: NodeId | None
@@ -25,7 +25,7 @@ class RunStanding(NamedTuple):
 
 
 def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mapping[NodeId, NodeState]) -> Verdict:
-    """Judge if a change still holds. The owner settles its own runs; any living node those of a dead one."""
+    """Judge if a change still holds. The owner settles its own runs, any living node those of a dead one."""
     if standing is None:
         return Verdict.LOST
     if (standing.settled_by, standing.settled_token) == (by, change.token):
@@ -39,7 +39,7 @@ def judge(change: Change, standing: RunStanding | None, by: NodeId, nodes: Mappi
 def judged(
     changes: Iterable[Change], standings: Mapping[RunId, RunStanding], by: NodeId, nodes: Mapping[NodeId, NodeState]
 ) -> list[Verdict]:
-    """Return the verdicts on changes, on each after those before it."""
+    """Return the verdicts on changes, each after those before it."""
     known, verdicts = dict(standings), []
     for change in changes:
         standing = known.get(change.run_id)
@@ -51,7 +51,7 @@ def judged(
 
 
 def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[RunState, str | None]:
-    """State and error to write for a change that holds.
+    """Return the state and the error to write for a change that holds.
 
     An order to cancel, or the job's deletion, may have come after the change was made. The order wins over everything
     but success, as in `tokimori.model.settle`; without its job a run does not go on.
@@ -66,7 +66,7 @@ def ending(change: Change, *, cancel: str | None, job_exists: bool) -> tuple[Run
 
 
 def settled_run(run: Run, change: Change, state: RunState, error: str | None) -> Run:
-    """Return a run after a change that holds; where the change knows no start, the one that a tick told stays."""
+    """Return a run after a change that holds; if the change has no start, the one reported by a tick stays."""
     return replace(
         run,
         state=state,

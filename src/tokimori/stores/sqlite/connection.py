@@ -60,7 +60,7 @@ _FIXED = (3, 51, 3)
 
 
 def connect(path: str, namespace: Namespace) -> sqlite3.Connection:
-    """Return a connection for the thread that uses it; transactions are begun and ended by hand."""
+    """Return a connection for the thread that uses it; the caller begins and ends transactions."""
     kind = _in_namespace(namespace) if namespace.name else sqlite3.Connection
     db = sqlite3.connect(path, isolation_level=None, cached_statements=256, factory=kind)
     try:
@@ -73,11 +73,11 @@ def connect(path: str, namespace: Namespace) -> sqlite3.Connection:
 
 
 File = tuple[int, int] | None
-"""Which file it is, whatever it is called; None: there is none."""
+"""Identity of a file, independent of its name; None: there is none."""
 
 
 def real_path(path: str) -> str:
-    """Return the file's own path, beside which SQLite and we put what belongs to it, whichever link it is opened by."""
+    """Return the file's own path, without links: SQLite's and our other files are beside it."""
     return os.path.realpath(path)
 
 
@@ -91,7 +91,7 @@ def file_at(path: str) -> File:
 
 
 def stamp_of(path: str) -> object:
-    """Differs where something was written to the file since."""
+    """Return a stamp that changes with each write to the file."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -100,10 +100,10 @@ def stamp_of(path: str) -> object:
 
 
 def check_free(path: str) -> None:
-    """Raise `StoreError` where there is a file that is no SQLite database, or one that holds only others' tables.
+    """Raise `StoreError` if the file is no SQLite database, or holds only tables of other programs.
 
-    Reads as SQLite does, for to open and close its file in another way would drop the locks of this process; and only
-    reads, so that what is not ours stays as it is.
+    It opens the file as SQLite does, because to close it otherwise would drop the locks of this process. It only reads,
+    so that a foreign file stays as it is.
     """
     if Path(path).is_dir():
         raise StoreError(f"store {path} is a folder: name a file in it")
@@ -132,7 +132,7 @@ def _in_namespace(namespace: Namespace) -> type[sqlite3.Connection]:
 
 
 def faults(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> tuple[str, ...]:
-    """Return what this version of SQLite can't promise."""
+    """Return the promises that this version of SQLite can't keep."""
     if version >= _FIXED:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""A thread that owns one connection and carries out what is asked in groups: one transaction for many callers."""
+"""Thread that owns one connection and carries out requests in groups: one transaction for many callers."""
 
 import asyncio
 import math
@@ -22,13 +22,13 @@ Work = Callable[[sqlite3.Connection], T]
 Lock = Callable[[], AbstractContextManager[None]]
 
 GROUP_SECONDS = 0.05
-"""A group takes up nothing more after so long, so that no caller's reply waits for many others'."""
+"""Seconds after which a group takes no more requests, so that no answer waits for many others."""
 _STEPS = 10_000
-"""Of SQLite's machine, between two looks at the time: some tenths of a millisecond."""
+"""Steps of SQLite's machine between two looks at the time: some tenths of a millisecond."""
 
 
 class _Request(Struct):
-    """Work to be done, and who waits for it. `first`: before the others of its group."""
+    """Request: work, and its waiting caller. `first`: before the others of its group."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -37,7 +37,7 @@ class _Request(Struct):
     error: Exception | None = None
 
     def answer(self) -> None:
-        """Tell who waits, if anybody still does."""
+        """Pass the result to the caller, if it still waits."""
         if self.future.done():
             return
         if self.error is None:
@@ -47,11 +47,11 @@ class _Request(Struct):
 
 
 class ConnectionThread:
-    """One connection in one thread. `begin` is the statement that begins its transactions; `lock` is held meanwhile.
+    """Connection in a thread of its own. `begin` begins its transactions; `lock` is held meanwhile.
 
-    With `longest`, only for what reads, a request is broken off after so many seconds, or where nobody waits any more.
-    One that writes is a savepoint: it takes none of its group with it. Nobody is answered before the commit.
-    Whoever stops waiting (`CancelledError`) leaves the work to be done or not: it may be asked for again.
+    With `longest`, only for reads, a request is broken off after so many seconds, or if its caller has gone. A write is
+    a savepoint: its failure does not undo its group. Callers get their answers after the commit. After a
+    `CancelledError` the work may be done or not: it may be requested again.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class ConnectionThread:
         await self._opened.future
 
     async def close(self) -> None:
-        """Do what was asked before, then disconnect."""
+        """Carry out earlier requests, then disconnect."""
         self._queue.put(None)
         await self._closed.future
         self._thread.join()
 
     async def run(self, work: Work[T], *, first: bool = False) -> T:
-        """Have the work done, in a transaction. Raises `StoreError`, and what the work raises."""
+        """Do the work in a transaction. Raises `StoreError`, and errors of the work."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(_Request(work, future, first))
         return await future
@@ -109,7 +109,8 @@ class ConnectionThread:
         self._answer([self._closed])
 
     def _close(self, db: sqlite3.Connection) -> None:
-        """Whoever leaves a file last makes a checkpoint, under the lock; while others hold it, this is not the last."""
+        """Close the connection. The last one makes a checkpoint, under the lock; if that is held, this is not the
+        last."""
         try:
             with self._lock():
                 db.close()
@@ -117,7 +118,7 @@ class ConnectionThread:
             db.close()
 
     def _fill(self, waiting: list[_Request]) -> bool:
-        """Take what is asked; wait for it where there is nothing. False: all is done, and nobody asks any more."""
+        """Take requests, and wait for one if there is none; return False at the end."""
         while not self._closing and (not waiting or not self._queue.empty()):
             request = self._queue.get()
             if request is None:
@@ -130,7 +131,7 @@ class ConnectionThread:
     def _carry_out(
         self, db: sqlite3.Connection, place: object, waiting: list[_Request]
     ) -> tuple[list[_Request], list[_Request]]:
-        """Return one group: those that are answered now, and those left for the next one."""
+        """Carry out one group; return the requests to answer now, and those left for the next one."""
         group: list[_Request] = []
         try:
             with self._lock():
@@ -152,9 +153,9 @@ class ConnectionThread:
         return group, waiting[len(group) :]
 
     def _check_same(self, db: sqlite3.Connection, opened: object) -> None:
-        """Raise `StoreReplaced` where another file is there than the opened one: who comes now would find that one.
+        """Raise `StoreReplaced` if the path has another file than the opened one: new programs would use that.
 
-        What stays in the log is missing in the file that was moved, and spoils a new one.
+        Content that stays in the log is missing in the moved file, and damages a new one.
         """
         if (file_at(path := self._path), islink(path)) == opened:  # noqa: PTH114  beside a link's target is another log
             return
@@ -164,7 +165,7 @@ class ConnectionThread:
         raise StoreReplaced(f"store {path} was moved, removed or replaced while it was in use: put it back, or restart")
 
     def _do(self, db: sqlite3.Connection, request: _Request) -> None:
-        """Do the work; of what writes, in a savepoint. Raises what ended all of the group."""
+        """Do the work; a write in a savepoint. Raises an error that ended the whole group."""
         if self._reads:
             if request.future.done():
                 return
@@ -185,7 +186,8 @@ class ConnectionThread:
             db.execute("RELEASE request")
 
     def _is_late(self) -> bool:
-        """SQLite asks it now and then. It counts the steps of a statement through all its uses, BEGIN's too."""
+        """Return if the request is late. SQLite calls it at intervals of steps, counted through all uses of a
+        statement."""
         request = self._under_way
         return request is not None and (request.future.done() or time.monotonic() > self._late)
 

@@ -1,4 +1,4 @@
-"""Runs that end: from the live ones to the history."""
+"""Ends of runs: moves from live runs to the history."""
 
 import json
 import sqlite3
@@ -20,14 +20,14 @@ SELECT 'cancelled', ?, ?, {", ".join(_KEPT)} FROM tokimori_runs WHERE id = ?"""
 
 
 def forget(db: sqlite3.Connection, runs: Sequence[RunId]) -> None:
-    """Take runs that have been written to the history out of the live ones."""
+    """Remove runs that have been written to the history from the live ones."""
     db.execute("DELETE FROM tokimori_runs WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(runs),))
 
 
 def cancel(
     db: sqlite3.Connection, which: str, values: Row, reason: str, now: Moment, *, names: Sequence[str] = ()
 ) -> None:
-    """End the runs that have not started, order the others to end. `names` is what a job wanted that has gone."""
+    """End the runs that have not started, order the others to end. `names` are the semaphores of a deleted job."""
     rows = db.execute(f"SELECT id, {TURN} FROM tokimori_runs WHERE {which}", values).fetchall()
     turns = {run_id: turn_in(turn) for run_id, *turn in rows}
     running = [run_id for run_id, turn in turns.items() if turn.state == RunState.RUNNING]

@@ -1,4 +1,4 @@
-"""Edges between jobs, and runs of children when their parents end: statements."""
+"""Edges between jobs, and runs of children after their parents: statements."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ ON CONFLICT (incarnation, first) DO UPDATE SET last = excluded.last, count = cou
 
 
 def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: int | None = None) -> None:
-    """Put the edges that jobs declare now in place of those from before. Raises `FamilyChanged`."""
+    """Replace the edges that jobs declared before. Raises `FamilyChanged`."""
     if before == after:
         return
     if after:
@@ -45,7 +45,7 @@ def change_edges(db: sqlite3.Connection, before: Edges, after: Edges, family: in
 
 
 def leave_family(db: sqlite3.Connection, job_id: JobId) -> None:
-    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` where it has children."""
+    """Forget the edges that the job declared, whatever its definition says. Raises `Refused` if it has children."""
     children = "SELECT 1 FROM tokimori_edges WHERE parent = ? AND declared_by = child"
     if db.execute(children, (job_id,)).fetchone() is not None:
         raise is_parent(job_id)
@@ -78,7 +78,7 @@ def bear_children(db: sqlite3.Connection, ended: Sequence[RunId]) -> None:
 
 
 def _joined(db: sqlite3.Connection, child: Child) -> bool:
-    """Return whether it need not wait for other parents."""
+    """Return if it waits for no other parents."""
     if not child.follower.edge.joins:
         return True
     known = db.execute("SELECT * FROM tokimori_arrivals WHERE incarnation = ? AND root = ?", child.key).fetchone()

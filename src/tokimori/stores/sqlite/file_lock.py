@@ -1,4 +1,4 @@
-"""The lock that every writer and every checkpoint of one database file holds, whichever process it is in."""
+"""Lock of one database file, which each writer and checkpoint of any process holds."""
 
 import fcntl
 import os
@@ -12,16 +12,17 @@ from tokimori.ownership import open_private, still_private
 PATIENCE = 3.0
 """Seconds to wait for another process's transaction: less than a lease, so that a node learns of it in time."""
 TURN = 0.5
-"""Seconds to wait for the turn. Who is frozen with it hinders the others no longer than that, and once."""
+"""Seconds to wait for the turn: a process frozen with it delays others no longer than that, and once."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
 
 
 class FileLock:
     """An flock beside the database, for one transaction or checkpoint at a time; freed when its process dies.
 
-    SQLite's own write lock lets a checkpoint run beside a commit, where versions below 3.51.3 can damage the file (the
-    WAL-reset bug); under this lock they never meet. Waiting is by trying: a blocking flock can't time out. Only who has
-    the turn, a lock of another file, waits for it: one that writes without a break would be first again and again.
+    SQLite's own write lock lets a checkpoint run beside a commit, by which versions below 3.51.3 can damage the file
+    (the WAL-reset bug); under this lock they never meet. It is taken by trying, because a blocking flock can't time
+    out. Only the holder of the turn, a lock of another file, tries: else one that writes without a break would be first
+    again and again.
     """
 
     def __init__(self, database: str) -> None:
@@ -30,7 +31,7 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock. Raises `StoreUnavailable` if it can't be had within `PATIENCE`."""
+        """Hold the lock. Raises `StoreUnavailable` after `PATIENCE`."""
         has_turn = self._turn.takes(self._patience, _LONGEST_PAUSE)
         self._patience = TURN if has_turn else 0
         try:
@@ -79,7 +80,7 @@ class _PrivateLock:
             pause = min(2 * pause, longest)
 
     def free(self) -> None:
-        """Let others have it."""
+        """Free the lock."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:

@@ -104,7 +104,7 @@ def delete_job(db: sqlite3.Connection, job_id: JobId, now: Moment) -> Incarnatio
 
 
 def keep_skips(db: sqlite3.Connection, skips: Sequence[tuple[Incarnation, Skip]]) -> None:
-    """Write rows of the ledger; one that begins where a known one begins replaces it."""
+    """Write rows of the ledger. One with the first moment of a known row replaces it."""
     db.executemany(
         f"INSERT OR REPLACE INTO tokimori_skips (incarnation, {SKIP}) VALUES (?, {marks(SKIP)})",
         [(incarnation, *skip_row(skip)) for incarnation, skip in skips],

@@ -1,4 +1,4 @@
-"""Lines for places and units: who waits, and who is next."""
+"""Lines for places and units, and paused queues: waiting runs, and the next ones."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ def add_pause(db: sqlite3.Connection, pause: Pause) -> Pause:
 
 
 def paused_queues(db: sqlite3.Connection) -> set[str]:
-    """From which nothing is claimed."""
+    """Return the paused queues."""
     return {queue for (queue,) in db.execute("SELECT queue FROM tokimori_pauses")}
 
 
@@ -40,7 +40,7 @@ TURN = (
     "(SELECT semaphores FROM tokimori_jobs WHERE incarnation = tokimori_runs.incarnation)"
 )
 MOST_LOOKED_AT = 1000
-"""At so many semaphores does one sweep look."""
+"""Semaphores that one sweep looks at."""
 _WAKE = """
 UPDATE tokimori_runs SET state = 'ready' WHERE id IN (
     SELECT id FROM tokimori_runs WHERE incarnation = ? AND state = 'blocked' AND blocked_on IS NULL
@@ -103,13 +103,13 @@ def count_active(db: sqlite3.Connection, incarnation: Incarnation) -> int:
 
 
 def give_back(db: sqlite3.Connection, runs: Sequence[RunId]) -> set[str]:
-    """Take the permits of these runs away; the semaphores of which units are free now."""
+    """Remove the permits of these runs; return the semaphores with freed units."""
     held = "DELETE FROM tokimori_permits WHERE run_id IN (SELECT value FROM json_each(?)) RETURNING semaphore"
     return {name for (name,) in db.execute(held, (json.dumps(runs),))}
 
 
 def serve(db: sqlite3.Connection, freed: Freed) -> None:
-    """Make ready, or grant, who is next in the lines of what is free; a paused job's are claimed after its resume."""
+    """Serve the lines of free places and units: wake runs, grant programs. Paused jobs' runs are claimed later."""
     if freed.places:
         _serve_limits(db, freed.places)
     for incarnation, key in sorted(freed.keys):
@@ -140,7 +140,7 @@ def _serve_key(db: sqlite3.Connection, incarnation: Incarnation, key: str) -> No
 
 
 def _serve_job(db: sqlite3.Connection, job: Incarnation, wake: str, values: Sequence[object]) -> None:
-    """Wake its runs, or have beats do so later (as a move of its runs) where the database refuses one of them."""
+    """Wake its runs. If the database refuses one of them, beats do so later (as a move of its runs)."""
     if not _taken(db, wake, values):
         db.execute(_WAKE_LATER, (job,))
 
@@ -174,7 +174,7 @@ def serve_semaphore(db: sqlite3.Connection, name: str) -> None:
 
 
 def grant_programs(db: sqlite3.Connection, name: str) -> bool:
-    """Give units to the programs whose turn it is; whether there are any. Runs of paused queues are not waited for."""
+    """Grant units to the programs that are next; return if there are any. Runs of paused queues do not block them."""
     if first_program(db, name) is None:
         return False
     lanes = open_lanes(lanes_in_line(db, name), paused_queues(db))
@@ -192,7 +192,7 @@ def grant_programs(db: sqlite3.Connection, name: str) -> bool:
 
 
 def wake_runs(db: sqlite3.Connection, name: str) -> None:
-    """Make ready the runs whose turn it is."""
+    """Make the next runs ready."""
     _wake(db, _next_runs(db, name, lanes_in_line(db, name)))
 
 
@@ -215,7 +215,7 @@ def _next_runs(db: sqlite3.Connection, name: str, lanes: Sequence[Lane]) -> list
 
 
 def free_units(db: sqlite3.Connection, name: str) -> int:
-    """Units that nobody holds: counted, so that a crash can't leak any. Below zero where the limit was lowered."""
+    """Return the free units: counted, so that a crash can't leak any. Below zero if the limit was lowered."""
     return next((int(units) for (units,) in db.execute(_UNITS, (name,))), 0)
 
 
@@ -225,7 +225,7 @@ def first_program(db: sqlite3.Connection, name: str) -> LinePlace | None:
 
 
 def lanes_in_line(db: sqlite3.Connection, name: str) -> list[Lane]:
-    """Return the lanes of which runs wait for a semaphore."""
+    """Return the lanes with runs that wait for a semaphore."""
     return [Lane(lane) for (lane,) in db.execute(LANES, (name,))]
 
 
@@ -235,13 +235,13 @@ def head_of(db: sqlite3.Connection, name: str, lane: Lane) -> LinePlace | None:
 
 
 def drop_permits(db: sqlite3.Connection, node: NodeId) -> None:
-    """Drop what the programs of a node that is gone hold and wait for; its runs keep theirs until they are settled."""
+    """Drop the permits and places in line of a dead node's programs; its runs keep theirs until they are settled."""
     lost = "DELETE FROM tokimori_permits WHERE node_id = ? AND run_id IS NULL RETURNING semaphore"
     serve(db, Freed(semaphores={name for (name,) in db.execute(lost, (node,))}))
 
 
 def sweep(db: sqlite3.Connection) -> None:
-    """Serve a few semaphores for which a run waits though it could have its units, and nothing of its lane is ready."""
+    """Serve a few semaphores for which a run waits although its units are free, and no run of its lane is ready."""
     ready, stuck = "SELECT 1 FROM tokimori_runs WHERE state = 'ready' AND lane = ?", list[list[str]]()
     for (name,) in db.execute(_NAMES, (MOST_LOOKED_AT,)):
         lanes = [lane for lane in lanes_in_line(db, name) if not db.execute(ready, (lane,)).fetchone()]

@@ -1,4 +1,4 @@
-"""Moves of runs that follow a change of their job, some in each transaction. No claim takes one of another lane."""
+"""Moves of runs after a change of their job, some in each transaction. A claim takes no run with an outdated lane."""
 
 import json
 import sqlite3
@@ -36,7 +36,7 @@ WHERE id IN (SELECT value FROM json_each(?4)) AND state <> 'running' AND priorit
 WAKE_NOBODY = """
 UPDATE tokimori_moves AS m SET woken = (SELECT max_running FROM tokimori_jobs WHERE incarnation = m.incarnation)
 WHERE incarnation = ?"""
-"""The move of a job of which a run has failed: the settle gives its place to who is next."""
+"""Kind of a move of a parked job that wakes nobody: the settle passes the place on."""
 FOLLOW = """
 UPDATE tokimori_runs SET lane = (
     SELECT coalesce(m.forced_lane, j.lane) FROM tokimori_moves m LEFT JOIN tokimori_jobs j USING (incarnation)
@@ -53,7 +53,7 @@ def begin_move(
     *,
     was: int | None = None,
 ) -> None:
-    """Let the runs of the job follow its change, which comes after this; those of an earlier one begin anew."""
+    """Begin to move the runs of the job, before its change is written; an earlier move begins anew."""
     before = db.execute(_MOVE, (job,)).fetchone()
     names = json.dumps(sorted(wanted_by(db, job).union(json.loads(before[3]) if before else ())))
     was = before[-1] if before and was is None else was
@@ -72,13 +72,13 @@ def check_moved(db: sqlite3.Connection, job: Incarnation) -> None:
 
 
 def wanted_by(db: sqlite3.Connection, job: Incarnation) -> set[str]:
-    """Return the semaphores for which runs of the job may stand in line, or have the turn."""
+    """Return the semaphores for which runs of the job may wait in line, or have the turn."""
     rows = db.execute("SELECT semaphores FROM tokimori_jobs WHERE incarnation = ?", (job,)).fetchall()
     return {name for (semaphores,) in rows for name, _ in units_in(semaphores)}
 
 
 def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
-    """Let more runs follow; return whether all have."""
+    """Move more runs; return if all have moved."""
     done = step(db, job, freed := Freed())
     serve(db, freed)
     return done
@@ -86,7 +86,7 @@ def move_runs(db: sqlite3.Connection, job: Incarnation) -> bool:
 
 @contextmanager
 def willing(db: sqlite3.Connection) -> Iterator[None]:
-    """Undo what is done here, and nothing else, if the database refuses it: beats try it again."""
+    """Undo only the work done here if the database refuses it: beats try it again."""
     db.execute("SAVEPOINT willing")
     try:
         yield
@@ -98,7 +98,7 @@ def willing(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
-    """Let more runs follow, or end if the job is deleted; return whether all have: then serve its lines."""
+    """Move more runs, or end them if the job is deleted; return if all are done: then serve its lines."""
     move = db.execute(_MOVE, (job,)).fetchone()
     if move is None:
         return True
@@ -121,7 +121,7 @@ def step(db: sqlite3.Connection, job: Incarnation, freed: Freed) -> bool:
 
 
 def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int) -> tuple[list[Row], bool]:
-    """Return the first runs found, few of large ones, by the length that ends each row; whether there may be more."""
+    """Return the first runs found, fewer if large (each row ends with its length), and if there may be more."""
     rows, large = list[Row](), 0
     with closing(db.execute(found, values)) as cursor:
         while len(rows) < most and large < LARGE and (row := next(cursor, None)):
@@ -131,7 +131,7 @@ def few(db: sqlite3.Connection, found: str, values: Sequence[object], most: int)
 
 
 def _rerank(db: sqlite3.Connection, job: Incarnation, ids: str, was: int | None) -> None:
-    """Give runs the priority of their job, if they have the one that it had."""
+    """Give runs the new priority of their job, if they have its old one."""
     of_job = "SELECT priority FROM tokimori_jobs WHERE incarnation = ?"
     for (priority,) in db.execute(of_job, (job,)).fetchall() if was is not None else ():
         db.execute(_RERANK, (priority, was, (was - priority) * MINUTE, ids))

@@ -1,4 +1,4 @@
-"""From schedules to runs: statements that find what is due and write what was decided."""
+"""Due jobs, plans and promotions: statements."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Pruning, and rows as they are for a copy: statements on whole tables."""
+"""Pruning, and exports and imports of rows for copies: statements."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Runs as people and programs ask for them: statements on live and finished runs, attempts and outputs."""
+"""Requests, lists and orders of runs: statements on live and finished runs, attempts and outputs."""
 
 from collections.abc import Sequence
 from sqlite3 import Connection
@@ -31,7 +31,7 @@ from tokimori.stores.sqlite.moves import check_moved
 
 _LIVE, _HISTORY = "tokimori_runs", "tokimori_history"
 _INDEXED = ("1", "origin NOT LIKE 's:%'")
-"""Of which runs of either table there is an index by origin."""
+"""Conditions of the indexes by origin, for either table."""
 _OF_ORIGIN = "SELECT {} FROM {} WHERE incarnation = ? AND origin = ? AND {}"
 _SIZE = "length(CAST({0} AS BLOB))"
 

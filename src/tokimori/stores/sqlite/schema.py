@@ -1,4 +1,4 @@
-"""The tables: which migrations were applied, and applying the rest."""
+"""Schema of the store: applied and pending migrations."""
 
 import re
 import sqlite3

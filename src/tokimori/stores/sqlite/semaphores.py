@@ -1,4 +1,4 @@
-"""Named semaphores as people and programs ask for them: statements on semaphores and permits."""
+"""Named semaphores for people and programs: statements on semaphores and permits."""
 
 import sqlite3
 

@@ -35,7 +35,7 @@ from tokimori.stores.urls import UNNAMED, Namespace
 
 P = ParamSpec("P")
 LONGEST_READ = 3.0
-"""Seconds after which what reads is broken off, as by the servers of other stores."""
+"""Seconds after which a read is broken off, as by the servers of other stores."""
 
 
 class _Connections(NamedTuple):
@@ -93,7 +93,7 @@ class SqliteStore(Guarded, TableReader):
         self._closing = AsyncExitStack()
 
     async def open(self) -> None:
-        """See `Schema.open`. Makes the file, not its directory. Raises `StoreError` for the file of another program."""
+        """See `Schema.open`. It makes the file, not its folder. Raises `StoreError` for the file of another program."""
         file.check_free(self._path)
         keep_private(file.real_path(self._path), "-wal", "-shm", "-journal")
         lock = FileLock(file.real_path(self._path))
@@ -121,14 +121,14 @@ class SqliteStore(Guarded, TableReader):
         return doors
 
     def mark(self) -> object:
-        """SQLite's word, from the memory that all connections share; and which file is at the path."""
+        """Return SQLite's version of the data, from shared memory, and the identity of the file at the path."""
         try:
             return file.file_at(self._path), self._open.looks.execute("PRAGMA data_version").fetchone()
         except Error:
             return None
 
     async def close(self) -> None:
-        """See `Schema.close`. The writer goes last: whoever leaves a file last makes a checkpoint, under the lock."""
+        """See `Schema.close`. The writer closes last, as the last connection makes a checkpoint, under the lock."""
         if self._watch is not None:
             await self._watch.stop()
         self._watch = self._connections = None
@@ -161,7 +161,7 @@ class SqliteStore(Guarded, TableReader):
                 await self._move_runs(moving.incarnation, count())
 
     async def _move_runs(self, job: Incarnation, steps: Iterable[int]) -> None:
-        """Let the runs of a job follow its change, some at a time: others get their turn, ticks do the rest."""
+        """Move the runs of a job after its change, some at a time: others get their turn, ticks do the rest."""
         for _ in steps:
             if await self._write(moves.move_runs, job):
                 return
@@ -196,13 +196,13 @@ class SqliteStore(Guarded, TableReader):
         return file.faults()
 
     def watch(self, wake: Callable[[], None]) -> None:
-        """See `Schema.watch`. What this object's own callers ask of jobs and runs wakes at once."""
+        """See `Schema.watch`. Changes by this object's own callers wake at once."""
         self._watchers.append(wake)
         if self._watch is None:
             self._watch = FileWatch(file.real_path(self._path), self._open.writer, self.tell)
 
     def tell(self) -> None:
-        """Wake whoever watches."""
+        """Wake the watchers."""
         for wake in self._watchers:
             wake()
 

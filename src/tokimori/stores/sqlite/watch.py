@@ -16,7 +16,7 @@ _ONCE = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONESHOT
 
 
 class Inotify:
-    """Tells that a file was written, moved or removed: once for each time that it is asked to."""
+    """Watch of a file for a write, a move or a removal, one report for each `arm`."""
 
     def __init__(self, libc: ctypes.CDLL, file: int) -> None:
         self._libc = libc
@@ -26,7 +26,7 @@ class Inotify:
 
     @classmethod
     def open(cls) -> Self | None:
-        """None where the system has no such thing, or no more of them for this user."""
+        """Return a watch; None if the system has none, or no more of them for this user."""
         if sys.platform != "linux":
             return None
         libc = ctypes.CDLL(None)
@@ -34,12 +34,12 @@ class Inotify:
         return None if file < 0 else cls(libc, file)
 
     def arm(self, path: str) -> bool:
-        """Ask to be told of the next change; False: of this file nothing will be told."""
+        """Request a report of the next change; return False if this file can't be watched."""
         self._told.clear()
         return bool(self._libc.inotify_add_watch(self._file, os.fsencode(path), ctypes.c_uint32(_ONCE)) >= 0)
 
     async def told(self, seconds: float) -> bool:
-        """Wait for a change since the last `arm`, but no longer than this; whether there was one."""
+        """Wait for a change since the last `arm`, at most so long; return if there was one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._told.wait()
@@ -66,8 +66,8 @@ LONGEST = 5.0
 
 
 class FileWatch:
-    """Calls `wake` after commits of others. The system says that somebody wrote to the write-ahead log, SQLite whether
-    it was another connection than our writing one. Where the system says nothing, the log's size and time tell.
+    """Watch that calls `wake` after commits of others. The system reports writes to the write-ahead log; SQLite says if
+    they came from another connection than our writing one. Without reports the log's size and time are compared.
     """
 
     def __init__(self, path: str, writer: ConnectionThread, wake: Callable[[], None]) -> None:
@@ -79,7 +79,7 @@ class FileWatch:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="tokimori-store-watch")
 
     async def _watch(self) -> None:
-        """Watch the file. A look waits for whoever is writing; one more, after the pause, sees what came in it."""
+        """Watch the file. A look waits for a write under way; one more, after the pause, sees later ones."""
         while True:
             armed = self._inotify is not None and self._inotify.arm(self._log)
             stamp = stamp_of(self._log)
@@ -89,7 +89,7 @@ class FileWatch:
             await asyncio.sleep(INTERVAL)
 
     async def _written(self, stamp: object, *, armed: bool) -> None:
-        """Wait until somebody has written since the log had this stamp, or for the longest time between looks."""
+        """Wait until the log has another stamp, or for the longest time between looks."""
         if self._inotify is not None and armed:
             await self._inotify.told(LONGEST)
             return
@@ -109,7 +109,7 @@ class FileWatch:
         return True
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop the watch."""
         self._task.cancel()
         try:
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""From ready runs to ended ones: each method reads a batch, judges it by the rules, and writes the batch."""
+"""Claims and settles: each method reads a batch, judges it by the rules, and writes it."""
 
 import heapq
 import json
@@ -44,16 +44,16 @@ from tokimori.stores.sqlite.moves import FOLLOW
 from tokimori.stores.sqlite.nodes import state_of
 
 Ready = tuple[int, RunId, Incarnation, int, int, str | None, bool, int]
-"""A ready run: rank, id, incarnation, its job's limit, how many of the job's runs run where it has one, where it has a
-key or its job wants semaphores, lane, key, limit of keys and semaphores, as JSON, whether it is to follow a change of
-its job, and the length of its payload: whatever is written to the row writes that anew."""
+"""Ready run: rank, id, incarnation, its job's limit, and the job's running runs if it has one. With a key or semaphores
+also lane, key, limit of keys and semaphores, as JSON. Then if it is to move after a change of its job, and the length
+of its payload, which each write of the row writes anew."""
 _HOLD = """
 INSERT INTO tokimori_permits (id, semaphore, node_id, run_id, weight, "rank", token, since)
 SELECT ?, ?, node_id, id, ?, "rank", token, ? FROM tokimori_runs WHERE id = ?"""
 
 
 class SqliteLines(Struct):
-    """See `Lines`. How many runs of a job run came with its ready ones."""
+    """See `Lines`. Counts of running runs come with the ready ones."""
 
     db: sqlite3.Connection
     _running: dict[Incarnation, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class SqliteLines(Struct):
 
 
 def hold(db: sqlite3.Connection, held: Sequence[tuple[RunId, str, int]], now: Moment) -> None:
-    """Write the permits of the runs that were taken, after these: run, semaphore, weight."""
+    """Write the permits of claimed runs, after these: run, semaphore, weight."""
     db.executemany(_HOLD, [(permit_of(run_id, name), name, weight, now, run_id) for run_id, name, weight in held])
     db.executemany("UPDATE tokimori_runs SET holds = 1 WHERE id = ?", {(run_id,) for run_id, *_ in held})
 
@@ -117,9 +117,9 @@ _SETTLED = (
     *("state", "error", "ended", "result", "settled_by"),
     *("due", '"rank"', "failures", "lost", "started", "pid", "exit_code", '"signal"', "details", "settled_token"),
 )
-"""What a settle writes, in the order of `_settled_row`; after them stands the id."""
+"""Columns that a settle writes, in the order of `_settled_row`, before the id."""
 _KEPT = [column for column in rows.RUN.split(", ") if column not in {*_SETTLED, "blocked_on"}]
-"""What it leaves as it is."""
+"""Columns that it leaves as they are."""
 _told = rows.row_writer(
     Change,
     *("due", "rank", "failures", "lost", "started", "pid", "exit_code", "signal", "details", "token", "run_id"),
@@ -131,7 +131,7 @@ _told = rows.row_writer(
 def _writing(differing: tuple[str, ...], *, ends: bool) -> str:
     """Return one statement for a whole batch: each step of a statement gives up the GIL, which costs.
 
-    JSON has only these columns, a value that all runs share is a parameter: looking into JSON costs more than writing.
+    JSON has only these columns; a value shared by all runs is a parameter, as reading JSON costs more than writing.
     """
     new = {name: f"change.value ->> {differing.index(name)}" if name in differing else "?" for name in _SETTLED}
     # Where a settle knows none of these, those of the run stay.
@@ -154,13 +154,13 @@ def claim(db: sqlite3.Connection, claim: Claim, now: Moment) -> tuple[list[Claim
 
 
 def _taken(db: sqlite3.Connection, claim: Claim) -> list[Claimed]:
-    """Return the runs that this very claim has taken, and still owns."""
+    """Return the runs that this same claim has taken before, and its node still owns."""
     ours = db.execute(f'{CLAIMED} AND r.node_id = ? AND r.claim_id = ? ORDER BY r."rank", r.id', (claim.node, claim.id))
     return rows.all_claimed(ours.fetchall())
 
 
 def _take(db: sqlite3.Connection, claim: Claim, now: Moment) -> bool:
-    """Walk the ready runs in order: what fits is taken, what does not joins a line. Whether it was cut short."""
+    """Walk the ready runs in order: those that fit are claimed, the others join a line. Return if it was cut short."""
     known, taken, misplaced, large, is_cut = SqliteLines(db), list[RunId](), list[RunId](), 0, False
     admission, most = Admission(known), claim.limit + MOST_EXAMINED
     with closing(_ready(db, claim.lanes, claim.skip)) as ready:
@@ -193,7 +193,7 @@ def _ready(db: sqlite3.Connection, lanes: Sequence[Lane], skip: int) -> Generato
 
 
 def _of_lane(db: sqlite3.Connection, rank: int, run_id: RunId, lane: Lane) -> Generator[Row, None, None]:
-    """Yield its ready runs, before which comes the place of the first: who asks no further opens no cursor."""
+    """Yield the place of its first ready run, and then the runs: a caller that stops there opens no cursor."""
     yield rank, run_id
     with closing(db.execute(_READY, (lane,))) as cursor:
         yield from cursor
@@ -229,7 +229,7 @@ def settle(db: sqlite3.Connection, changes: Sequence[Change], by: NodeId, now: M
 
 
 def _freed(db: sqlite3.Connection, settled: dict[RunId, _Held]) -> Freed:
-    """Return what these runs held: places, and the keys and units, if any."""
+    """Return the places, keys and units that these runs held."""
     holders = [run_id for run_id, run in settled.items() if run.holds]
     return Freed(
         places=Counter(run.incarnation for run in settled.values()),

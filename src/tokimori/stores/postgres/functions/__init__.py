@@ -1,4 +1,4 @@
-"""The functions of the database, one a file: what locks before it looks, so that one call is one statement.
+"""The functions of the database, one a file. They lock before they look, so that one call is one statement.
 
 No transaction waits for a client that thinks, or froze. Each statement of a function sees what was committed before it
 began, so that what is read after a lock is up to date. Locks are taken in this order: node, gate (the job's row),
