@@ -369,7 +369,7 @@ GUARDS: tuple[Guard, ...] = (
     Guard(
         LIMIT,
         "a command under a lock ends with the lease of its program, frozen or not",
-        "executors/foreground.py",
+        "executors/keeper_process.py",
         "lease_bound=True",
         "lease_bound=False",
         "tests/integration/locks/test_exclusion.py::test_a_frozen_holder_leaves_no_command",

@@ -36,7 +36,7 @@ OTHERS_GUARDS = (
     Guard(
         NEVER,
         "what runs beside a function that does not end gets time",
-        "executors/functions/drains.py",
+        "executors/functions/pool.py",
         "elif len(overdue) == len(process.attempts):",
         "else:",
         "tests/unit/executors/functions/test_drains.py::test_what_runs_beside_gets_its_time",
@@ -156,7 +156,7 @@ OTHERS_GUARDS = (
     Guard(
         NOBODY_IN,
         "modules in the working folder take the place of none of ours",
-        "executors/functions/start.py",
+        "executors/functions/process.py",
         'argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],',
         'argv=[sys.executable, "-m", "tokimori.apps.worker_process", json.dumps(told)],',
         "tests/integration/apps/test_foreign_folder.py::test_a_folder_of_ours_is_looked_at_after_our_own_modules",

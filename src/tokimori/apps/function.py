@@ -1,4 +1,4 @@
-"""A function that is a job: it is called as before, and asked for with the arguments of its own signature."""
+"""Functions that are jobs: called as before, and requested with arguments of their own signature; calls tried again."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Names of apps: `package.module:name`, or `path/to/file.py:name`."""
+"""Loading of apps, `package.module:name` or `path/to/file.py:name`, and reasons why one can't be loaded."""
 
 import os
 import sys

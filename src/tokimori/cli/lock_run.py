@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tokimori.config.settings import Loaded
-    from tokimori.executors.foreground import ForegroundCommand
     from tokimori.executors.keeper.wire import ProcessEnded
+    from tokimori.executors.keeper_process import ForegroundCommand
     from tokimori.locks.holdings import Held, Wanted
     from tokimori.locks.session import Session
 
@@ -65,7 +65,7 @@ def run(*, name: str, limit: int | None, weight: int, wait: float | None) -> int
 
 async def _run(loaded: "Loaded", wanted: "Wanted", argv: list[str]) -> int:
     from tokimori.client.opening import make_state_dir
-    from tokimori.executors.foreground import ForegroundCommand
+    from tokimori.executors.keeper_process import ForegroundCommand
 
     make_state_dir(loaded.settings.state_dir)
     command = ForegroundCommand(loaded.settings.state_dir)

@@ -10,16 +10,14 @@ from msgspec.structs import replace
 
 from tokimori.clock import SECOND, Clock, Moment
 from tokimori.errors import Bug, Refused
-from tokimori.executors.environment import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.exchange import Exchange, Exchanges
-from tokimori.executors.hiding import hidden_in_json
+from tokimori.executors.facts import account_for, arguments_of, environment_of, folder_of, own_account
 from tokimori.executors.keeper import wire
 from tokimori.executors.keeper.kernel import boottime, is_short
-from tokimori.executors.keeper_deaths import how, lost_with, said_of
-from tokimori.executors.keeper_post import CommandAttempt, KeeperPost
+from tokimori.executors.keeper_post import MOST, CommandAttempt, KeeperPost, remove_old_output
 from tokimori.executors.keeper_process import KeeperSettings
-from tokimori.executors.old_output import MOST, remove_old_output
-from tokimori.executors.outcomes import outcome_of, short_of
+from tokimori.executors.outcomes import how, lost_with, outcome_of, said_of, short_of
+from tokimori.executors.secrets import hidden_in_json
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.outcome import Failed, Outcome, Released

@@ -11,7 +11,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from tokimori.errors import Bug, Refused
-from tokimori.executors.environment import Account
+from tokimori.executors.facts import Account
 from tokimori.executors.keeper.kernel import boottime
 from tokimori.executors.reported import MOST_LINE
 from tokimori.ownership import others_reach

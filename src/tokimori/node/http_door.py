@@ -21,7 +21,7 @@ from tokimori.clock import Clock
 from tokimori.config.http import HttpSettings
 from tokimori.config.settings import Settings
 from tokimori.errors import Refused
-from tokimori.executors.environment import own_account
+from tokimori.executors.facts import own_account
 from tokimori.executors.http.callbacks import Callbacks
 from tokimori.foreign.kala.routes import kala_routes
 from tokimori.foreign.kala.shapes import PREFIX as KALAS

@@ -22,7 +22,7 @@ from tokimori.engine.trim import KeptEntries
 from tokimori.errors import StoreUnavailable
 from tokimori.executors.client import ClientExecutor
 from tokimori.executors.executors import executors_of
-from tokimori.executors.functions.begins import handlers_of
+from tokimori.executors.functions.attempts import handlers_of
 from tokimori.executors.functions.executor import FunctionExecutor
 from tokimori.executors.functions.wire import Hello
 from tokimori.executors.http.addresses import networks_of

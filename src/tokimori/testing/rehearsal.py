@@ -30,8 +30,7 @@ from tokimori.client.opening import Stores, this_program
 from tokimori.clock import SECOND, Moment
 from tokimori.errors import InvalidInput, Refused, TokimoriError
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.begins import begin_of, output_of
-from tokimori.executors.functions.endings import outcome_of
+from tokimori.executors.functions.attempts import begin_of, outcome_of, output_of
 from tokimori.model.notes import Notes
 from tokimori.model.outcome import Failed, Outcome, Succeeded
 from tokimori.model.run import Run

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.examples import a_task
 from tokimori.errors import Refused
-from tokimori.executors.environment import Account, own_account
 from tokimori.executors.exchange import FOLDER, MOST_IN_ENVIRONMENT, Exchanges, remove_at, remove_dead
+from tokimori.executors.facts import Account, own_account
 from tokimori.model.ids import RunId
 from tokimori.model.target import Noop
 

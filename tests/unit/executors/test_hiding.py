@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokimori.executors.hiding import hidden_in, hidden_in_json, hidden_in_outcome, needles_of
+from tokimori.executors.secrets import hidden_in, hidden_in_json, hidden_in_outcome, needles_of
 from tokimori.model.outcome import Cancelled, Failed, Hold, Lost, Outcome, Released, Succeeded, TimedOut
 
 VALUE = 'p/w "4+2"'

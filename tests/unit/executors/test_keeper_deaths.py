@@ -1,8 +1,8 @@
 """What is said of a keeper that died."""
 
 from tests.integration.executors.workshop import a_task, shell
-from tokimori.executors.functions.endings import died_beside
-from tokimori.executors.keeper_deaths import how, lost_with, said_of
+from tokimori.executors.functions.attempts import died_beside
+from tokimori.executors.outcomes import how, lost_with, said_of
 from tokimori.model.ids import JobId, RunId
 from tokimori.model.outcome import Lost
 from tokimori.model.suspicion import Judgement, Suspicion

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.unit.examples import NEW_YEAR
 from tokimori.clock import DAY, SECOND, Moment
-from tokimori.executors.old_output import MOST, remove_old_output
+from tokimori.executors.keeper_post import MOST, remove_old_output
 from tokimori.model.ids import uuid7
 
 

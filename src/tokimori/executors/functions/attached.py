@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tokimori.errors import Refused
-from tokimori.executors.functions.drains import Drains
 from tokimori.executors.functions.listener import WorkerConnection, WorkerListener
+from tokimori.executors.functions.pool import Drains
 from tokimori.executors.functions.process import AppSettings, Assignment, Phase, WorkerProcess
 from tokimori.executors.functions.pulse import Pulse
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable

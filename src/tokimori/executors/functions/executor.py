@@ -9,16 +9,12 @@ from typing import assert_never
 
 from tokimori.clock import SECOND, Clock, Moment, format_moment
 from tokimori.errors import Refused
-from tokimori.executors.functions import wire
+from tokimori.executors.functions import attempts, wire
 from tokimori.executors.functions.attached import Attached
-from tokimori.executors.functions.begins import begin_of, handler_in, handlers_of, output_of, told_of
-from tokimori.executors.functions.early import Early
-from tokimori.executors.functions.endings import died_beside, killed_beside, outcome_of
 from tokimori.executors.functions.process import OWN, AppSettings, Assignment, WorkerProcess
 from tokimori.executors.functions.processes import Processes
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.keeper_deaths import runs_of, said_of
-from tokimori.executors.outcomes import stopped
+from tokimori.executors.outcomes import runs_of, said_of, stopped
 from tokimori.model.handlers import handles
 from tokimori.model.ids import RunId, Token
 from tokimori.model.lease import LEASE
@@ -56,7 +52,7 @@ class FunctionExecutor:
         self._attempts: dict[tuple[RunId, Token], Assignment] = {}
         self._waiting: deque[Assignment] = deque()
         self._suspicion = Suspicion()
-        self._early = Early()
+        self._early = attempts.Early()
         self._last = 0
         self._has_own = False
         self._lease_over = inf
@@ -131,9 +127,9 @@ class FunctionExecutor:
 
     def _take_over(self, app: wire.Hello) -> None:
         """From now on runs go to this code. What waits for a place, and is not known there, goes back."""
-        handlers, now = handlers_of(app), boottime()
+        handlers, now = attempts.handlers_of(app), boottime()
         for attempt in list(self._waiting):
-            if not handles(handlers, handler_in(attempt.task)):
+            if not handles(handlers, attempts.handler_in(attempt.task)):
                 self._waiting.remove(attempt)
                 self._end(attempt, Released("the code of its node's app has changed"), now)
         self._changed(app)
@@ -183,7 +179,7 @@ class FunctionExecutor:
     def _give(self, process: WorkerProcess, attempt: Assignment, now: float) -> None:
         task = attempt.task
         binds = task.kill_on_lost_lease and not process.lease_bound
-        process.give(attempt, begin_of(task, attempt.number, self._clock), now)
+        process.give(attempt, attempts.begin_of(task, attempt.number, self._clock), now)
         if binds:
             self._pool.bind(process)
         if attempt.key in self._early.kept:
@@ -276,7 +272,7 @@ class FunctionExecutor:
                     self._ended(process, message, now, boot)
                 case wire.FunctionGrew(number=number) | wire.Noted(number=number):
                     if (attempt := process.attempts.get(number)) is not None:
-                        self._tell(told_of(attempt.task, message, boot))
+                        self._tell(attempts.told_of(attempt.task, message, boot))
                 case wire.Pong():
                     self._pool.pulse.answered(process)
                 case wire.Hello() | wire.Unloadable():
@@ -301,11 +297,11 @@ class FunctionExecutor:
             at = min(max(given, at), now)
             began = min(max(given, began), at)
         attempt.began = None if said.end == wire.SHORT else began
-        outcome = outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
+        outcome = attempts.outcome_of(said, attempt.reason, task.timeout if attempt.timed_out else None)
         if said.exits:
             process.exits = attempt
         self._suspicion = after_end(self._suspicion, task.job_id, task.run_id)
-        self._end(attempt, outcome, at, output_of(task, said, boot) if said.size else None, boot)
+        self._end(attempt, outcome, at, attempts.output_of(task, said, boot) if said.size else None, boot)
 
     def _died(self, processes: Sequence[WorkerProcess], how: str, unasked: bool) -> None:
         """Handle processes that ended together, with whatever they had: nobody can say which of their runs did it."""
@@ -326,9 +322,9 @@ class FunctionExecutor:
         for process, attempt in lost:
             if process.killed and (blamed := process.blamed) is not None:
                 run_id, timed_out = blamed.task.run_id, blamed.timed_out
-                otherwise: Outcome = killed_beside(process.number, run_id, timed_out=timed_out)
+                otherwise: Outcome = attempts.killed_beside(process.number, run_id, timed_out=timed_out)
             elif unasked:
-                otherwise = died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
+                otherwise = attempts.died_beside(how, attempt.task, tasks, counts.get(attempt.task.run_id, 1), culprit)
             else:
                 otherwise = Released(f"its worker process was ended ({how})")
             own = _cut_off(attempt)

@@ -1,11 +1,166 @@
-"""The worker processes that there are, and which of them is given a run."""
+"""The worker processes that there are: which is given a run, when another one starts, and which are drained."""
 
-from collections.abc import Iterator
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
-from tokimori.executors.functions.process import OWN, Phase, WorkerProcess
-from tokimori.executors.functions.telling import SLOW_IMPORT
+from tokimori.executors.functions.process import OWN, Assignment, Phase, WorkerProcess
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.model.suspicion import COMMON
+from tokimori.executors.outcomes import runs_of
+from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
+
+
+class Backoff:
+    """Number of times in a row that an app could not be loaded, or a process died idle soon after its start.
+
+    What began together fails together: of all that had begun at a failure none counts once more.
+    """
+
+    def __init__(self) -> None:
+        self._not_loaded = self._died_idle = 0
+        self._failed_at = -inf
+
+    @property
+    def pause(self) -> float:
+        """Seconds before the next one; none after a single failure."""
+        return pause_after(max(self._not_loaded, self._died_idle))
+
+    def failed(self, began: float, at: float) -> bool:
+        """Note that a process could not load its app; return whether that is the first failure in a row."""
+        self._not_loaded += self._counts(began, at)
+        return self._not_loaded == 1 and at == self._failed_at
+
+    def loaded(self) -> None:
+        """Note that a process could load the app. It may still die of what its app has begun."""
+        self._not_loaded = 0
+
+    def died_idle(self, began: float, at: float) -> None:
+        """Note the death of a process that had said hello, but had neither been given nor ended anything."""
+        if at - began >= ALIVE_AND_WELL:
+            self._died_idle = 0
+        else:
+            self._died_idle += self._counts(began, at)
+
+    def worked(self) -> None:
+        """Note that a process has ended a run."""
+        self._died_idle = 0
+
+    def _counts(self, began: float, at: float) -> bool:
+        counts = began >= self._failed_at
+        if counts:
+            self._failed_at = at
+        return counts
+
+
+log = logging.getLogger(__name__)
+
+SLOW_IMPORT = 10.0
+"""Seconds after which somebody who waits for an app to be imported is told why nothing happens, again and again."""
+
+
+class Telling:
+    """Log lines about the code of an app: once for each code, however often it is loaded.
+
+    `unable`: why no function starts now, empty if they do. `generation` is that of the newest code, `told_in`
+    that of the code of which was said that none is started.
+    """
+
+    def __init__(self) -> None:
+        self.unable = ""
+        self._found: tuple[str, ...] = ()
+        self.told_in: int | None = None
+        self._slow_in: int | None = None
+
+    def found(self, *found: str) -> None:
+        """Return why the last process failed, and what it wrote, which is for the log alone."""
+        self._found = found or self._found
+
+    def cannot(self, generation: int) -> bool:
+        """Note that no function is started; return whether that, or why, is new."""
+        why = self._found[0] if self._found else ""
+        if (generation, why) == (self.told_in, self.unable):
+            return False
+        if generation != self.told_in:
+            said = ": ".join(self._found)
+            log.error("no function is started here, and none is claimed, until a process of the app lives: %s", said)
+        self.told_in, self.unable = generation, why
+        return True
+
+    def can(self) -> bool:
+        """Note that functions are started; return whether that is new."""
+        if self.told_in is None:
+            return False
+        self.told_in, self.unable = None, ""
+        log.warning("functions are started again, and claimed")
+        return True
+
+    def imports(self, app: str, generation: int, *, others: bool) -> None:
+        """Report that the newest code is importing for long; `others`: processes with older code go on meanwhile."""
+        self.found(f"the app {app!r} is still being imported")
+        if others and generation != self._slow_in:
+            self._slow_in = generation
+            log.warning("the new code is still being imported; the processes with the code of before go on")
+
+
+class Drains:
+    """Processes that have to be ended because of runs that do not end: what else they run gets time before.
+
+    The one that began first is first. `kill` ends one, `changed` hears of each.
+    """
+
+    def __init__(self, kill: Callable[[WorkerProcess], object], changed: Callable[[], object]) -> None:
+        self._kill = kill
+        self._changed = changed
+        self._alarms: dict[WorkerProcess, asyncio.TimerHandle] = {}
+
+    @property
+    def processes(self) -> Sequence[WorkerProcess]:
+        """Return them, the one that began first is first."""
+        return list(self._alarms)
+
+    def add(self, process: WorkerProcess, attempt: Assignment, seconds: float, most: int) -> None:
+        """Let a process take no more, as this attempt does not end, and end it in so many seconds at the latest.
+
+        Of more processes than `most` the one that began first is ended at once.
+        """
+        process.overdue.add(attempt.number)
+        if process.blamed is None:
+            process.blamed, process.drained_until = attempt, boottime() + seconds
+            process.leave()
+            self._alarms[process] = asyncio.get_running_loop().call_later(seconds, self._end, process)
+            who = runs_of([attempt.task])
+            beside = runs_of([each.task for each in process.attempts.values() if each is not attempt])
+            log.warning(
+                "worker process %d (pid %s) takes no more, and is ended within %g s: %s does not end; beside it: %s",
+                *(process.number, process.pid, seconds, who, beside),
+            )
+            while len(self._alarms) > most:
+                self._end(next(iter(self._alarms)))
+        self.look_at(process)
+        self._changed()
+
+    def look_at(self, process: WorkerProcess) -> None:
+        """End it once nothing runs in it but what does not end; where that has ended after all, it leaves by itself."""
+        if process not in self._alarms:
+            return
+        overdue = process.attempts.keys() & process.overdue
+        if not overdue:
+            self.forget(process)
+            process.blamed = None
+            self._changed()
+        elif len(overdue) == len(process.attempts):
+            self._end(process)
+
+    def forget(self, process: WorkerProcess) -> None:
+        """Forget the process: it need not be ended any more."""
+        if (alarm := self._alarms.pop(process, None)) is not None:
+            alarm.cancel()
+
+    def _end(self, process: WorkerProcess) -> None:
+        self.forget(process)
+        process.killed = True
+        self._kill(process)
 
 
 class Pool(dict[int, WorkerProcess]):

@@ -1,21 +1,29 @@
-"""One worker process as the engine sees it: what it was given, and what may still be given to it."""
+"""One worker process as the engine sees it: its settings and start, what it is given, and its end in words."""
 
 import asyncio
+import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from tokimori.executors.functions.last_words import said
 from tokimori.executors.functions.stacks import Look
 from tokimori.executors.functions.wire import Begin, End, Leave, Ping, Tell, ToWorker, frame
-from tokimori.executors.keeper.wire import OutputGrew, to_bytes
+from tokimori.executors.keeper import wire
+from tokimori.executors.keeper.wire import OutputGrew, Start, to_bytes
+from tokimori.executors.keeper_process import KeeperSettings
+from tokimori.executors.outcomes import signal_name
 from tokimori.ports.executor import AttemptTask, Signal, StopReason
 
 OWN = -1
 """The cell of runs that have a worker process for themselves alone."""
+OUTPUT_LIMIT = 2**20
+"""Bytes of what a worker process itself writes, outside of its runs, that are kept in a file."""
+_MOST_SAID = 4000
+"""Bytes of that which are shown."""
 
 
 class AppSettings(Struct, frozen=True, kw_only=True):
@@ -43,6 +51,36 @@ class AppSettings(Struct, frozen=True, kw_only=True):
     attached: bool = False
     stored: tuple[str, ...] = ()
     drain: float = 30.0
+
+    def keeper(self) -> KeeperSettings:
+        """Return the settings of the keepers that start worker processes."""
+        keepers = self.state_dir / "keepers"
+        return KeeperSettings(state_dir=keepers, runs_dir=self.runs_dir, output_limit=OUTPUT_LIMIT, pidfd=True)
+
+    def start(self, number: int, address: Path) -> Start:
+        """Return the keeper's order to start a process, which comes to the socket at `address` and says its number."""
+        told = {
+            "address": str(address),
+            "number": number,
+            "app": self.app,
+            "concurrency": self.concurrency,
+            "include": self.include,
+            "require": self.require,
+            "stored": self.stored,
+            "runs_dir": str(self.runs_dir.absolute()),
+        }
+        return Start(
+            number=number,
+            argv=[sys.executable, "-P", "-m", "tokimori.apps.worker_process", json.dumps(told)],
+            env=dict(self.environ),
+            cwd=str(Path.cwd()),
+            log=f"workers/{os.getpid()}-{number}.log",
+            account=None,
+            stdin=None,
+            timeout=None,
+            grace=0.0,
+            lease_bound=False,
+        )
 
 
 LARGE = 2**16
@@ -257,3 +295,19 @@ class WorkerProcess:
             self._unsent += messages
         elif self._transport is not None and not self._transport.is_closing():
             self._transport.write(frame(messages))
+
+
+def ending_of(ended: wire.ProcessEnded) -> tuple[str, str]:
+    """Return how a process ended, and the end of what it wrote itself, outside of its runs."""
+    written = said(wire.to_bytes(ended.tail) or wire.to_bytes(ended.head))
+    if ended.cause in (wire.EndCause.NOT_STARTED, wire.EndCause.SHORT):
+        return ended.error, written
+    status = ended.status or 0
+    by = {wire.EndCause.LEASE: ", its node's lease ran out", wire.EndCause.STOP: ", its node ended it"}
+    how = f"exit code {status}" if status >= 0 else f"signal {-status}, {signal_name(-status)}"
+    return how + by.get(wire.EndCause(ended.cause), ""), written
+
+
+def said(data: bytes) -> str:
+    """Return the end of this output."""
+    return data[-_MOST_SAID:].decode(errors="replace").strip()

@@ -7,21 +7,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
 from tokimori.errors import Refused
-from tokimori.executors.functions.backoff import Backoff
-from tokimori.executors.functions.drains import Drains
-from tokimori.executors.functions.last_words import how_it_ended, last_words
 from tokimori.executors.functions.listener import WorkerConnection, WorkerListener
-from tokimori.executors.functions.pool import Pool
-from tokimori.executors.functions.process import OWN, AppSettings, Assignment, Phase, WorkerProcess
+from tokimori.executors.functions.pool import SLOW_IMPORT, Backoff, Drains, Pool, Telling
+from tokimori.executors.functions.process import OWN, AppSettings, Assignment, Phase, WorkerProcess, ending_of
 from tokimori.executors.functions.pulse import Pulse
-from tokimori.executors.functions.start import keeper_of, start_of
-from tokimori.executors.functions.telling import SLOW_IMPORT, Telling
 from tokimori.executors.functions.wire import FromWorker, Hello, Unloadable
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper.kernel import boottime
-from tokimori.executors.keeper_deaths import how
-from tokimori.executors.keeper_post import KeeperPost
-from tokimori.executors.old_output import remove_old_logs
+from tokimori.executors.keeper_post import KeeperPost, remove_old_logs
+from tokimori.executors.outcomes import how
 from tokimori.model.lease import LEASE, LEASE_KILL
 from tokimori.model.suspicion import ALIVE_AND_WELL, COMMON, pause_after
 
@@ -54,7 +48,7 @@ class Processes:
         changed: Callable[[Hello], object],
     ) -> None:
         self._app = app
-        self._settings = keeper_of(app)
+        self._settings = app.keeper()
         self._heard, self._ready, self._died = heard, ready, died
         self._posts: dict[int, KeeperPost] = {}
         self._deaths_in_a_row = 0
@@ -224,7 +218,7 @@ class Processes:
 
     def _order(self, process: WorkerProcess) -> None:
         process.since = boottime()
-        self._send(process, start_of(self._app, process.number, self._listener.address))
+        self._send(process, self._app.start(process.number, self._listener.address))
 
     # What is heard
 
@@ -297,7 +291,7 @@ class Processes:
                 process = self._processes.get(notice.number)
                 if process is not None:
                     unasked = notice.cause == keeper_wire.EndCause.EXIT
-                    ending, words = how_it_ended(notice), last_words(notice)
+                    ending, words = ending_of(notice)
                     self._exited(process, partial(self._gone, [process], ending, words, unasked=unasked))
             case _:
                 pass

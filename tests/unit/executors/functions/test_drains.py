@@ -6,7 +6,7 @@ from typing import cast
 
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tests.unit.examples import a_task
-from tokimori.executors.functions.drains import Drains
+from tokimori.executors.functions.pool import Drains
 from tokimori.executors.functions.process import Assignment, Phase, WorkerProcess
 from tokimori.model.ids import RunId, Token
 from tokimori.model.target import Function

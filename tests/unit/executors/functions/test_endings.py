@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.endings import killed_beside, outcome_of
+from tokimori.executors.functions.attempts import killed_beside, outcome_of
 from tokimori.model.outcome import (
     Cancelled,
     Failed,

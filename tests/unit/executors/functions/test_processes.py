@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tests.simulation.virtual_time import let_pass, run_virtually
 from tokimori.executors.functions import wire
 from tokimori.executors.functions.listener import WorkerConnection
+from tokimori.executors.functions.pool import SLOW_IMPORT
 from tokimori.executors.functions.process import OWN, AppSettings, Phase, WorkerProcess
 from tokimori.executors.functions.processes import LAST_WORDS, Processes
-from tokimori.executors.functions.telling import SLOW_IMPORT
 from tokimori.executors.keeper import wire as keeper_wire
 from tokimori.executors.keeper_post import KeeperPost
 from tokimori.model.suspicion import COMMON

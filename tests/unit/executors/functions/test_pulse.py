@@ -12,9 +12,8 @@ from tests.unit.apps.orders import begin
 from tests.unit.examples import a_task
 from tests.unit.executors.functions.test_drains import busy
 from tokimori.executors.functions import wire
-from tokimori.executors.functions.blame import blamed
 from tokimori.executors.functions.process import SILENT, Assignment, WorkerProcess
-from tokimori.executors.functions.pulse import TOLD, Pulse
+from tokimori.executors.functions.pulse import TOLD, Pulse, blamed
 from tokimori.executors.functions.stacks import LOOP, Look, Seen, Stacks
 from tokimori.model.ids import RunId
 from tokimori.model.target import Function

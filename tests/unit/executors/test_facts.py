@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.unit.examples import a_task, seconds
 from tokimori.errors import Refused
-from tokimori.executors.environment import (
+from tokimori.executors.facts import (
     DEFAULT_LANG,
     DEFAULT_PATH,
     Account,

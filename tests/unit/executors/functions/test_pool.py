@@ -1,6 +1,6 @@
 """How long a node waits before it starts another worker process."""
 
-from tokimori.executors.functions.backoff import Backoff
+from tokimori.executors.functions.pool import Backoff
 from tokimori.model.suspicion import ALIVE_AND_WELL, LONGEST_PAUSE
 
 

@@ -1,6 +1,6 @@
 """What attempts are told that have not begun."""
 
-from tokimori.executors.functions.early import MOST, MOST_DATA, Early
+from tokimori.executors.functions.attempts import MOST, MOST_DATA, Early
 from tokimori.model.ids import RunId, Token
 from tokimori.model.order import MOST_SIGNAL_DATA
 from tokimori.ports.executor import Signal
