@@ -15,7 +15,7 @@ from tokimori.clock import Moment, SystemClock
 from tokimori.errors import InvalidInput, InvalidSchedule, NotFound
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.typed import told_ahead
+from tokimori.schedules.stamp import told_ahead
 from tokimori.schedules.zones import on_clocks
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tokimori.model.notifier import TROUBLES
 from tokimori.model.policies import AnchoredOn, Misfire, OnExhausted, OnLostLease, Overlap
 from tokimori.schedules.business_days import Shift
 from tokimori.schedules.schedule import Fold, Gap
-from tokimori.schedules.typed import told_ahead
+from tokimori.schedules.stamp import told_ahead
 
 
 def _seconds(name: str, field: str, help_text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:

@@ -14,7 +14,7 @@ from tokimori.cli.output import print_json, print_lines
 from tokimori.cli.session import in_service
 from tokimori.errors import InvalidInput
 from tokimori.model.notes import check_json
-from tokimori.schedules.typed import told_ahead
+from tokimori.schedules.stamp import told_ahead
 
 if TYPE_CHECKING:
     from tokimori.model.run import Run

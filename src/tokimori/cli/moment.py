@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokimori.clock import Moment
-from tokimori.schedules.typed import LENGTHS, seconds_in, told_ago
+from tokimori.schedules.stamp import LENGTHS, seconds_in, told_ago
 
 
 class Length(click.ParamType[float]):

@@ -1,8 +1,11 @@
-"""Cron expressions of 5 fields, of 6 with seconds first, and of 7 with a year last."""
+"""Cron expressions, the rows of dates and times that other schedulers have, and the dialects of cron."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import repeat
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tokimori.errors import InvalidSchedule
@@ -148,3 +151,111 @@ def _days(fields: CronFields) -> Days:
     )
     years = -1 if fields.year == _EVERY_YEAR else fields.year.bits
     return Days(_MonthDays(day, weekday), fields.month.bits, years, weekday.bits if weekly else 0)
+
+
+_FIELD = r"(\*|\d{1,5})"
+_ROW = re.compile(rf"{_FIELD}/{_FIELD}/{_FIELD} {_FIELD}:{_FIELD} \({_FIELD}\)\Z", re.ASCII)
+_ALLOWED = "YYYY/mm/dd HH:MM (w), each a number or *, with w from 1 = Monday to 7 = Sunday"
+_RANGES: Mapping[str, str] = MappingProxyType(
+    {
+        "minute": "0-59 or *",
+        "hour": "0-23 or *",
+        "day of month": "1-31 or *, and a day that the month has",
+        "month": "1-12 or *",
+        "day of week": "1 (Monday) to 7 (Sunday) or *",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTable(ZonedSchedule):
+    """One row of a field table: a cron expression of plain numbers in another notation. Rows are united."""
+
+    cron: Cron
+
+    def __str__(self) -> str:
+        _second, minute, hour, day, month, weekday, year = self.cron.texts()
+        return f"{year}/{month}/{day} {hour}:{minute} ({'7' if weekday == '0' else weekday})"
+
+
+def is_row(text: str) -> bool:
+    """Return whether the text has the shape of a row, valid or not."""
+    if "(" not in text:
+        return False
+    words = text.split()
+    return len(words) == 3 and ":" in words[1] and words[2].startswith("(")
+
+
+def parse_row(text: str, rules: ZoneRules) -> FieldTable:
+    """Read a row. Raises `InvalidSchedule`, also for weekday 0, which in Koyomi's code never matches."""
+    found = _ROW.match(text)
+    if found is None:
+        raise InvalidSchedule(
+            f"schedule: {text!r} is not a row of a field table", field="schedule", value=text, allowed=_ALLOWED
+        )
+    year, month, day, hour, minute, weekday = found.groups()
+    if weekday == "0":
+        allowed = _RANGES["day of week"]
+        raise InvalidSchedule("day of week: 0 never matches", field="day of week", value=weekday, allowed=allowed)
+    try:
+        cron = parse_cron(f"0 {minute} {hour} {day} {month} {weekday} {year}", rules, "")
+    except InvalidSchedule as fault:  # of the expression, which nobody has typed
+        why = f"{text!r} never comes" if NEVER in fault.message else f"{fault.value!r} is not allowed in {text!r}"
+        allowed = _RANGES.get(fault.field or "", _ALLOWED)
+        raise InvalidSchedule(f"{fault.field}: {why}", field=fault.field, value=fault.value, allowed=allowed) from None
+    return FieldTable(cron, moments=cron.moments)
+
+
+_STEP_FROM = re.compile(r"(?<![-\w*])(\w+)/\d+")  # a/s, but neither */s nor a-b/s
+_WEEKDAY_NUMBER = re.compile(r"(?<![#/\d])(\d+)")  # neither the n of w#n nor a step
+
+
+class Dialect(StrEnum):
+    """The rules that a text follows.
+
+    `vixie`: ours, as in Vixie and Debian cron. `chrono`: PerfectSched's gem, where `a/s` is just `a`, and where `*/s`
+    restricts a day or weekday. `quartz`: 1 = Sunday … 7 = Saturday, and `L` as a weekday is Saturday.
+    """
+
+    VIXIE = "vixie"
+    CHRONO = "chrono"
+    QUARTZ = "quartz"
+
+
+def rewrite(text: str, dialect: Dialect) -> str:
+    """Return the expression in our own rules. Raises `InvalidSchedule`; other faults show when the result is parsed."""
+    match dialect:
+        case Dialect.VIXIE:
+            return text
+        case Dialect.CHRONO:
+            return _from_chrono(text)
+        case Dialect.QUARTZ:
+            return _from_quartz(text)
+
+
+def _from_chrono(text: str) -> str:
+    fields = [_STEP_FROM.sub(r"\1", part) for part in text.split()]
+    if len(fields) == 5:
+        fields[2] = re.sub(r"^\*(?=/|,)", "1-31", fields[2])
+        fields[4] = re.sub(r"^\*(?=/|,)", "0-6", fields[4])
+    return " ".join(fields)
+
+
+def _from_quartz(text: str) -> str:
+    fields = text.split()
+    if len(fields) not in (6, 7):
+        allowed = "6 fields with seconds first, or 7 with a year last"
+        raise InvalidSchedule(
+            f"schedule: {text!r} is not a Quartz expression", field="schedule", value=text, allowed=allowed
+        )
+    terms = ("7" if term.upper() == "L" else term for term in fields[5].split(","))
+    fields[5] = _WEEKDAY_NUMBER.sub(_our_weekday, ",".join(terms))
+    return " ".join(fields)
+
+
+def _our_weekday(found: re.Match[str]) -> str:
+    number = int(found[1])
+    if not 1 <= number <= 7:
+        message = f"day of week: {found[1]!r} is not allowed"
+        raise InvalidSchedule(message, field="day of week", value=found[1], allowed="1 = Sunday to 7 = Saturday")
+    return str(number - 1)

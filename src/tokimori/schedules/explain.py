@@ -8,22 +8,29 @@ from msgspec import Struct
 from tokimori.clock import DAY, Moment
 from tokimori.schedules.business_days import BusinessDays, Shift, on_business_days
 from tokimori.schedules.combined import Except, Union
-from tokimori.schedules.cron import Cron
+from tokimori.schedules.cron import Cron, FieldTable
 from tokimori.schedules.cron_fields import DAY as DAY_OF_MONTH
-from tokimori.schedules.cron_fields import HOUR, MINUTE, SECOND, WEEKDAY, Field, FieldKind, print_field, star
+from tokimori.schedules.cron_fields import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    WEEKDAY,
+    Field,
+    FieldKind,
+    NearestWorkday,
+    NthWeekday,
+    print_field,
+    star,
+)
 from tokimori.schedules.days import month_length
 from tokimori.schedules.days_off import DaysOff
 from tokimori.schedules.duration import Duration
-from tokimori.schedules.every import Every
-from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.grid import CalendarSteps, Grid, MonthEnd
+from tokimori.schedules.intervals import Every, Once, Repeating
 from tokimori.schedules.jumps import jumps
-from tokimori.schedules.once import Once
 from tokimori.schedules.parse import parse_schedule
-from tokimori.schedules.repeating import Repeating
 from tokimori.schedules.schedule import Bounded, Fold, Gap, OnDemand, Schedule, next_moments
 from tokimori.schedules.sentence import MONTHS, WEEKDAYS, bits_in, listed, sentence
-from tokimori.schedules.special_days import NearestWorkday, NthWeekday
 from tokimori.schedules.zones import OVERLAP
 
 YEAR = 366 * DAY

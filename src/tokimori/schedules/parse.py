@@ -8,14 +8,19 @@ from typing import NamedTuple
 from tokimori.clock import DAY, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.combined import union, without
-from tokimori.schedules.cron import MACROS, parse_cron
+from tokimori.schedules.cron import MACROS, is_row, parse_cron, parse_row
 from tokimori.schedules.days import FIRST_DAY
-from tokimori.schedules.every import Every, parse_every, parse_every_duration
-from tokimori.schedules.field_table import is_row, parse_row
 from tokimori.schedules.fluent import is_phrase, parse_phrase
 from tokimori.schedules.grid import MonthEnd
-from tokimori.schedules.once import parse_once
-from tokimori.schedules.repeating import Repeating, counted_from, parse_repeating
+from tokimori.schedules.intervals import (
+    Every,
+    Repeating,
+    counted_from,
+    parse_every,
+    parse_every_duration,
+    parse_once,
+    parse_repeating,
+)
 from tokimori.schedules.schedule import Fold, Gap, OnDemand, Reboot, Schedule
 from tokimori.schedules.zoned import ZoneRules
 from tokimori.schedules.zones import check_zone

@@ -7,17 +7,21 @@ from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment, format_moment
 from tokimori.errors import Bug
 from tokimori.schedules.business_days import BusinessDays
 from tokimori.schedules.combined import Except, Union
-from tokimori.schedules.cron import Cron, CronFields
-from tokimori.schedules.cron_fields import Field
+from tokimori.schedules.cron import Cron, CronFields, FieldTable
+from tokimori.schedules.cron_fields import (
+    Field,
+    LastDay,
+    LastWeekday,
+    LastWorkday,
+    NearestWorkday,
+    NthWeekday,
+    SpecialDay,
+)
 from tokimori.schedules.days import ALL_MONTHS, FIRST_YEAR, LAST_YEAR
 from tokimori.schedules.duration import Duration
-from tokimori.schedules.every import Every
-from tokimori.schedules.field_table import FieldTable
 from tokimori.schedules.fluent import Weekly
-from tokimori.schedules.once import Once
-from tokimori.schedules.repeating import Repeating
+from tokimori.schedules.intervals import Every, Once, Repeating
 from tokimori.schedules.schedule import Bounded, OnDemand, Reboot, Schedule
-from tokimori.schedules.special_days import LastDay, LastWeekday, LastWorkday, NearestWorkday, NthWeekday, SpecialDay
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June", "July"),

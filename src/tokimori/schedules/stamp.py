@@ -1,10 +1,10 @@
-"""A date and time as somebody types it: with an offset, or without one, and then in the zone of the job."""
+"""Moments and lengths of time as people type them, and as they are told."""
 
 import re
 
 from msgspec import Struct
 
-from tokimori.clock import DAY, Moment, format_moment, parse_moment
+from tokimori.clock import DAY, SECOND, Moment, format_moment, parse_moment
 from tokimori.errors import InvalidInput, InvalidSchedule
 from tokimori.schedules.grid import FIRST_WALL, LAST_WALL, moment_of
 
@@ -50,3 +50,61 @@ def parse_stamp(text: str, *, field: str) -> Stamp:
     if int(found[2]) > 23 or int(found[3]) > 59:
         raise InvalidSchedule(f"{field}: {text!r} has an impossible offset", field=field, value=text, allowed=_ALLOWED)
     return Stamp(moment, "Z" if found[0][1:] == "00:00" else found[0])
+
+
+LENGTHS = "seconds, or numbers with the units w, d, h, m and s, such as 7d, 1h30m, 90s or PT1H30M"
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_SECONDS = re.compile(r"[+-]?\d{1,12}(\.\d{1,9})?\Z", re.ASCII)
+_DATE = r"(?:(\d{1,9})w)?(?:(\d{1,9})d)?"
+_TIME = r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?"
+_PARTS = re.compile(rf"{_DATE}{_TIME}\Z", re.ASCII)
+_ISO = re.compile(rf"p{_DATE}(?:t{_TIME})?\Z", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_TO_THE_MINUTE = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d)([Zz]|[+-]\d\d:\d\d)?\Z", re.ASCII)
+_ALLOWED_MOMENTS = "a time such as 2030-01-01T00:00:00Z, without an offset in the zone; a day such as 2030-01-01"
+
+
+def seconds_in(text: str) -> float | None:
+    """Return the seconds that such a text says; None where it says none. A month or a year has no length in seconds."""
+    lower = text.lower()
+    if _SECONDS.match(lower):
+        return float(lower)
+    found = _PARTS.match(lower) or _ISO.match(lower)
+    if found is None or not any(found.groups()):
+        return None
+    return sum(float(number or 0) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True))
+
+
+def told_ago(field: str, text: str, now: Moment) -> str:
+    """Return the text of a moment that is mostly past: a length says how long ago. A time without offset stays without
+    one.
+    """
+    return _told(field, text, now, -1)
+
+
+def told_ahead(field: str, text: str, now: Moment) -> str:
+    """Return the text of a moment that is mostly to come: a length says how long from now."""
+    return _told(field, text, now, 1)
+
+
+def _told(field: str, text: str, now: Moment, sign: int) -> str:
+    """Return the text as every door takes it. Raises `InvalidInput`, which says what else a command line takes."""
+    given = text.strip()
+    allowed = f"{_ALLOWED_MOMENTS}; or {'how long ago: 7d, 1h30m' if sign < 0 else 'how long from now: 2h, 1d12h'}"
+    seconds = None if given.isdecimal() else seconds_in(given)
+    if seconds is not None:
+        try:
+            return format_moment(Moment(now + sign * round(seconds * SECOND)))
+        except OverflowError:
+            message = f"{field}: {text!r} leads out of the years 1 to 9999"
+            raise InvalidInput(message, field=field, value=text, allowed=allowed) from None
+    if _DAY.match(given):
+        given = f"{given}T00:00:00"
+    elif found := _TO_THE_MINUTE.match(given):
+        given = f"{found[1]}:00{found[2] or ''}"
+    try:
+        parse_stamp(given, field=field)
+    except InvalidInput as fault:
+        message = fault.message.replace(repr(given), repr(text))
+        raise InvalidInput(message, field=field, value=text, allowed=allowed) from None
+    return given

@@ -17,7 +17,7 @@ from tokimori.model.encoding import allowed_in
 from tokimori.model.job import Definition, Job, Terms
 from tokimori.model.policies import Seconds
 from tokimori.model.target import Build, Command, Function, Http, Noop, Target, Unreadable
-from tokimori.schedules.typed import seconds_in
+from tokimori.schedules.stamp import seconds_in
 from tokimori.service.arguments import ELSEWHERE, JobArguments
 from tokimori.service.given import seconds_of
 from tokimori.spelling import hint, nearest

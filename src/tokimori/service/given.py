@@ -17,8 +17,7 @@ from tokimori.model.policies import LONGEST
 from tokimori.model.sizes import MOST_AUTHOR, check_size
 from tokimori.model.words import check_text
 from tokimori.schedules.fluent import Phrase
-from tokimori.schedules.stamp import parse_stamp
-from tokimori.schedules.typed import LENGTHS, seconds_in, told_ahead
+from tokimori.schedules.stamp import LENGTHS, parse_stamp, seconds_in, told_ahead
 
 When = Moment | datetime | str
 """A moment: microseconds since 1970, an aware datetime, or a text as RFC 3339 writes it."""

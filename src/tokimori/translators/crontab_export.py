@@ -12,8 +12,7 @@ from pathlib import PurePath
 
 from tokimori.model.job import Definition, Job, JobState, schedule_of
 from tokimori.model.target import Command
-from tokimori.schedules.cron import Cron
-from tokimori.schedules.field_table import FieldTable
+from tokimori.schedules.cron import Cron, FieldTable
 from tokimori.schedules.fluent import Weekly
 from tokimori.schedules.schedule import Reboot
 from tokimori.service.definitions import fields_of

@@ -17,7 +17,7 @@ from tokimori.config.value import MASK
 from tokimori.errors import InvalidFile, InvalidInput
 from tokimori.model.handlers import check_handler_name
 from tokimori.model.job import Definition, schedule_of
-from tokimori.schedules.cron_dialects import Dialect, rewrite
+from tokimori.schedules.cron import Dialect, rewrite
 from tokimori.service.imports import Start
 from tokimori.translators.became import Became, cited, unknown
 from tokimori.translators.entries import Entry, Moved, Row, Warnings, entries, moved, number_in, refusal, shown, text_in

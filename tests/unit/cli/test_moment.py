@@ -6,7 +6,7 @@ from tests.unit.examples import NEW_YEAR
 from tokimori.cli.moment import moment_ago
 from tokimori.clock import parse_moment
 from tokimori.errors import InvalidInput
-from tokimori.schedules.typed import told_ago, told_ahead
+from tokimori.schedules.stamp import told_ago, told_ahead
 
 
 @pytest.mark.parametrize(

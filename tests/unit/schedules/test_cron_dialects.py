@@ -3,7 +3,7 @@
 import pytest
 
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.cron_dialects import Dialect, rewrite
+from tokimori.schedules.cron import Dialect, rewrite
 from tokimori.schedules.parse import parse_schedule
 
 SAME = [

@@ -9,7 +9,7 @@ import pytest
 
 from tokimori.clock import Moment, from_datetime
 from tokimori.errors import InvalidSchedule
-from tokimori.schedules.cron_dialects import Dialect, rewrite
+from tokimori.schedules.cron import Dialect, rewrite
 from tokimori.schedules.parse import parse_schedule
 from tokimori.schedules.schedule import Fold, Gap, Schedule, next_moments
 from tokimori.schedules.zones import zone_info

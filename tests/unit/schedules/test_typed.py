@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokimori.schedules.typed import seconds_in
+from tokimori.schedules.stamp import seconds_in
 
 
 @pytest.mark.parametrize(

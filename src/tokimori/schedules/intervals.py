@@ -1,12 +1,22 @@
-"""ISO 8601 repeating intervals: `R5/start/period`, `R/start/end`, `R3/period/end`."""
+"""Intervals and single moments: ISO 8601 (`R5/start/period`, `R3/period/end`), `every 10 seconds`, `at T`."""
 
 import re
 from dataclasses import dataclass, replace
 
-from tokimori.clock import Moment
+from tokimori.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from tokimori.errors import InvalidSchedule
 from tokimori.schedules.duration import Duration, parse_duration
-from tokimori.schedules.grid import CalendarSteps, ExactSteps, Grid, MixedSteps, MonthEnd, Steps
+from tokimori.schedules.grid import (
+    FIRST_WALL,
+    LAST_WALL,
+    CalendarSteps,
+    ExactSteps,
+    Grid,
+    MixedSteps,
+    MonthEnd,
+    Steps,
+    single,
+)
 from tokimori.schedules.stamp import Stamp, parse_stamp
 from tokimori.schedules.zoned import Zoned, ZonedSchedule, ZoneRules
 from tokimori.schedules.zones import stretch_at
@@ -110,3 +120,92 @@ def _repeats(text: str) -> int | None:
         message = f"repeats: {text!r} is not allowed"
         raise InvalidSchedule(message, field="repeats", value=text, allowed="R, or R0 to R999999999")
     return None if found[1] is None else int(found[1])
+
+
+_EVERY = re.compile(r"every\s+(?:(\d{1,9})\s+)?([a-z]+)\Z", re.ASCII | re.IGNORECASE)
+_UNITS = {
+    "second": Duration(0, 0, SECOND),
+    "minute": Duration(0, 0, MINUTE),
+    "hour": Duration(0, 0, HOUR),
+    "day": Duration(0, 1, 0),
+    "week": Duration(0, 7, 0),
+}
+_GO_DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
+_ALLOWED = "every N seconds, minutes, hours, days or weeks; N is 1 or more"
+
+
+@dataclass(frozen=True, slots=True)
+class Every(ZonedSchedule):
+    """Every `n` units: the first moment is one interval after the anchor, the others lie on that grid.
+
+    Seconds, minutes and hours are exact; days and weeks keep the time that the zone's wall clock showed at the anchor.
+    """
+
+    n: int
+    unit: str
+    anchor: Moment
+    rules: ZoneRules
+
+    def __str__(self) -> str:
+        return f"every {self.unit}" if self.n == 1 else f"every {self.n} {self.unit}s"
+
+
+def every(n: int, unit: str, anchor: Moment, rules: ZoneRules) -> Every:
+    """Return every `n` units (`second` … `week`) from an anchor on. Raises `InvalidSchedule` for one beyond the
+    calendar.
+    """
+    if not FIRST_WALL + 2 * DAY < anchor < LAST_WALL - 2 * DAY:
+        message = "anchor: the moment from which an interval counts is too far away"
+        raise InvalidSchedule(message, field="anchor", value=anchor, allowed="years 1 to 9998")
+    one = _UNITS[unit]
+    period = Duration(0, n * one.days, n * one.exact)
+    offset = stretch_at(rules.zone, anchor).offset if period.days else 0
+    start = Stamp(anchor + offset, None if period.days else "Z")
+    return Every(n, unit, anchor, rules, moments=stepping(start, period, (1, None), rules))
+
+
+def parse_every(text: str, anchor: Moment, rules: ZoneRules) -> Every:
+    """Read `every N units`. Raises `InvalidSchedule`."""
+    found = _EVERY.match(text)
+    if found is None:
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=_ALLOWED)
+    unit = found[2].lower().removesuffix("s")
+    n = int(found[1] or 1)
+    if unit not in _UNITS or n < 1:
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=_ALLOWED)
+    return every(n, unit, anchor, rules)
+
+
+def parse_every_duration(text: str, anchor: Moment, rules: ZoneRules) -> Every:
+    """Read `90s` or `1h30m` of `@every`, whole seconds as in Go's cron. Raises `InvalidSchedule`."""
+    found = _GO_DURATION.match(text.strip())
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total = hours * 3600 + minutes * 60 + seconds
+    if total == 0:
+        allowed = "whole hours, minutes and seconds such as 90s or 1h30m"
+        raise InvalidSchedule(f"every: {text!r} is not an interval", field="every", value=text, allowed=allowed)
+    if total % 3600 == 0:
+        return every(total // 3600, "hour", anchor, rules)
+    return every(total // 60, "minute", anchor, rules) if total % 60 == 0 else every(total, "second", anchor, rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Once(ZonedSchedule):
+    """One moment. Typed without an offset, it is a wall-clock time in the zone of the rules."""
+
+    at: Stamp
+    rules: ZoneRules
+
+    def __str__(self) -> str:
+        return f"at {self.at}"
+
+
+def parse_once(text: str, rules: ZoneRules) -> Once:
+    """Read `at T`. Raises `InvalidSchedule`, also for a time that the zone skips where the rules say gap = skip."""
+    at = parse_stamp(text[2:].strip(), field="at")
+    moments = rules.moments(single(at.wall), at.zone_in(rules.zone))
+    if moments.next_after(Moment(at.wall - 10**12)) is None:
+        message = f"at: {at} does not exist in {rules.zone}"
+        allowed = "a time that the clocks show, or gap = shift or later"
+        raise InvalidSchedule(message, field="at", value=str(at), allowed=allowed)
+    return Once(at, rules, moments=moments)
