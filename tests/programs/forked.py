@@ -36,7 +36,6 @@ LOADED = (
         f"tokimori.cli.{noun}"
         for noun in (
             "job",
-            "schedule",
             "calendar",
             "queue",
             "run",

@@ -14,7 +14,7 @@ from tokimori.api.app import Health, create_app
 from tokimori.client.client import Client
 from tokimori.clock import SystemClock
 from tokimori.errors import InvalidInput, TokimoriError
-from tokimori.service.service import Service
+from tokimori.service.service import Service, service_for
 
 JOBS = "/api/v2/jobs"
 
@@ -136,7 +136,8 @@ def test_the_api(name: str, program: Program, client: Client) -> None:
     """422 for what can't be, 409 for what can't be now, and the field."""
     case, before = CASES[name], program.contents()
 
-    async def ask(service: Service) -> Any:
+    async def ask(behind: Service) -> Any:
+        service = service_for(behind._ground, behind._caller)
         health = Health(status="ok", node_id="n", store_reachable=True, version="1")
         app = create_app(service, SystemClock(), interface="127.0.0.1", secret=SECRET, health=lambda: health)
         match case.act:
